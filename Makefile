@@ -1,0 +1,50 @@
+# `make demo` and `make test` need nothing but Python 3.11 or newer: each builds .venv first.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# Chains, restarts and tests run as processes; leave each its own thread count.
+JOBS   ?= 2
+
+.PHONY: help install demo test lint format types bench bench-env clean
+
+help:            ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+install: $(STAMP) ## make .venv with the package and its development tools
+
+$(VENV)/.demo: pyproject.toml
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	test -f $(STAMP) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report]'
+	touch $@
+
+demo: $(VENV)/.demo ## fit every method on one problem and write demo/report.html
+	$(BIN)/python -m gpclass.report.demo --out demo
+
+test: $(STAMP)   ## run the tests
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+
+lint: $(STAMP)   ## ruff, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-env:       ## an environment of its own for the peers (GPy), beside the package
+	test -d .venv-bench || $(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --editable . -r benchmarks/requirements.txt
+
+bench: bench-env ## side by side with the peers; prints ratios
+	.venv-bench/bin/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .venv-bench demo .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,90 @@
+"""Factorisations; the only home of jitter.
+
+Nothing here inverts a covariance K. With sites of precision t the matrix that is factored is
+``B = I + T^(1/2) K T^(1/2)``, whose eigenvalues are at least one, so that a nearly singular K does no harm.
+Where a factor of K itself is needed, :func:`factor` adds the smallest jitter that works and says how much.
+Cost: O(n^3) a factorisation, O(n^2) memory.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from gpclass._typing import Array
+
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # tried in turn, relative to the mean of the diagonal
+
+
+class NotPositiveDefiniteError(ValueError):
+    """The matrix is no covariance, not even with the allowed jitter."""
+
+
+def cholesky(A: Array) -> Array:
+    """Lower Cholesky factor of A (only its lower triangle is read). Raises ``LinAlgError`` if there is none."""
+    L, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=0)
+    if info != 0:
+        raise np.linalg.LinAlgError(f"the leading minor of order {info} is not positive definite")
+    return np.asarray(L)
+
+
+def factor(K: Array, *, what: str = "the covariance matrix") -> tuple[Array, float]:
+    """Lower Cholesky factor of K + jitter·I with the smallest jitter of ``JITTERS`` that works, and that jitter."""
+    scale = float(np.mean(np.diag(K)))
+    for relative in JITTERS:
+        jitter = relative * scale
+        shifted = K if jitter == 0 else K + jitter * np.eye(len(K))
+        try:
+            return cholesky(shifted), jitter
+        except np.linalg.LinAlgError:
+            continue
+    raise NotPositiveDefiniteError(
+        f"{what} is not positive definite, even with {JITTERS[-1]:g} of its mean diagonal added to the "
+        "diagonal; check that the kernel is a valid covariance function, or add a WhiteKernel to it"
+    )
+
+
+class SiteFactor:
+    """The Gaussian N(0, K) multiplied by sites of precision t >= 0.
+
+    Holds the factor of B = I + T^(1/2) K T^(1/2); everything a Gaussian approximation needs comes from it.
+    """
+
+    def __init__(self, K: Array, t: Array) -> None:
+        self.K = K
+        self.root = np.sqrt(t)
+        B = self.root[:, None] * K
+        B *= self.root
+        B.flat[:: len(t) + 1] += 1.0
+        self.L = cholesky(B)
+
+    @cached_property
+    def half_log_det(self) -> float:
+        """½ log |B|."""
+        return float(np.log(np.diag(self.L)).sum())
+
+    def solve(self, b: Array) -> Array:
+        """(K + T^-1)^-1 b without the inverse of t: T^(1/2) B^-1 T^(1/2) b, for b (n,) or (n, m)."""
+        root = self.root if b.ndim == 1 else self.root[:, None]
+        x, _ = lapack.dpotrs(self.L, root * b, lower=1)
+        return root * np.asarray(x).reshape(b.shape)
+
+    def half_solve(self, b: Array) -> Array:
+        """A with AᵀA = bᵀ (K + T^-1)^-1 b, for b (n, m)."""
+        return np.asarray(solve_triangular(self.L, self.root[:, None] * b, lower=True, check_finite=False))
+
+    @cached_property
+    def inverse(self) -> Array:
+        """(K + T^-1)^-1 as a symmetric matrix."""
+        B_inverse, _ = lapack.dpotri(self.L, lower=1)
+        lower = np.tril(B_inverse)
+        full = lower + np.tril(B_inverse, -1).T
+        return np.asarray(self.root[:, None] * full * self.root)
+
+    @cached_property
+    def variances(self) -> Array:
+        """Posterior variances, the diagonal of (K^-1 + T)^-1."""
+        A = self.half_solve(self.K)
+        return np.asarray(np.diag(self.K) - np.einsum("ij,ij->j", A, A))
