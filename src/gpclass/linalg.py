@@ -58,7 +58,14 @@ class SiteFactor:
         B = self.root[:, None] * K
         B *= self.root
         B.flat[:: len(t) + 1] += 1.0
-        self.L = cholesky(B)
+        # B is symmetric, so its transpose is B in LAPACK's order: factored in place, no copy.
+        L, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            raise NotPositiveDefiniteError(
+                "I + T^(1/2) K T^(1/2) is not positive definite: K is no covariance matrix; "
+                "check that the kernel is a valid covariance function, or add a WhiteKernel to it"
+            )
+        self.L = L  # lower triangle; what stands above the diagonal means nothing
 
     @cached_property
     def half_log_det(self) -> float:
@@ -69,22 +76,43 @@ class SiteFactor:
         """(K + T^-1)^-1 b without the inverse of t: T^(1/2) B^-1 T^(1/2) b, for b (n,) or (n, m)."""
         root = self.root if b.ndim == 1 else self.root[:, None]
         x, _ = lapack.dpotrs(self.L, root * b, lower=1)
-        return root * np.asarray(x).reshape(b.shape)
+        return np.asarray(root * np.asarray(x).reshape(b.shape))
 
     def half_solve(self, b: Array) -> Array:
         """A with AᵀA = bᵀ (K + T^-1)^-1 b, for b (n, m)."""
         return np.asarray(solve_triangular(self.L, self.root[:, None] * b, lower=True, check_finite=False))
 
     @cached_property
+    def _B_inverse(self) -> Array:
+        """B^-1, full and symmetric."""
+        B_inverse, _ = lapack.dpotri(self.L, lower=1)
+        return mirror_lower(B_inverse)
+
+    @cached_property
     def inverse(self) -> Array:
         """(K + T^-1)^-1 as a symmetric matrix."""
-        B_inverse, _ = lapack.dpotri(self.L, lower=1)
-        lower = np.tril(B_inverse)
-        full = lower + np.tril(B_inverse, -1).T
-        return np.asarray(self.root[:, None] * full * self.root)
+        R = self.root[:, None] * self._B_inverse
+        R *= self.root
+        return R
+
+    @cached_property
+    def leverage(self) -> Array:
+        """t_i P_ii in [0, 1), the share of point i's own site in its posterior: 1 − (B^-1)_ii."""
+        return np.asarray(1.0 - np.diag(self._B_inverse))
 
     @cached_property
     def variances(self) -> Array:
-        """Posterior variances, the diagonal of (K^-1 + T)^-1."""
+        """Posterior variances, the diagonal of P = (K^-1 + T)^-1."""
         A = self.half_solve(self.K)
         return np.asarray(np.diag(self.K) - np.einsum("ij,ij->j", A, A))
+
+
+def mirror_lower(A: Array) -> Array:
+    """Copy the lower triangle of A (in Fortran order) over the upper one, in place, by blocks."""
+    n, step = len(A), 256
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        block = np.tril(A[start:stop, start:stop])
+        A[start:stop, start:stop] = block + np.tril(block, -1).T
+        A[start:stop, stop:] = A[stop:, start:stop].T
+    return A

@@ -1,1 +1,11 @@
-"""TODO"""
+"""Inference with the kernel parameters fixed: one file a method.
+
+An inference is a frozen dataclass of settings that is callable: ``(problem, noise, *, start, gradient)`` to a
+:class:`~gpclass.posterior.Posterior`. Names live in :mod:`gpclass.registry`.
+"""
+
+from gpclass.inference.ep import EP
+from gpclass.inference.laplace import Laplace
+from gpclass.inference.variational import Variational
+
+__all__ = ["EP", "Laplace", "Variational"]
