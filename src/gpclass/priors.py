@@ -166,7 +166,7 @@ def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> Prior
     unused = set(spec)
     chosen: list[Prior] = []
     for name, start in zip(names, theta, strict=True):
-        pattern = next((key for key in spec if key == name or fnmatchcase(name, key)), None)
+        pattern = name if name in spec else next((key for key in spec if fnmatchcase(name, key)), None)
         unused.discard(pattern or "")
         chosen.append(default_prior(name, float(start)) if pattern is None else spec[pattern])
     if unused:

@@ -1,1 +1,11 @@
-"""TODO"""
+"""Strategies for the kernel parameters: one file each.
+
+A strategy is a frozen dataclass of settings that is callable: ``(problem, inference, run)`` to a
+:class:`~gpclass.hyper.base.Fit`. Names live in :mod:`gpclass.registry`.
+"""
+
+from gpclass.hyper.fixed import Fixed
+from gpclass.hyper.map import Map
+from gpclass.hyper.maximize import Maximize
+
+__all__ = ["Fixed", "Map", "Maximize"]

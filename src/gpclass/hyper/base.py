@@ -1,0 +1,90 @@
+"""What every strategy for the kernel parameters takes and returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.posterior import Posterior, Report
+from gpclass.priors import PriorSpec
+from gpclass.problem import Problem
+
+
+class Inference(Protocol):
+    """Inference with θ fixed: a frozen dataclass of settings, callable."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the registry."""
+
+    def __call__(
+        self,
+        problem: Problem,
+        noise: np.random.Generator | None = None,
+        *,
+        start: Posterior | None = None,
+        gradient: bool = False,
+    ) -> Posterior:
+        """The posterior of ``problem``, warm-started from ``start``."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the estimator hands to a strategy beside the problem."""
+
+    rng: np.random.Generator
+    priors: PriorSpec = None
+    n_restarts: int = 0
+    n_jobs: int | None = None
+    verbose: int = 0
+
+
+@dataclass(frozen=True)
+class FitReport(Report):
+    """How a fit went: the strategy's figures on top of the inference's. Prints as a short table."""
+
+    hyperparameters: str = ""
+    likelihood: str = ""
+    n_points: int | None = None
+    n_features: int | None = None
+    kernel: str = ""
+    log_evidence: float | None = None
+    log_evidence_error: float | None = None
+    evidence_kind: str = ""
+    evaluations: int | None = None  # of the evidence
+    at_bounds: tuple[str, ...] | None = None  # parameters that ended on a bound
+    acceptance_rate: float | None = None
+    rhat: float | None = None
+    sd_log_evidence: float | None = None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The outcome of a strategy."""
+
+    problem: Problem  # at the parameters that were chosen
+    posterior: Posterior
+    converged: bool = True
+    reason: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)  # fields of FitReport that the strategy knows
+    warnings: tuple[str, ...] = ()
+    trace: Any = None
+
+
+class Strategy(Protocol):
+    """How θ is found: a frozen dataclass of settings, callable."""
+
+    name: ClassVar[str]
+
+    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
+        """Choose or sample θ and return the posterior."""
+
+
+def parameters_at_bounds(problem: Problem, theta: Array, slack: float = 1e-6) -> tuple[str, ...]:
+    """Names of the parameters that lie on one of their bounds."""
+    low, high = problem.bounds.T if len(theta) else (theta, theta)
+    hit = (theta <= low + slack) | (theta >= high - slack)
+    return tuple(name for name, on in zip(problem.names, hit, strict=True) if on)

@@ -1,0 +1,25 @@
+"""Kernel parameters that maximise evidence times prior: Williams and Barber's penalised likelihood.
+
+The density that is maximised is that of the logarithms of the parameters (:mod:`gpclass.priors`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.maximize import Maximize
+from gpclass.priors import resolve_priors
+from gpclass.problem import Problem
+
+
+@dataclass(frozen=True)
+class Map(Maximize):
+    """Settings of the penalised climb; those of :class:`~gpclass.hyper.maximize.Maximize`."""
+
+    name: ClassVar[str] = "map"
+
+    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
+        """Climb the log evidence plus the log prior."""
+        return self._search(problem, inference, run, resolve_priors(run.priors, problem.names, problem.theta))

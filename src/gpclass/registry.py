@@ -1,0 +1,140 @@
+"""Every method by name, with what it can do, what it costs and whom to cite.
+
+This table is the only list: the estimator's error messages, the documentation and the tests are derived from
+it. To add a method, write its file and add its row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from gpclass.hyper import Fixed, Map, Maximize
+from gpclass.hyper.base import Inference, Strategy
+from gpclass.inference import EP, Laplace, Variational
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row: a name and what stands behind it."""
+
+    name: str
+    axis: str  # "inference" or "hyperparameters"
+    factory: Callable[[], Any]
+    summary: str
+    cost: str  # in points n, particles or draws M
+    reference: str
+    exact: bool = False  # converges to the true posterior as the work grows
+    likelihoods: tuple[str, ...] = ("probit", "logit")
+    evidence: str | None = "approximate"  # kind of its evidence, None if it has none
+    gradient: bool = True  # whether the evidence has a gradient, for maximize and map
+
+
+INFERENCES: Mapping[str, Method] = {
+    row.name: row
+    for row in (
+        Method(
+            "ep",
+            "inference",
+            EP,
+            "Expectation propagation: sites that match moments",
+            "O(n³) a sweep, 3 to 10 sweeps",
+            "Minka (2001); Filippone & Girolami (2014)",
+        ),
+        Method(
+            "laplace",
+            "inference",
+            Laplace,
+            "Laplace's approximation: a Gaussian at the mode",
+            "O(n³) a Newton step, 2 to 6 steps",
+            "Williams & Barber (1998)",
+        ),
+        Method(
+            "variational",
+            "inference",
+            Variational,
+            "The Gaussian closest in KL divergence; its evidence is a lower bound",
+            "O(n³) a step, 5 to 30 steps",
+            "Opper & Archambeau (2009)",
+            evidence="bound",
+        ),
+    )
+}
+
+STRATEGIES: Mapping[str, Method] = {
+    row.name: row
+    for row in (
+        Method("fixed", "hyperparameters", Fixed, "Kernel parameters as given", "one inference", "", exact=True),
+        Method(
+            "maximize",
+            "hyperparameters",
+            Maximize,
+            "Kernel parameters that maximise the evidence",
+            "20 to 100 inferences",
+            "Williams & Barber (1998)",
+        ),
+        Method(
+            "map",
+            "hyperparameters",
+            Map,
+            "Kernel parameters that maximise evidence times prior",
+            "20 to 100 inferences",
+            "Williams & Barber (1998)",
+        ),
+    )
+}
+
+
+def methods(axis: str | None = None) -> list[Method]:
+    """All methods, or those of one axis (``"inference"`` or ``"hyperparameters"``)."""
+    return [row for row in (*INFERENCES.values(), *STRATEGIES.values()) if axis in (None, row.axis)]
+
+
+def get_inference(spec: Any) -> Inference:
+    """A configured inference from its name, or the object itself."""
+    return _get(spec, INFERENCES, "inference")
+
+
+def get_strategy(spec: Any) -> Strategy:
+    """A configured strategy from its name, or the object itself."""
+    return _get(spec, STRATEGIES, "hyperparameters")
+
+
+def check_pair(inference: Inference, strategy: Strategy, likelihood: str) -> None:
+    """Refuse a combination that makes no sense, with the reason."""
+    row = INFERENCES.get(inference.name)
+    if row is None:
+        return  # a user's own inference: let it speak for itself
+    if likelihood not in row.likelihoods:
+        raise ValueError(
+            f"inference={row.name!r} does not handle likelihood={likelihood!r}; it handles {list(row.likelihoods)}"
+        )
+    if strategy.name in ("maximize", "map") and not row.gradient:
+        raise ValueError(
+            f"hyperparameters={strategy.name!r} climbs the evidence's gradient, which inference={row.name!r} "
+            "does not have; use hyperparameters='fixed', or fit the kernel parameters with inference='ep' first"
+        )
+
+
+def unknown(what: str, given: Any, names: Mapping[str, Any] | list[str]) -> ValueError:
+    """The error for a name that does not exist, with the near ones."""
+    near = get_close_matches(str(given), list(names), n=3)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return ValueError(f"{what}={given!r} is not known{hint} The names are {', '.join(map(repr, names))}")
+
+
+def _get(spec: Any, table: Mapping[str, Method], what: str) -> Any:
+    if isinstance(spec, str):
+        if spec not in table:
+            raise unknown(what, spec, table)
+        return table[spec].factory()
+    if isinstance(spec, type) or not callable(spec) or not hasattr(spec, "name"):
+        raise ValueError(
+            f"{what} must be one of {', '.join(map(repr, table))} or a configured object such as "
+            f"{next(iter(table.values())).factory()!r}, got {spec!r}"
+        )
+    return spec
