@@ -1,0 +1,18 @@
+"""Figures. Each takes ``ax`` (None: a new figure) and returns the Axes it drew on, or an array of them."""
+
+from gpclass.plots._style import MARKERS, PALETTE
+from gpclass.plots.maps import decision_map
+from gpclass.plots.parameters import ard_relevance, evidence_surface, parameter_names
+from gpclass.plots.reliability import reliability_diagram
+from gpclass.plots.weights import weights_diagnostic
+
+__all__ = [
+    "MARKERS",
+    "PALETTE",
+    "ard_relevance",
+    "decision_map",
+    "evidence_surface",
+    "parameter_names",
+    "reliability_diagram",
+    "weights_diagnostic",
+]

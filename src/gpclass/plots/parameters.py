@@ -1,0 +1,208 @@
+"""Kernel parameters: the evidence over two of them, the relevance of each feature.
+
+Cost: ``resolution²`` evaluations of the evidence for its surface. Fails when: the kernel has no such
+parameter; the error lists those it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.plots._style import PALETTE, axes_for, foreground
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def parameter_names(kernel: Any) -> list[str]:
+    """One readable name for each free parameter of a kernel, in the order of ``kernel.theta``.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+    >>> parameter_names(ConstantKernel(2.0) * RBF([1.0, 1.0]))
+    ['k1 constant value', 'k2 length scale[0]', 'k2 length scale[1]']
+    """
+    names = []
+    for h in kernel.hyperparameters:
+        if h.fixed:
+            continue
+        text = h.name.replace("__", " ").replace("_", " ")
+        names += [text] if h.n_elements == 1 else [f"{text}[{k}]" for k in range(h.n_elements)]
+    return names
+
+
+def _parameter_index(names: list[str], which: int | str) -> int:
+    if isinstance(which, str):
+        hits = [k for k, name in enumerate(names) if which.replace("_", " ").replace("  ", " ") in name]
+        if len(hits) != 1:
+            raise ValueError(f"{which!r} names {len(hits)} of the free parameters {names}; name exactly one")
+        return hits[0]
+    if not 0 <= which < len(names):
+        raise ValueError(f"parameter {which} does not exist; there are {len(names)}: {names}")
+    return which
+
+
+def evidence_surface(
+    clf: Any,
+    x: int | str = 0,
+    y: int | str = 1,
+    *,
+    span: float = 2.0,
+    resolution: int = 25,
+    ax: Any = None,
+) -> Axes:
+    """Log evidence over two kernel parameters, the others as fitted.
+
+    Parameters
+    ----------
+    clf : fitted classifier
+        Needs ``kernel_`` and ``log_marginal_likelihood(theta)``.
+    x, y : int or str
+        The parameters: index in ``kernel_.theta``, or a part of the name (:func:`parameter_names`).
+    span : float
+        Half the range, in natural logarithms.
+    resolution : int
+        Points a side: ``resolution²`` evaluations.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    names = parameter_names(clf.kernel_)
+    i, j = _parameter_index(names, x), _parameter_index(names, y)
+    if i == j:
+        raise ValueError("x and y are the same parameter; choose two")
+    centre = np.array(clf.kernel_.theta, dtype=float)
+    gx = np.linspace(centre[i] - span, centre[i] + span, resolution)
+    gy = np.linspace(centre[j] - span, centre[j] + span, resolution)
+    surface = np.full((resolution, resolution), np.nan)
+    for b, vy in enumerate(gy):
+        for a, vx in enumerate(gx):
+            theta = centre.copy()
+            theta[i], theta[j] = vx, vy
+            surface[b, a] = clf.log_marginal_likelihood(theta)
+    axes: Axes = axes_for(ax)
+    drop = surface - np.nanmax(surface)
+    # Differences of log evidence: steps that grow, so that the top and the slopes are both seen.
+    levels = [v for v in (-200, -100, -50, -20, -10, -5, -2, -1, -0.5, 0) if v == 0 or v > np.nanmin(drop)]
+    levels = [min(np.nanmin(drop), -1e-9) - 1e-9, *levels]
+    from matplotlib.colors import BoundaryNorm
+
+    filled = axes.contourf(
+        np.exp(gx), np.exp(gy), drop, levels=levels, cmap="cividis", norm=BoundaryNorm(levels, 256)
+    )
+    axes.contour(np.exp(gx), np.exp(gy), drop, levels=levels[1:-1], colors="white", linewidths=0.5, alpha=0.7)
+    bar = axes.figure.colorbar(filled, ax=axes, ticks=levels[1:], format="%g")
+    bar.set_label(f"log evidence − its largest here ({np.nanmax(surface):.2f})")
+    axes.plot(
+        np.exp(centre[i]),
+        np.exp(centre[j]),
+        "P",
+        color=PALETTE[1],
+        markeredgecolor="white",
+        markersize=10,
+        label="fitted",
+    )
+    axes.set(xscale="log", yscale="log", xlabel=names[i], ylabel=names[j])
+    _round_ticks(axes.xaxis, np.exp(gx[0]), np.exp(gx[-1]))
+    _round_ticks(axes.yaxis, np.exp(gy[0]), np.exp(gy[-1]))
+    axes.legend(fontsize=8, loc="upper right")
+    return axes
+
+
+def _round_ticks(axis: Any, low: float, high: float) -> None:
+    """Ticks at 1, 2, 5 times powers of ten, thinned to six: matplotlib's minor labels overlap here."""
+    decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    ticks = np.outer(decades, [1.0, 2.0, 5.0]).ravel()
+    ticks = ticks[(ticks >= low) & (ticks <= high)]
+    if len(ticks) > 6:
+        ticks = decades[(decades >= low) & (decades <= high)]
+    axis.set_ticks(ticks, [f"{t:g}" for t in ticks])
+    axis.set_ticks([], minor=True)
+
+
+def ard_relevance(
+    clf: Any,
+    feature_names: Sequence[str] | None = None,
+    *,
+    draws: Any = None,
+    level: float = 0.9,
+    ax: Any = None,
+) -> Axes:
+    """Relevance of each feature: one over its length scale, most relevant on top.
+
+    Comparable between features only when they were standardised. A length scale at the edge of its bounds
+    means "not relevant", whatever its number.
+
+    Parameters
+    ----------
+    clf : fitted classifier
+        Needs ``kernel_`` with a length scale for each feature.
+    feature_names : sequence of str, optional
+        ``clf.feature_names_in_`` by default.
+    draws : array-like of shape (S, p), optional
+        Posterior draws of ``kernel_.theta`` (logarithms): bars of the ``level`` interval.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    columns, lengths = _length_scales(clf.kernel_)
+    d = len(lengths)
+    if feature_names is None:
+        feature_names = list(getattr(clf, "feature_names_in_", [f"feature {k + 1}" for k in range(d)]))
+    if len(feature_names) != d:
+        raise ValueError(f"{len(feature_names)} feature names for {d} length scales")
+    relevance = 1.0 / lengths
+    order = np.argsort(relevance)
+    axes: Axes = axes_for(ax, size=(5.2, 1.2 + 0.32 * d))
+    spread = None
+    if draws is not None:
+        theta = np.asarray(draws, dtype=float)
+        if columns is None or theta.ndim != 2:
+            raise ValueError("draws must be of shape (S, p), and the length scales free parameters")
+        tail = 50.0 * (1.0 - level)
+        low, mid, high = np.percentile(np.exp(-theta[:, columns]), [tail, 50.0, 100.0 - tail], axis=0)
+        relevance = mid
+        order = np.argsort(relevance)
+        spread = np.stack([mid - low, high - mid])[:, order]
+    axes.barh(np.arange(d), relevance[order], color=PALETTE[0], height=0.65)
+    if spread is not None:
+        axes.errorbar(
+            relevance[order],
+            np.arange(d),
+            xerr=spread,
+            fmt="none",
+            ecolor=foreground(axes),
+            capsize=3,
+            linewidth=1.2,
+            label=f"{100 * level:g} % of the posterior",
+        )
+        axes.legend(fontsize=8, frameon=False, loc="lower right")
+    axes.set_yticks(np.arange(d), [str(feature_names[k]) for k in order])
+    axes.set(xlabel="relevance (1 / length scale)", xlim=(0.0, None))
+    return axes
+
+
+def _length_scales(kernel: Any) -> tuple[slice | None, Array]:
+    """The first length scale that is a vector: its place in theta (None: fixed) and its values (d,)."""
+    params = kernel.get_params()
+    found: list[str] = []
+    start = 0
+    for h in kernel.hyperparameters:
+        if h.name.endswith("length_scale") and h.n_elements > 1:
+            place = None if h.fixed else slice(start, start + h.n_elements)
+            return place, np.asarray(params[h.name], dtype=float)
+        found.append(h.name)
+        start += 0 if h.fixed else h.n_elements
+    raise ValueError(
+        f"the kernel has no length scale for each feature (it has {found}); "
+        "start it as RBF(length_scale=np.ones(d))"
+    )

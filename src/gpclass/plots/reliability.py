@@ -1,0 +1,123 @@
+"""The reliability diagram: observed frequency against probability.
+
+Forecasts that can be trusted lie within the band of :func:`gpclass.metrics.reliability_curve`.
+Cost: O(n log n). Fails when: as that function does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpclass import metrics
+from gpclass._typing import Array
+from gpclass.plots._style import PALETTE, axes_for, foreground
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def reliability_diagram(
+    y: Any,
+    proba: Any,
+    *,
+    classes: Any = None,
+    label: Any = None,
+    name: str | None = None,
+    bins: int = 10,
+    strategy: str = "quantile",
+    band: str = "consistency",
+    level: float = 0.9,
+    histogram: bool = True,
+    ax: Any = None,
+) -> Axes:
+    """Observed frequency against probability; forecasts that can be trusted lie within the band.
+
+    Parameters
+    ----------
+    y, proba, classes, label, bins, strategy, band, level
+        As in :func:`gpclass.metrics.reliability_curve`.
+    name : str, optional
+        Title, e.g. the method's name.
+    histogram : bool
+        Draw the distribution of the probabilities at the foot of the diagram.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    curve = metrics.reliability_curve(
+        y, proba, classes, label=label, bins=bins, strategy=strategy, band=band, level=level
+    )
+    axes: Axes = axes_for(ax, size=(4.4, 4.2))
+    line = foreground(axes)
+    percent = f"{100 * level:g} %"
+    if band == "consistency":
+        axes.fill_between(
+            curve.predicted,
+            curve.lower,
+            curve.upper,
+            color=PALETTE[5],
+            alpha=0.35,
+            linewidth=0,
+            label=f"{percent} band of calibrated forecasts",
+        )
+        axes.plot(curve.predicted, curve.observed, "-", color=PALETTE[0], linewidth=1.5)
+    else:
+        spread = np.maximum([curve.observed - curve.lower, curve.upper - curve.observed], 0.0)
+        axes.errorbar(
+            curve.predicted,
+            curve.observed,
+            spread,
+            color=PALETTE[0],
+            linewidth=1.2,
+            capsize=2,
+            label=f"{percent} interval of the frequency",
+        )
+    target = curve.observed if band == "consistency" else curve.predicted
+    ok = (curve.lower <= target) & (target <= curve.upper)
+    size = 14.0 + 60.0 * curve.count / curve.count.max()
+    axes.scatter(
+        curve.predicted[ok], curve.observed[ok], s=size[ok], color=PALETTE[0], zorder=3, label="bins"
+    )
+    if not np.all(ok):
+        axes.scatter(
+            curve.predicted[~ok],
+            curve.observed[~ok],
+            s=size[~ok],
+            color=PALETTE[1],
+            marker="D",
+            zorder=3,
+            label="bins that miss",
+        )
+    axes.plot([0, 1], [0, 1], "--", color=line, linewidth=1.0, alpha=0.8, label="perfect")
+    if histogram:
+        _foot_histogram(axes, metrics.event_of(metrics.check_forecast(y, proba, classes), label)[0])
+    axes.set(
+        xlim=(-0.02, 1.02),
+        ylim=(-0.02, 1.02),
+        xlabel=f"predicted probability ({curve.event})",
+        ylabel="observed frequency",
+    )
+    if name is not None:
+        axes.set_title(name, fontsize=10)
+    axes.legend(loc="upper left", fontsize=7.5, frameon=False)
+    return axes
+
+
+def _foot_histogram(ax: Any, p: Array) -> None:
+    """Where the probabilities lie: bars in the lowest eighth of the diagram, without a scale of their own."""
+    count, edges = np.histogram(p, bins=np.linspace(0.0, 1.0, 26))
+    ax.bar(
+        edges[:-1],
+        0.14 * count / count.max(),
+        width=np.diff(edges),
+        bottom=-0.02,
+        align="edge",
+        color=PALETTE[7],
+        alpha=0.45,
+        zorder=0,
+        linewidth=0,
+    )
