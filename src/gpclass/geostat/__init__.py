@@ -1,0 +1,1 @@
+"""Geostatistics: indicator kriging, variograms and Aitchison's geometry of probabilities."""
