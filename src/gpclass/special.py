@@ -31,7 +31,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcx, log_expit
+from scipy.special import erfcx, log_expit, log_ndtr, ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
 
@@ -65,11 +65,11 @@ def hazard_terms(z: Array | float) -> tuple[Array, Array, Array, Array]:
         h = φ/Φ; z + h; τ = 1 - h (z + h), the variance of a standard normal restricted to x > -z;
         (z + h)² - τ. All right in relative terms in the lower tail.
     """
-    z = np.asarray(z, dtype=float)
+    z = np.asarray(np.clip(z, -1e100, 1e100), dtype=float)  # so that infinite z gives the limits
     h = normal_hazard(z)
-    excess = z + h
-    tau = 1.0 - h * excess
-    kappa = excess**2 - tau
+    excess = np.asarray(z + h)
+    tau = np.asarray(1.0 - h * excess)
+    kappa = np.asarray(excess**2 - tau)
     tail = z < -_TAIL
     if np.any(tail):
         x = -z[tail]
@@ -108,6 +108,125 @@ def hazard_terms_scalar(z: float) -> tuple[float, float, float, float]:
     h = math.exp(-0.5 * z * z - 0.5 * LOG_2PI) / p
     excess = z + h
     return log_p, h, excess, 1.0 - h * excess
+
+
+# ------------------------------------------------------------------------------------ truncated normal
+
+_FEW = np.polynomial.legendre.leggauss(12)  # for boxes over which the density changes by a factor of ~e
+_MANY = np.polynomial.legendre.leggauss(56)  # for any box
+
+
+def _box_moments(start: Array, width: Array, rule: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+    """The log Z, mean and variance of a standard normal on [start, start + width], by Gauss-Legendre.
+
+    The offset from start is the variable, so that nothing cancels however narrow or far out the box is.
+    """
+    log_z, mean, variance = np.empty_like(start), np.empty_like(start), np.empty_like(start)
+    x, w = rule
+    for rows in _blocks(np.arange(len(start))):
+        low, wide = start[rows, None], width[rows, None]
+        t = 0.5 * wide * (x + 1.0)
+        p = 0.5 * w * np.exp(-t * (low + 0.5 * t))
+        total = p.sum(axis=1)
+        centre = np.sum(p * t, axis=1) / total
+        with np.errstate(divide="ignore"):
+            log_z[rows] = np.log(width[rows]) + np.log(total) - 0.5 * (start[rows] ** 2 + LOG_2PI)
+        mean[rows] = start[rows] + centre
+        variance[rows] = np.sum(p * (t - centre[:, None]) ** 2, axis=1) / total
+    return log_z, mean, variance
+
+
+def log_diff_ndtr(a: Array | float, b: Array | float) -> Array:
+    """The log of Φ(b) - Φ(a) for a < b, infinite limits allowed, right in both tails and for narrow boxes."""
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    if b.ndim == 0 and b == np.inf:
+        return np.asarray(log_ndtr(-a))
+    a, b = np.broadcast_arrays(a, b)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        flip = a + b > 0.0  # work in the lower tail, where Φ is small
+        low, high = np.where(flip, -b, a), np.where(flip, -a, b)
+        log_high = log_ndtr(high)
+        ratio = log_ndtr(low) - log_high
+        out = np.asarray(log_high + np.log(-np.expm1(ratio)))
+    narrow = ratio > -1.0
+    if np.any(narrow):
+        out[narrow] = _box_moments(low[narrow], (high - low)[narrow], _FEW)[0]
+    return out
+
+
+def truncated_normal_moments(a: Array | float, b: Array | float) -> tuple[Array, Array, Array]:
+    """The log Z, mean and variance of a standard normal restricted to [a, b].
+
+    Half-lines in closed form; boxes by Gauss-Legendre over the part that matters.
+    """
+    a, b = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
+    with np.errstate(invalid="ignore"):
+        flip = a + b < 0.0
+    low, high = np.where(flip, -b, a), np.where(flip, -a, b)  # now high >= |low|
+    log_z = np.asarray(log_ndtr(-low))
+    mean, _, variance, _ = hazard_terms(-low)
+    box = np.isfinite(high)
+    if np.any(box):
+        start = np.maximum(low[box], -9.5)
+        peak = np.maximum(start, 0.0)
+        reach = peak + 2.0 * _DROP / (np.sqrt(peak**2 + 2.0 * _DROP) + peak)
+        width = np.where(high[box] <= reach, high[box] - start, reach - start)
+        log_z[box], mean[box], variance[box] = _box_moments(start, width, _MANY)
+    return log_z, np.where(flip, -mean, mean), variance
+
+
+def truncated_normal_quantile(u: Array | float, a: Array | float, b: Array | float) -> Array:
+    """The u-quantile of a standard normal restricted to [a, b]: a draw when u is uniform.
+
+    Upper tail probabilities mix linearly, Q(x) = (1-u) Q(a) + u Q(b), and invert without cancellation up to
+    a = 25. Beyond, x is found relative to a: with Q = φ R, R Mills' ratio, and E = -log Q(x)/Q(a),
+    x² = a² + 2 (E + log R(x)/R(a)) is a fixed point with contraction 1/a². (Inverting log Q itself would
+    lose the draw's digits to those of a²/2.)
+    """
+    u, a, b = (np.asarray(v, dtype=float) for v in (u, a, b))
+    if b.ndim == 0 and b == np.inf:  # the orthant's case, and the hot path
+        u, a = np.broadcast_arrays(u, a)
+        return _upper_quantile(u, 1.0 - u, a, None)
+    u, a, b = np.broadcast_arrays(u, a, b)
+    with np.errstate(invalid="ignore"):
+        flip = a + b < 0.0
+    low, high = np.where(flip, -b, a), np.where(flip, -a, b)
+    x = _upper_quantile(np.where(flip, 1.0 - u, u), np.where(flip, u, 1.0 - u), low, high)
+    return np.where(flip, -x, x)
+
+
+def _upper_quantile(u: Array, v: Array, a: Array, b: Array | None) -> Array:
+    """The u-quantile, v = 1 - u, on [a, b] with b >= |a|, or on [a, ∞) when b is None."""
+    p = ndtr(-a) * v
+    if b is not None:
+        p += u * ndtr(-b)
+    x = np.asarray(ndtri(p))
+    np.negative(x, out=x)
+    lower = p > 0.999  # where the complement is the accurate one
+    if np.any(lower):
+        x[lower] = ndtri(v[lower] * ndtr(a[lower]) + u[lower] * (1.0 if b is None else ndtr(b[lower])))
+    far = a > _FAR
+    if np.any(far):
+        x[far] = _far_quantile(u[far], v[far], a[far], None if b is None else b[far])
+    np.maximum(x, a, out=x)  # rounding must not leave the box
+    return x if b is None else np.minimum(x, b)
+
+
+def _far_quantile(u: Array, v: Array, a: Array, b: Array | None) -> Array:
+    """:func:`_upper_quantile` for a > _FAR."""
+    mills = erfcx(SQRT_HALF * a)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if b is None:
+            spent = np.where(u < 0.5, -np.log1p(-u), -np.log(v))
+        else:
+            log_left = 0.5 * (a - b) * (a + b) + np.log(erfcx(SQRT_HALF * b) / mills)  # log Q(b)/Q(a)
+            log_left = np.where(b == np.inf, -np.inf, log_left)
+            spent = np.where(u < 0.5, -np.log1p(u * np.expm1(log_left)), -np.log(v + u * np.exp(log_left)))
+        x = np.sqrt(a**2 + 2.0 * spent)
+        for _ in range(4):
+            gap = 2.0 * (spent + np.log(erfcx(SQRT_HALF * x) / mills))  # x² - a²
+            x = a + gap / (a + np.sqrt(a**2 + gap))
+    return np.where(spent == np.inf, np.inf, x)
 
 
 # -------------------------------------------------------------------------------------------- logistic
