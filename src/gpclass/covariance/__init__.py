@@ -1,0 +1,5 @@
+"""A scikit-learn kernel made fast: values, diagonal, and derivatives contracted with a matrix."""
+
+from gpclass.covariance.compiled import Covariance, Pullback, compile_kernel
+
+__all__ = ["Covariance", "Pullback", "compile_kernel"]

@@ -1,0 +1,158 @@
+"""Any other scikit-learn kernel, by blocks: slower, but the memory stays bounded.
+
+Value: the kernel's own ``__call__`` over each tile, with ``Y=None`` on diagonal tiles so that noise counts.
+
+Derivative by θ: scikit-learn gives it only for ``Y=None``, so for a tile of different rows and columns the
+kernel is called on the stacked points [x_I; x_J] and the off-diagonal block is used. That is four times the
+work of the tile, and exact. Blocks are cut so that no gradient array exceeds ``ENTRIES`` numbers. Where the
+kernel offers no gradient (no ``eval_gradient``, a wrong shape, an error), or offers only one-sided
+differences (``PairwiseKernel``), central differences of fourth order in θ, step ``STEP_THETA``: relative
+error about 1e-12 where the kernel varies on the scale of log θ ~ 1. A kernel that oscillates in θ (a
+period) needs its own ``eval_gradient``.
+
+Derivative by the inputs: central differences a column, step ``STEP_INPUT`` times the column's spread: 4 d
+values of the tile, relative error about 1e-9.
+
+Fails when: the kernel is no function of two points (each entry must depend on its own two rows alone).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import PairwiseKernel
+
+from gpclass._typing import Array
+from gpclass.covariance._tiles import TILE, Bound, Moves, Node, Tile, Value, blocks
+
+ENTRIES = 2**21  # 16 MB
+STEP_THETA = 1e-3
+STEP_INPUT = 1e-5
+STENCIL = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.0, -1.0 / 12.0))  # fourth order
+
+
+@dataclass(frozen=True)
+class Generic(Node):
+    """A kernel known only through its methods."""
+
+    kernel: Any
+    place: slice  # of its parameters in θ
+    fast = False
+
+    @property
+    def p(self) -> int:
+        """Number of free parameters."""
+        return int(self.place.stop - self.place.start)
+
+    def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
+        return BoundGeneric(self, X, Z)
+
+    def diag(self, X: Array) -> Value:
+        return np.asarray(self.kernel.diag(X), dtype=float)
+
+    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
+        if theta is None:
+            return self._diag_inputs(X, g)
+        if self.p == 0:
+            return None
+        if not self.differentiable(X):
+            theta[self.place] += self.differences(lambda kernel: g @ kernel.diag(X))
+            return None
+        for rows in blocks(len(X), 32):
+            gradient = self.kernel(X[rows], eval_gradient=True)[1]
+            theta[self.place] += np.einsum("i,iik->k", g[rows], gradient)
+        return None
+
+    def _diag_inputs(self, X: Array, g: Array) -> Array:
+        dX = np.zeros(X.shape)
+        for l, h in enumerate(input_steps(X)):
+            step = np.zeros(X.shape[1])
+            step[l] = h
+            dX[:, l] = g * (self.kernel.diag(X + step) - self.kernel.diag(X - step)) / (2 * h)
+        return dX
+
+    def differentiable(self, X: Array) -> bool:
+        """Whether the kernel has a trustworthy gradient of its own."""
+        if isinstance(self.kernel, PairwiseKernel):
+            return False
+        rows = X[:2]
+        try:
+            _, gradient = self.kernel(rows, eval_gradient=True)
+        except Exception:  # a user's kernel may refuse in any way: without a gradient there are differences
+            return False
+        return np.shape(gradient) == (len(rows), len(rows), self.p) and bool(np.all(np.isfinite(gradient)))
+
+    def differences(self, contracted: Any) -> Array:
+        """Derivative of contracted(kernel at θ) by central differences of fourth order."""
+        theta = np.array(self.kernel.theta, dtype=float)
+        out = np.zeros(self.p)
+        for k in range(self.p):
+            for steps, weight in STENCIL:
+                moved = theta.copy()
+                moved[k] += steps * STEP_THETA
+                out[k] += weight / STEP_THETA * float(contracted(self.kernel.clone_with_theta(moved)))
+        return out
+
+
+class BoundGeneric(Bound):
+    """A generic kernel at given points."""
+
+    def __init__(self, node: Generic, X: Array, Z: Array) -> None:
+        self.node, self.X, self.Z = node, X, Z
+        self.steps = input_steps(X if Z is X else np.vstack([X, Z]))
+        self.differentiable: bool | None = None  # found out when first needed
+
+    def value(self, tile: Tile) -> Value:
+        if tile.diagonal:
+            K = np.array(self.node.kernel(self.X[tile.rows]), dtype=float)
+            return np.asarray(
+                np.triu(K) + np.triu(K, 1).T
+            )  # symmetric to the last bit, whatever the kernel does
+        return np.array(self.node.kernel(self.X[tile.rows], self.Z[tile.columns]), dtype=float)
+
+    def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
+        if theta is None:
+            return self._inputs(tile, G)
+        if self.node.p == 0:
+            return None
+        if self.differentiable is None:
+            self.differentiable = self.node.differentiable(self.X)
+        x, z = self.X[tile.rows], self.Z[tile.columns]
+        if not self.differentiable:
+            theta[self.node.place] += self.node.differences(
+                lambda kernel: np.vdot(G, kernel(x) if tile.diagonal else kernel(x, z))
+            )
+            return None
+        size = max(1, min(TILE, int(np.sqrt(ENTRIES / self.node.p) / 2)))
+        for I in blocks(len(x), size):
+            for J in blocks(len(z), size):
+                theta[self.node.place] += self._stacked(x[I], z[J], G[I, J], tile.diagonal and I == J)
+        return None
+
+    def _stacked(self, x: Array, z: Array, G: Array, same: bool) -> Array:
+        """Σ G dK/dθ from the kernel's own gradient at the stacked points."""
+        points = x if same else np.vstack([x, z])
+        gradient = np.asarray(self.node.kernel(points, eval_gradient=True)[1])
+        block = gradient if same else gradient[: len(x), len(x) :]
+        return np.asarray(np.einsum("ij,ijk->k", G, block))
+
+    def _inputs(self, tile: Tile, G: Array) -> Moves:
+        x, z = self.X[tile.rows], self.Z[tile.columns]
+        dx, dz = np.zeros(x.shape), np.zeros(z.shape)
+        kernel = self.node.kernel
+        for l, h in enumerate(self.steps):
+            step = np.zeros(x.shape[1])
+            step[l] = h
+            dx[:, l] = np.einsum("ij,ij->i", G, kernel(x + step, z) - kernel(x - step, z)) / (2 * h)
+            dz[:, l] = np.einsum("ij,ij->j", G, kernel(x, z + step) - kernel(x, z - step)) / (2 * h)
+        return dx, dz
+
+
+def input_steps(X: Array) -> Array:
+    """A step a column, relative to its spread (to its size, or 1, where the column is constant)."""
+    spread = X.std(axis=0)
+    size = np.abs(X).max(axis=0, initial=0.0)
+    spread = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
+    return np.asarray(STEP_INPUT * spread)

@@ -1,0 +1,290 @@
+"""A scikit-learn kernel compiled into nodes: value, diagonal and vector-Jacobian products.
+
+    K = k(X, Z; θ),    pullback(G)_k = Σ_ij G_ij ∂K_ij/∂θ_k,    pullback.inputs(G)_i = Σ_j G_ij ∂K_ij/∂x_i
+
+θ is scikit-learn's: the logarithms of the free parameters in the order of ``kernel.theta``, fixed ones left
+out. A method that knows ∂(its objective)/∂K gets ∂/∂θ for about the price of the value, whatever the number
+of parameters.
+
+Fast: constant, RBF, Matérn, rational quadratic, linear, white, their sums, products and powers, and
+``kernels.On``. Any other part goes through :mod:`gpclass.covariance._generic`, that part alone.
+
+Cost: O(n m d), and for each part about half an n×n matrix beside K, against scikit-learn's n×n×p gradient
+array. Fails when: the kernel is not a function of two points alone (a CompoundKernel, refused by name).
+Reference: Rasmussen & Williams, Gaussian Processes for Machine Learning (2006), §4.2 and §5.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.gaussian_process import kernels as sk
+
+from gpclass._typing import Array
+from gpclass.covariance import _algebra as algebra
+from gpclass.covariance._generic import Generic
+from gpclass.covariance._stationary import Gaussian, Profile, Quadratic, Stationary, matern_profile
+from gpclass.covariance._tiles import Bound, Node, fold, tiles
+from gpclass.kernels import On, positions
+
+
+class Covariance:
+    """A kernel at fixed parameters, to evaluate and differentiate; :func:`compile_kernel` makes it.
+
+    Attributes
+    ----------
+    kernel
+        The scikit-learn kernel. Its parameters were read when this was made: later changes do not count.
+    fast : bool
+        False when some part goes through the generic path.
+    """
+
+    def __init__(self, kernel: Any, root: Node, fast: bool) -> None:
+        self.kernel = kernel
+        self.fast = fast
+        self._root = root
+        self._p = int(kernel.n_dims)
+
+    def __repr__(self) -> str:
+        return f"Covariance({self.kernel!r}, fast={self.fast})"
+
+    def at(self, theta: npt.ArrayLike) -> Covariance:
+        """The same kernel at other parameters."""
+        return compile_kernel(self.kernel.clone_with_theta(np.asarray(theta, dtype=float)))
+
+    def __call__(self, X: npt.ArrayLike, Z: npt.ArrayLike | None = None) -> Array:
+        """k(X, Z), shape (n, m). ``Z=None`` is k(X, X), where white noise counts."""
+        x, z = _points(X, Z)
+        return _values(self._root.bind(x, z, keep=False), len(x), len(z), Z is None)
+
+    def diag(self, X: npt.ArrayLike) -> Array:
+        """k(x_i, x_i), shape (n,)."""
+        x, _ = _points(X, None)
+        return np.array(np.broadcast_to(self._root.diag(x), len(x)), dtype=float)
+
+    def value_and_vjp(self, X: npt.ArrayLike, Z: npt.ArrayLike | None = None) -> tuple[Array, Pullback]:
+        """k(X, Z) and the function that contracts its derivatives.
+
+        Parameters
+        ----------
+        X : (n, d)
+        Z : (m, d), optional
+            The second points; left out, they are X.
+
+        Returns
+        -------
+        K : (n, m)
+            Free to be overwritten: the pullback keeps what it needs elsewhere.
+        pullback : Pullback
+            ``pullback(G)`` and ``pullback.inputs(G)``.
+        """
+        x, z = _points(X, Z)
+        bound = self._root.bind(x, z, keep=True)
+        K = _values(bound, len(x), len(z), Z is None)
+        return K, Pullback(bound, (len(x), len(z), x.shape[1]), self._p, Z is None)
+
+    def diag_vjp(self, X: npt.ArrayLike, g: npt.ArrayLike) -> Array:
+        """Σ_i g_i dk(x_i, x_i)/dθ, shape (p,)."""
+        x, weights = _points(X, None)[0], np.asarray(g, dtype=float)
+        theta = np.zeros(self._p)
+        self._root.diag_pull(x, weights, theta)
+        return theta
+
+    def diag_vjp_inputs(self, X: npt.ArrayLike, g: npt.ArrayLike) -> Array:
+        """g_i dk(x_i, x_i)/dx_i, shape (n, d)."""
+        x, weights = _points(X, None)[0], np.asarray(g, dtype=float)
+        dX = self._root.diag_pull(x, weights, None)
+        return np.zeros(x.shape) if dX is None else dX
+
+
+class Pullback:
+    """Derivatives of Σ_ij G_ij K_ij; may be called any number of times."""
+
+    def __init__(self, bound: Bound, shape: tuple[int, int, int], p: int, square: bool) -> None:
+        self._bound, self._p, self._square = bound, p, square
+        self._n, self._m, self._d = shape
+
+    def __call__(self, G: npt.ArrayLike) -> Array:
+        """Σ_ij G_ij ∂K_ij/∂θ, shape (p,). G need not be symmetric."""
+        weights = self._weights(G)
+        theta = np.zeros(self._p)
+        if self._p:
+            for tile in tiles(self._n, self._m, self._square):
+                self._bound.pull(tile, fold(weights, tile, self._square), theta)
+        return theta
+
+    def inputs(self, G: npt.ArrayLike) -> Array:
+        """Derivative by X, shape (n, d). Made with ``Z=None``, both arguments move; else X alone."""
+        dX, dZ = self._moves(G)
+        return dX + dZ if self._square else dX
+
+    def inputs_both(self, G: npt.ArrayLike) -> tuple[Array, Array]:
+        """Derivatives by X (n, d) and by Z (m, d)."""
+        if self._square:
+            raise ValueError("there is one set of points when Z=None: use pullback.inputs(G)")
+        return self._moves(G)
+
+    def _moves(self, G: npt.ArrayLike) -> tuple[Array, Array]:
+        weights = self._weights(G)
+        dX, dZ = np.zeros((self._n, self._d)), np.zeros((self._m, self._d))
+        for tile in tiles(self._n, self._m, self._square):
+            moves = self._bound.pull(tile, fold(weights, tile, self._square), None)
+            if moves is not None:
+                dX[tile.rows] += moves[0]
+                dZ[tile.columns] += moves[1]
+        return dX, dZ
+
+    def _weights(self, G: npt.ArrayLike) -> Array:
+        weights = np.asarray(G, dtype=float)
+        if weights.shape != (self._n, self._m):
+            raise ValueError(f"G must have the shape of K, {(self._n, self._m)}, not {weights.shape}")
+        return weights
+
+
+def compile_kernel(kernel: Any) -> Covariance:
+    """Make a scikit-learn kernel fast.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Any kernel of two vectors, nested as you like.
+
+    Returns
+    -------
+    Covariance
+    """
+    if isinstance(kernel, type):
+        raise TypeError(f"kernel must be an instance, not a class: write {kernel.__name__}()")
+    if not isinstance(kernel, sk.Kernel):
+        raise TypeError(
+            f"kernel must be a scikit-learn kernel, not {type(kernel).__name__}: build one from "
+            "sklearn.gaussian_process.kernels, such as ConstantKernel() * RBF(), or from gpclass.kernels"
+        )
+    generic: list[str] = []
+    root = _build(kernel, 0, generic)
+    return Covariance(kernel, root, fast=not generic)
+
+
+def _build(kernel: Any, start: int, generic: list[str]) -> Node:
+    """The node of a kernel whose parameters begin at θ[start]; slow parts are named in ``generic``."""
+    if isinstance(kernel, sk.CompoundKernel):
+        raise ValueError(
+            "CompoundKernel is several kernels side by side, not one covariance: "
+            "pass one of its kernels, or combine them with + and *"
+        )
+    make = _MAKERS.get(type(kernel))  # the exact type: a subclass may compute something else
+    if make is not None:
+        return make(kernel, start, generic)
+    generic.append(type(kernel).__name__)
+    return Generic(kernel, slice(start, start + int(kernel.n_dims)))
+
+
+def _places(kernel: Any, start: int) -> dict[str, slice]:
+    """Where each free parameter of a simple kernel lies in θ."""
+    places = {}
+    for parameter in kernel.hyperparameters:
+        if not parameter.fixed:
+            places[parameter.name] = slice(start, start + parameter.n_elements)
+            start += parameter.n_elements
+    return places
+
+
+def _place(kernel: Any, start: int, name: str) -> int | None:
+    place = _places(kernel, start).get(name)
+    return None if place is None else int(place.start)
+
+
+def _constant(kernel: Any, start: int, generic: list[str]) -> Node:
+    return algebra.Constant(float(kernel.constant_value), _place(kernel, start, "constant_value"))
+
+
+def _white(kernel: Any, start: int, generic: list[str]) -> Node:
+    return algebra.White(float(kernel.noise_level), _place(kernel, start, "noise_level"))
+
+
+def _linear(kernel: Any, start: int, generic: list[str]) -> Node:
+    return algebra.Linear(float(kernel.sigma_0), _place(kernel, start, "sigma_0"))
+
+
+def _stationary(profile: Profile, kernel: Any, start: int) -> Node:
+    length_scale = np.squeeze(np.asarray(kernel.length_scale, dtype=float))
+    if not np.all(length_scale > 0):
+        raise ValueError(f"length scales must be positive, got {length_scale}")
+    return Stationary(
+        profile, length_scale, _places(kernel, start).get("length_scale"), _place(kernel, start, "alpha")
+    )
+
+
+def _rbf(kernel: Any, start: int, generic: list[str]) -> Node:
+    return _stationary(Gaussian(), kernel, start)
+
+
+def _matern(kernel: Any, start: int, generic: list[str]) -> Node:
+    return _stationary(matern_profile(float(kernel.nu)), kernel, start)
+
+
+def _quadratic(kernel: Any, start: int, generic: list[str]) -> Node:
+    return _stationary(Quadratic(float(kernel.alpha)), kernel, start)
+
+
+def _sum(kernel: Any, start: int, generic: list[str]) -> Node:
+    return algebra.Sum(*_pair(kernel, start, generic))
+
+
+def _product(kernel: Any, start: int, generic: list[str]) -> Node:
+    return algebra.Product(*_pair(kernel, start, generic))
+
+
+def _pair(kernel: Any, start: int, generic: list[str]) -> tuple[Node, Node]:
+    left = _build(kernel.k1, start, generic)
+    return left, _build(kernel.k2, start + int(kernel.k1.n_dims), generic)
+
+
+def _power(kernel: Any, start: int, generic: list[str]) -> Node:
+    return algebra.Power(_build(kernel.kernel, start, generic), float(kernel.exponent))
+
+
+def _columns(kernel: Any, start: int, generic: list[str]) -> Node:
+    columns = np.asarray(positions(kernel.columns), dtype=np.intp)
+    return algebra.Columns(_build(kernel.kernel, start, generic), columns, kernel.take)
+
+
+_MAKERS: dict[type, Callable[[Any, int, list[str]], Node]] = {
+    sk.ConstantKernel: _constant,
+    sk.WhiteKernel: _white,
+    sk.DotProduct: _linear,
+    sk.RBF: _rbf,
+    sk.Matern: _matern,
+    sk.RationalQuadratic: _quadratic,
+    sk.Sum: _sum,
+    sk.Product: _product,
+    sk.Exponentiation: _power,
+    On: _columns,
+}
+
+
+def _points(X: npt.ArrayLike, Z: npt.ArrayLike | None) -> tuple[Array, Array]:
+    """Both sets of points as float matrices; the second is the very same object when Z is None."""
+    x = np.ascontiguousarray(X, dtype=float)
+    z = x if Z is None else np.ascontiguousarray(Z, dtype=float)
+    for name, points in (("X", x), ("Z", z)):
+        if points.ndim != 2:
+            raise ValueError(
+                f"{name} must be a matrix, one row a point, not of shape {points.shape}: reshape it"
+            )
+    if x.shape[1] != z.shape[1]:
+        raise ValueError(f"X has {x.shape[1]} columns and Z {z.shape[1]}: both need the same columns")
+    return x, z
+
+
+def _values(bound: Bound, n: int, m: int, square: bool) -> Array:
+    K = np.empty((n, m))
+    for tile in tiles(n, m, square):
+        value = bound.value(tile)
+        K[tile.rows, tile.columns] = value
+        if square and not tile.diagonal:
+            K[tile.columns, tile.rows] = value if isinstance(value, float) else value.T
+    return K

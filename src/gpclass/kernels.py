@@ -1,0 +1,306 @@
+"""Readable constructors for the papers' kernels; each returns a scikit-learn kernel.
+
+    atiya            β exp(−r²/α²)                       (no ½: length scale α/√2)
+    williams_barber  v0 exp(−½ Σ_l w_l (x_l−z_l)²) + v1  (length scale w_l^(−½))
+    filippone        σ exp(−½ Σ_l (x_l−z_l)²/τ_l²)       (σ is a variance)
+    matern           (sill − nugget) Matérn_ν(r/ℓ) + nugget·1(same point)
+    linear           variance·x·z + bias
+    on               k(x[columns], z[columns]), to build additive and interaction sums
+
+``*_bounds`` are in the units of the parameter they belong to and may be "fixed", as in scikit-learn.
+References: Atiya et al. (2020); Williams & Barber (1998); Filippone & Girolami (2014); Röder et al. (2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, sqrt
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import pdist
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Hyperparameter,
+    Kernel,
+    Matern,
+    WhiteKernel,
+)
+
+from gpclass._typing import Array
+
+Bounds: TypeAlias = "tuple[float, float] | str"
+WIDE = (1e-5, 1e5)  # scikit-learn's own
+W_START = exp(-2.0)
+MEDIAN_ROWS = 1000  # rows whose distances the median is taken over
+
+
+class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
+    """A kernel that sees only some columns: k(x[columns], z[columns]); :func:`on` makes it.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+        The kernel of the chosen columns. Anisotropic length scales are one a chosen column.
+    columns : sequence of int
+        Distinct positions, counted from 0.
+    """
+
+    def __init__(self, kernel: Any, columns: Any) -> None:
+        self.kernel = kernel
+        self.columns = columns
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this kernel and, if deep, of the kernel inside, as ``kernel__name``."""
+        params = {"kernel": self.kernel, "columns": self.columns}
+        if deep:
+            params.update({f"kernel__{name}": value for name, value in self.kernel.get_params().items()})
+        return params
+
+    @property
+    def hyperparameters(self) -> list[Any]:
+        """Those of the kernel inside, with ``kernel__`` before their names."""
+        return [
+            Hyperparameter(f"kernel__{h.name}", h.value_type, h.bounds, h.n_elements, h.fixed)
+            for h in self.kernel.hyperparameters
+        ]
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of the free parameters of the kernel inside."""
+        return np.asarray(self.kernel.theta)
+
+    @theta.setter
+    def theta(self, theta: Array) -> None:
+        self.kernel.theta = theta
+
+    @property
+    def bounds(self) -> Array:
+        """Logarithms of the bounds of the free parameters."""
+        return np.asarray(self.kernel.bounds)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, On)
+            and type(self) is type(other)
+            and bool(self.kernel == other.kernel)
+            and tuple(self.columns) == tuple(other.columns)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # as every scikit-learn kernel: its parameters can change
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """k(X, Y) and, if asked for with Y=None, its gradient (n, n, p)."""
+        Y_part = None if Y is None else self.take(Y)
+        if not eval_gradient:
+            return self.kernel(self.take(X), Y_part)
+        return self.kernel(self.take(X), Y_part, eval_gradient=True)
+
+    def diag(self, X: Any) -> Array:
+        """k(x_i, x_i)."""
+        return np.asarray(self.kernel.diag(self.take(X)))
+
+    def is_stationary(self) -> bool:
+        """Whether the kernel inside is."""
+        return bool(self.kernel.is_stationary())
+
+    def take(self, X: Any) -> Array:
+        """The chosen columns of X."""
+        points = np.atleast_2d(X)
+        if max(self.columns) >= points.shape[1]:
+            raise ValueError(
+                f"the kernel looks at column {max(self.columns)} and the data have {points.shape[1]} "
+                "columns, counted from 0; correct the columns given to gpclass.kernels.on"
+            )
+        return np.asarray(points[:, list(self.columns)])
+
+    def __repr__(self) -> str:
+        return f"On({self.kernel!r}, columns={list(self.columns)})"
+
+
+def on(kernel: Any, columns: int | slice | Sequence[int] | npt.NDArray[np.integer[Any]]) -> On:
+    """Let a kernel see only some columns.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    columns : int, slice with an end, or sequence of int
+        Positions counted from 0. For the column names of a frame ``df`` write
+        ``df.columns.get_indexer(names)``.
+
+    Examples
+    --------
+    An additive kernel of two columns, and their interaction:
+
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from gpclass.kernels import on
+    >>> on(RBF(), 0) + on(RBF(), 1)
+    On(RBF(length_scale=1), columns=[0]) + On(RBF(length_scale=1), columns=[1])
+    >>> on(RBF(), 0) * on(RBF(2.0), 1)
+    On(RBF(length_scale=1), columns=[0]) * On(RBF(length_scale=2), columns=[1])
+    """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"on() needs a scikit-learn kernel, such as RBF(), not {type(kernel).__name__}")
+    return On(kernel, positions(columns))
+
+
+def positions(columns: Any) -> tuple[int, ...]:
+    """Columns as a tuple of distinct positions; refuses what does not say which columns are meant."""
+    if isinstance(columns, slice):
+        if columns.stop is None or columns.stop < 0 or (columns.start or 0) < 0:
+            raise ValueError("a slice of columns needs an end, counted from 0, such as slice(0, 3)")
+        columns = range(columns.start or 0, columns.stop, columns.step or 1)
+    names = [columns] if isinstance(columns, str) else []
+    if not names and np.ndim(columns) > 0:
+        names = [c for c in columns if isinstance(c, str)]
+    if names:
+        raise ValueError(
+            f"columns must be positions, not names such as {names[0]!r}; "
+            "for a frame write df.columns.get_indexer(names)"
+        )
+    chosen = np.atleast_1d(np.asarray(columns))
+    if chosen.dtype == bool:
+        chosen = np.flatnonzero(chosen)
+    if chosen.ndim != 1 or len(chosen) == 0 or not np.issubdtype(chosen.dtype, np.integer):
+        raise ValueError(f"columns must be one or more whole numbers, got {columns!r}")
+    if chosen.min() < 0 or len(np.unique(chosen)) < len(chosen):
+        raise ValueError(f"columns must be distinct and counted from 0, got {chosen.tolist()}")
+    return tuple(int(c) for c in chosen)
+
+
+def parameter_names(kernel: Any) -> list[str]:
+    """Names of the entries of ``kernel.theta``, as scikit-learn writes them; ``[i]`` for vectors."""
+    names = []
+    for h in kernel.hyperparameters:
+        if not h.fixed:
+            names += [h.name] if h.n_elements == 1 else [f"{h.name}[{i}]" for i in range(h.n_elements)]
+    return names
+
+
+def atiya(
+    alpha: float = 1.0, beta: float = 1.0, *, alpha_bounds: Bounds = WIDE, beta_bounds: Bounds = WIDE
+) -> Kernel:
+    """β exp(−r²/α²). There is no ½ in the exponent, so scikit-learn's length scale is α/√2."""
+    _positive(alpha=alpha, beta=beta)
+    return ConstantKernel(beta, beta_bounds) * RBF(alpha / sqrt(2), _scaled(alpha_bounds, 1 / sqrt(2)))
+
+
+def williams_barber(
+    n_features: int,
+    *,
+    w: float | npt.ArrayLike = W_START,
+    v0: float = 1.0,
+    v1: float = 1.0,
+    w_bounds: Bounds = (1e-6, 1e4),
+    v0_bounds: Bounds = WIDE,
+    v1_bounds: Bounds = WIDE,
+) -> Kernel:
+    """v0 exp(−½ Σ_l w_l (x_l − z_l)²) + v1: a relevance w_l for each input, and a bias.
+
+    Standardise the inputs. The defaults are the published start, log w_l = −2 and log v0 = 0, for which the
+    length scales are e.
+    """
+    relevance = np.broadcast_to(np.asarray(w, dtype=float), n_features)
+    _positive(w=float(relevance.min()), v0=v0, v1=v1)
+    # ℓ = w^(−½) turns the bounds round
+    bounds = w_bounds if isinstance(w_bounds, str) else (w_bounds[1] ** -0.5, w_bounds[0] ** -0.5)
+    return ConstantKernel(v0, v0_bounds) * RBF(relevance**-0.5, bounds) + ConstantKernel(v1, v1_bounds)
+
+
+def filippone(
+    sigma: float = 1.0,
+    tau: float | npt.ArrayLike = 1.0,
+    *,
+    n_features: int | None = None,
+    sigma_bounds: Bounds = WIDE,
+    tau_bounds: Bounds = WIDE,
+) -> Kernel:
+    """σ exp(−½ Σ_l (x_l − z_l)²/τ_l²), σ a variance.
+
+    With ``n_features``, or several τ, a length for each input.
+    """
+    length = np.asarray(tau, dtype=float)
+    if n_features is not None:
+        length = np.broadcast_to(length, n_features).copy()
+    _positive(sigma=sigma, tau=float(length.min()))
+    scale = float(length) if length.ndim == 0 else length
+    return ConstantKernel(sigma, sigma_bounds) * RBF(scale, tau_bounds)
+
+
+def matern(
+    sill: float = 1.0,
+    length_scale: float | npt.ArrayLike = 1.0,
+    nu: float = 1.5,
+    nugget: float = 0.0,
+    *,
+    sill_bounds: Bounds = WIDE,
+    length_scale_bounds: Bounds = WIDE,
+    nugget_bounds: Bounds = WIDE,
+) -> Kernel:
+    """(sill − nugget) Matérn_ν(r) + nugget·1(same point), in the words of geostatistics.
+
+    The sill is the whole variance, so the structured part has variance sill − nugget, and ``sill_bounds``
+    bound that part. The nugget is a WhiteKernel: it counts for a point with itself, not for another point
+    at the same place. ν in scikit-learn's convention, t = √(2ν) r/ℓ.
+    """
+    if not 0 <= nugget < sill:
+        raise ValueError(f"the nugget must be at least 0 and below the sill, got {nugget} and {sill}")
+    _positive(sill=sill, length_scale=float(np.min(np.asarray(length_scale))), nu=nu)
+    kernel = ConstantKernel(sill - nugget, sill_bounds) * Matern(length_scale, length_scale_bounds, nu=nu)
+    return kernel if nugget == 0 else kernel + WhiteKernel(nugget, nugget_bounds)
+
+
+def linear(
+    variance: float = 1.0,
+    bias: float = 1.0,
+    *,
+    variance_bounds: Bounds = WIDE,
+    bias_bounds: Bounds = WIDE,
+) -> Kernel:
+    """variance·x·z + bias: the prior of f(x) = w·x + b, w_l ~ N(0, variance), b ~ N(0, bias).
+
+    bias=0 leaves b out.
+    """
+    if bias < 0:
+        raise ValueError(f"bias is a variance and must be at least 0, got {bias}")
+    _positive(variance=variance)
+    kernel = ConstantKernel(variance, variance_bounds) * DotProduct(0.0, "fixed")
+    return kernel if bias == 0 else kernel + ConstantKernel(bias, bias_bounds)
+
+
+def default_kernel(X: npt.ArrayLike) -> Kernel:
+    """Constant · RBF + constant, the second constant a learned base rate.
+
+    The length scale starts at the median distance between different points (of at most ``MEDIAN_ROWS``
+    rows, evenly spaced, so the same data give the same kernel) and may move a factor of a thousand down and
+    up.
+    """
+    points = np.asarray(X, dtype=float)
+    if points.ndim != 2:
+        raise ValueError(f"X must be a matrix, one row a point, not of shape {points.shape}: reshape it")
+    median = _median_distance(points)
+    return ConstantKernel(1.0, (1e-3, 1e4)) * RBF(median, (1e-3 * median, 1e3 * median)) + ConstantKernel(
+        1.0, (1e-4, 1e3)
+    )
+
+
+def _median_distance(X: Array) -> float:
+    """Median distance between different points; 1 when all are the same or there are fewer than two."""
+    if len(X) > MEDIAN_ROWS:
+        X = X[np.linspace(0, len(X) - 1, MEDIAN_ROWS).astype(int)]
+    distances = pdist(X - X.mean(axis=0)) if len(X) > 1 else np.zeros(0)
+    distances = distances[(distances > 0) & np.isfinite(distances)]
+    return float(np.median(distances)) if len(distances) else 1.0
+
+
+def _scaled(bounds: Bounds, factor: float) -> Bounds:
+    return bounds if isinstance(bounds, str) else (bounds[0] * factor, bounds[1] * factor)
+
+
+def _positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value}")
