@@ -302,8 +302,9 @@ def logistic_quadrature(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, A
     kinked = (b > 1.0) & (centre < _APART * np.sqrt(b))
     root = 2.0 * _DROP * b
     # where the log integrand has fallen by _DROP from its value at the kink, on each side
-    left = root / (np.sqrt((a + b) ** 2 + root) + (a + b))
-    right = root / (np.sqrt(a**2 + root) - a)
+    with np.errstate(divide="ignore", invalid="ignore"):  # b = 0, where no kinked nodes are wanted
+        left = root / (np.sqrt((a + b) ** 2 + root) + (a + b))
+        right = root / (np.sqrt(a**2 + root) - a)
     return normal_quadrature(
         a, b, kinked, np.where(left_heavy, np.sqrt(b), 0.0), np.ones_like(a), (left, right)
     )
