@@ -1,0 +1,126 @@
+"""One sentence: which method to use here, and why. Derived from the figures alone.
+
+1. Methods that failed or did not converge are not advised while another is left.
+2. The method of least log loss is the best; those whose paired difference from it is below two standard
+   errors (or below 0.005 nats a point) are as good.
+3. If the reference is among those: the fastest whose probabilities stay within 0.02 of the reference's is
+   advised when it is at least three times faster, else the reference.
+4. If the reference is not, or there is none: the fastest of those as good as the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpclass._typing import IntArray
+from gpclass._typing import IntArray
+from gpclass.compare.result import MethodResult
+
+TIES = 0.005  # nats a point that nobody would pay for
+CLOSE = 0.02  # |Δp| that changes few decisions
+FASTER = 3.0
+
+
+def difference(a: MethodResult, b: MethodResult) -> tuple[float, float]:
+    """Mean log loss of ``a`` minus that of ``b``, point by point, and its standard error."""
+    if a.point_log_loss is None or b.point_log_loss is None:
+        raise ValueError("both methods must have been scored")
+    d = a.point_log_loss - b.point_log_loss
+    return float(d.mean()), float(d.std(ddof=1) / np.sqrt(len(d)))
+
+
+def base_rate_log_loss(y_index: IntArray) -> float:
+    """Log loss of giving every point the frequencies of the classes."""
+    share = np.bincount(y_index) / len(y_index)
+    share = share[share > 0]
+    return float(-np.sum(share * np.log(share)))
+
+
+def advise(
+    results: Sequence[MethodResult], reference: str | None, base_rate: float
+) -> tuple[str, str | None]:
+    """The sentence, and the name of the method it advises (None when there is none)."""
+    scored = [r for r in results if r.error is None and r.scores is not None]
+    if not scored:
+        return "No method could be fitted: see the errors.", None
+    sound = [r for r in scored if r.converged] or scored
+    best = min(sound, key=_loss)
+    as_good = [r for r in sound if _as_good(r, best)]
+    by_name = {r.name: r for r in sound}
+    ref = by_name.get(reference) if reference is not None else None
+    if ref is not None and ref in as_good:
+        text, chosen = _around_reference(as_good, ref)
+    else:
+        text, chosen = _fastest(as_good, best, ref)
+    text += _caveats(chosen, scored, sound, base_rate)
+    return text, chosen.name
+
+
+def _loss(r: MethodResult) -> float:
+    return float("inf") if r.scores is None else r.scores.log_loss
+
+
+def _as_good(r: MethodResult, best: MethodResult) -> bool:
+    gap, se = difference(r, best)
+    return gap <= max(2.0 * se, TIES)
+
+
+def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tuple[str, MethodResult]:
+    others = [r for r in as_good if r is not ref and r.agreement is not None]
+    close = [r for r in others if r.agreement is not None and r.agreement.largest <= CLOSE]
+    quick = min(close, key=lambda r: r.seconds, default=None)
+    if quick is not None and quick.agreement is not None and ref.seconds >= FASTER * quick.seconds:
+        return (
+            f"Use {quick.name}: its probabilities stay within {quick.agreement.largest:.2g} of {ref.name}'s, "
+            f"its log loss ({_loss(quick):.3f}) is as good within the noise, "
+            f"and it is {ref.seconds / quick.seconds:.0f} times faster."
+        ), quick
+    if not others:
+        return f"Use {ref.name}: no other method comes near its log loss ({_loss(ref):.3f}).", ref
+    if not close:
+        near = min(others, key=lambda r: r.agreement.largest if r.agreement else np.inf)
+        gap = near.agreement.largest if near.agreement else float("nan")
+        return (
+            f"Use {ref.name}: its log loss ({_loss(ref):.3f}) is as good as the best within the noise, and "
+            f"even the closest approximation ({near.name}) moves a probability by {gap:.2g}."
+        ), ref
+    return (
+        f"Use {ref.name}: its log loss ({_loss(ref):.3f}) is as good as the best within the noise, and no "
+        f"approximation within {CLOSE:g} of its probabilities is {FASTER:g} times faster."
+    ), ref
+
+
+def _fastest(
+    as_good: Sequence[MethodResult], best: MethodResult, ref: MethodResult | None
+) -> tuple[str, MethodResult]:
+    quick = min(as_good, key=lambda r: r.seconds)
+    rank = f"as good as the best ({best.name}, {_loss(best):.3f}) within the noise"
+    why = f"its log loss ({_loss(quick):.3f}) is {'the lowest' if quick is best else rank}"
+    if ref is not None:
+        gap, se = difference(ref, quick)
+        why += f" and {gap:.3f} ± {se:.3f} below that of {ref.name}, so the model matters more than exactness"
+    elif len(as_good) > 1:
+        why += f", and it is the fastest of the {len(as_good)} methods that are"
+    return f"Use {quick.name}: {why}.", quick
+
+
+def _caveats(
+    chosen: MethodResult, scored: Sequence[MethodResult], sound: Sequence[MethodResult], base_rate: float
+) -> str:
+    text = ""
+    if chosen.point_log_loss is not None:
+        gain = base_rate - float(chosen.point_log_loss.mean())
+        se = float(chosen.point_log_loss.std(ddof=1) / np.sqrt(len(chosen.point_log_loss)))
+        if gain <= 2.0 * se:
+            text += (
+                f" But no method clearly beats the base rate (log loss {base_rate:.3f}): "
+                "these features say little about the label, or the kernel does not suit them."
+            )
+    unsound = [r.name for r in scored if not r.converged]
+    if len(sound) == len(scored) and unsound:
+        text += " None of the methods converged: trust no figure before the warnings are dealt with."
+    elif unsound:
+        text += f" Not considered, as they did not converge: {', '.join(unsound)}."
+    return text

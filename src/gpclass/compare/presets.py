@@ -1,0 +1,86 @@
+"""The methods to compare when the caller names none: a row of the registry each.
+
+A method whose evidence has a gradient finds its own kernel parameters. One that has none (a sampler) cannot
+climb, so it takes the parameters that EP found on the same rows: see :class:`WithKernelOf`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+
+class WithKernelOf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Fit ``guide``, give its kernel to ``classifier`` and fit that with the parameters fixed.
+
+    Both see the same rows, so nothing leaks from a test fold into the kernel. Every other attribute is the
+    fitted classifier's.
+    """
+
+    def __init__(self, guide: Any, classifier: Any) -> None:
+        self.guide = guide
+        self.classifier = classifier
+
+    def fit(self, X: Any, y: Any) -> WithKernelOf:
+        """Fit the guide, then the classifier."""
+        self.guide_ = clone(self.guide).fit(X, y)
+        self.classifier_ = clone(self.classifier).set_params(
+            kernel=self.guide_.kernel_, hyperparameters="fixed"
+        )
+        self.classifier_.fit(X, y)
+        self.classes_ = self.classifier_.classes_
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """As the classifier."""
+        return self.classifier_.predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """As the classifier."""
+        return self.classifier_.predict_proba(X)
+
+    def __getattr__(self, name: str) -> Any:
+        """What is asked of the classifier: predict_uncertainty, kernel_, log_evidence_, ..."""
+        fitted = self.__dict__.get("classifier_")
+        if fitted is None or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(fitted, name)
+
+
+def default_methods(
+    names: Iterable[str] | None = None,
+    *,
+    kernel: Any = None,
+    standardize: bool = True,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Estimators for the named inferences, or for all that the registry lists.
+
+    Parameters
+    ----------
+    names : iterable of str, optional
+        Names of inferences; those of ``gpclass.registry.methods("inference")`` by default.
+    kernel : scikit-learn kernel, optional
+        The kernel all start from.
+    standardize : bool
+        Put a StandardScaler before each.
+    settings : mapping, optional
+        Further arguments of GPClassifier.
+    """
+    from gpclass.classifier import GPClassifier
+    from gpclass.registry import get_inference, methods
+
+    rows = {row.name: row for row in methods("inference")}
+    found = {}
+    for name in rows if names is None else names:
+        get_inference(name)  # an unknown name is refused here, with the near ones
+        common = {"kernel": kernel, **(settings or {})}
+        estimator: Any = GPClassifier(inference=name, **common)
+        if not rows[name].gradient:
+            estimator = WithKernelOf(GPClassifier(inference="ep", **common), estimator)
+        found[name] = make_pipeline(StandardScaler(), estimator) if standardize else estimator
+    return found

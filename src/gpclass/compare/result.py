@@ -1,0 +1,146 @@
+"""What a comparison found: frozen records, and the tables made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+from gpclass.metrics import Scores
+
+FOLD_SCORES = ("accuracy", "log_loss", "brier")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a method's probabilities are from the reference's: |Δp|, the largest over the classes."""
+
+    reference: str
+    mean: float
+    largest: float
+    points: IntArray  # rows of X where they differ most, worst first
+    delta: Array  # (len(points),) |Δp| there
+    proba: Array  # (len(points), C) the method's
+    proba_reference: Array  # (len(points), C)
+    flips: int  # points whose predicted class differs
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """One method. When ``error`` is set, the fit failed and the figures are missing."""
+
+    name: str
+    error: str | None = None
+    proba: Array | None = None  # (n, C), out of fold, averaged over the repeats
+    scores: Scores | None = None  # out of fold, mean over the repeats
+    fold_scores: Mapping[str, Array] = field(default_factory=dict)  # score to (folds * repeats,)
+    standard_error: Mapping[str, float] = field(default_factory=dict)  # over the folds of one repeat
+    point_log_loss: Array | None = None  # (n,), averaged over the repeats: for paired differences
+    seconds_fit: float = float("nan")  # mean over the folds
+    seconds_predict: float = float("nan")
+    estimator: Any = None  # fitted on all rows
+    log_evidence: float | None = None  # on all rows
+    log_evidence_error: float | None = None
+    evidence_kind: str | None = None
+    converged: bool = True  # in every fold and on all rows
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    parameters: tuple[tuple[str, float], ...] = ()  # on all rows
+    agreement: Agreement | None = None  # out of fold, each method with its own kernel
+    same_kernel: Agreement | None = None  # all rows, with the reference's kernel: the approximation alone
+    same_kernel_evidence: float | None = None  # log evidence there minus the reference's
+
+    @property
+    def seconds(self) -> float:
+        """Fit and predict, mean over the folds."""
+        return self.seconds_fit + self.seconds_predict
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods side by side on one data set. ``table()`` for the figures, ``advice`` for what to use."""
+
+    X: Any
+    y: Any
+    classes: Any
+    feature_names: tuple[str, ...]
+    results: Mapping[str, MethodResult]
+    reference: str | None
+    n_folds: int
+    n_repeats: int
+    blocked: bool
+    advice: str
+    recommended: str | None
+
+    @property
+    def succeeded(self) -> list[MethodResult]:
+        """Methods without an error, in the order given."""
+        return [r for r in self.results.values() if r.error is None]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain record a method: scores with standard errors, evidence, seconds, distance."""
+        return [_row(r) for r in self.results.values()]
+
+    def table(self) -> Any:
+        """:meth:`rows` as a pandas DataFrame indexed by method (a list of rows without pandas)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            return self.rows()
+        return pd.DataFrame(self.rows()).set_index("method")
+
+    def __str__(self) -> str:
+        """A short table for the terminal, and the advice."""
+        head = ("method", "accuracy", "log loss", "Brier", "ECE", "max |dp|", "seconds", "converged")
+        lines = [_short(r) for r in self.results.values()]
+        width = [max(len(head[k]), *(len(line[k]) for line in lines)) for k in range(len(head))]
+        padded = [[cell.ljust(w) for cell, w in zip(line, width, strict=True)] for line in (head, *lines)]
+        text = ["  ".join(line) for line in padded]
+        text.insert(1, "  ".join("-" * w for w in width))
+        failed = [f"{r.name} failed: {r.error}" for r in self.results.values() if r.error is not None]
+        return "\n".join([*(line.rstrip() for line in text), *failed, "", self.advice])
+
+
+def _row(r: MethodResult) -> dict[str, Any]:
+    nan = float("nan")
+    s, a = r.scores, r.agreement
+    row: dict[str, Any] = {"method": r.name}
+    for name in FOLD_SCORES:
+        row[name] = getattr(s, name) if s else nan
+        row[f"{name}_se"] = r.standard_error.get(name, nan)
+    for name in ("reliability", "resolution", "uncertainty", "ece", "ece_lower", "ece_upper", "auc"):
+        row[name] = getattr(s, name) if s else nan
+    row |= {
+        "log_evidence": nan if r.log_evidence is None else r.log_evidence,
+        "log_evidence_error": nan if r.log_evidence_error is None else r.log_evidence_error,
+        "evidence_kind": r.evidence_kind or "",
+        "seconds_fit": r.seconds_fit,
+        "seconds_predict": r.seconds_predict,
+        "mean_abs_dp": a.mean if a else nan,
+        "max_abs_dp": a.largest if a else nan,
+        "converged": r.converged and r.error is None,
+        "warnings": len(r.warnings),
+        "error": r.error or "",
+    }
+    return row
+
+
+def _short(r: MethodResult) -> tuple[str, ...]:
+    if r.scores is None:
+        return (r.name, *["-"] * 6, "failed")
+    s, se, a = r.scores, r.standard_error, r.agreement
+
+    def with_error(name: str) -> str:
+        return f"{getattr(s, name):.3f} ± {se.get(name, np.nan):.3f}"
+
+    return (
+        r.name,
+        *(with_error(name) for name in FOLD_SCORES),
+        f"{s.ece:.3f}",
+        f"{a.largest:.1e}" if a else "(reference)",
+        f"{r.seconds:.3g}",
+        "yes" if r.converged else "NO",
+    )

@@ -1,0 +1,378 @@
+"""Methods side by side by repeated cross-validation.
+
+Every method is fitted to the same folds. Scores are of the out-of-fold probabilities, averaged over the
+repeats; their standard errors are those of the fold means, sd/√(folds of one repeat): more repeats make the
+mean steadier but bring no new data. |Δp| compares each method with the reference, once out of fold with each
+method's own kernel parameters (what a user gets), once on all rows with the reference's (what the
+approximation alone gets wrong).
+
+Cost: (folds × repeats + 2) fits a method. Fails when: the data are refused. A method that fails is recorded
+with its error and the others go on. Seconds are wall-clock; with ``n_jobs`` > 1 the fits share the machine.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFold
+
+from gpclass import metrics
+from gpclass._typing import Array, IntArray
+from gpclass.compare.advice import advise, base_rate_log_loss
+from gpclass.compare.presets import default_methods
+from gpclass.compare.result import Agreement, Comparison, MethodResult
+from gpclass.plots._style import final_step
+from gpclass.plots.parameters import parameter_names
+from gpclass.progress import progress
+
+REFERENCES = ("exact", "ep")  # the first that is present
+N_WORST = 8
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fit of one method, and its predictions."""
+
+    error: str | None = None
+    proba: Array | None = None  # (m, C)
+    seconds_fit: float = 0.0
+    seconds_predict: float = 0.0
+    converged: bool = True
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+    estimator: Any = None
+
+
+def compare(
+    X: Any,
+    y: Any,
+    methods: Mapping[str, Any] | Iterable[str] | None = None,
+    *,
+    cv: int = 5,
+    repeats: int = 1,
+    reference: str | None = "auto",
+    groups: Any = None,
+    kernel: Any = None,
+    standardize: bool = True,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Comparison:
+    """Compare methods on one data set.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n, d)
+    y : array-like of shape (n,)
+        Labels; two classes or more.
+    methods : mapping of name to estimator, iterable of names, or None
+        Any scikit-learn classifiers with ``predict_proba``, used as they are; or names of inferences; None:
+        every inference the registry lists.
+    cv : int
+        Folds, stratified by label.
+    repeats : int
+        Times the folds are drawn anew.
+    reference : str or None
+        The method that |Δp| is measured from. "auto": "exact" if present, else "ep", else none.
+    groups : array-like of shape (n,), optional
+        Blocks that must not be split between folds (places, patients, time slices).
+    kernel, standardize
+        For ``methods`` given by name: the kernel to start from, and whether features are standardised.
+    random_state : int
+        Seed of the folds, and of estimators whose ``random_state`` is None.
+    n_jobs : int, optional
+        Fits side by side, as in joblib. The figures other than seconds do not depend on it.
+    verbose : int
+        1: a progress bar.
+
+    Returns
+    -------
+    Comparison
+    """
+    y = np.asarray(y)
+    classes, index = _check(X, y, cv, repeats)
+    if not isinstance(methods, Mapping):
+        methods = default_methods(methods, kernel=kernel, standardize=standardize)
+    if not methods:
+        raise ValueError("methods is empty: name at least one")
+    if reference == "auto":
+        reference = next((name for name in REFERENCES if name in methods), None)
+    elif reference is not None and reference not in methods:
+        raise ValueError(f"reference={reference!r} is not among the methods {list(methods)}")
+    estimators = {name: _seeded(est, random_state) for name, est in methods.items()}
+    folds = _folds(len(y), index, groups, cv, repeats, random_state)
+    trials = _run(estimators, X, y, classes, folds, n_jobs, verbose)
+    results = {
+        name: _summarise(name, trials[name], y, classes, folds, cv, repeats, random_state) for name in methods
+    }
+    if reference is not None and results[reference].error is None:
+        results = _agree(results, reference, X, y, classes)
+    advice, recommended = advise(list(results.values()), reference, base_rate_log_loss(index))
+    names = getattr(X, "columns", [f"feature {k + 1}" for k in range(np.shape(X)[1])])
+    return Comparison(
+        X=X,
+        y=y,
+        classes=classes,
+        feature_names=tuple(str(name) for name in names),
+        results=results,
+        reference=reference,
+        n_folds=cv,
+        n_repeats=repeats,
+        blocked=groups is not None,
+        advice=advice,
+        recommended=recommended,
+    )
+
+
+def _check(X: Any, y: Any, cv: int, repeats: int) -> tuple[Any, IntArray]:
+    """Classes and the index of each label, once the data can be split."""
+    if np.ndim(X) != 2 or y.ndim != 1 or len(X) != len(y):
+        raise ValueError(f"X must be (n, d) and y (n,), not {np.shape(X)} and {np.shape(y)}")
+    if cv < 2 or repeats < 1:
+        raise ValueError(f"cv must be at least 2 and repeats at least 1, not {cv} and {repeats}")
+    classes, index, count = np.unique(y, return_inverse=True, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError(f"y holds one class only ({classes.tolist()}): there is nothing to compare")
+    if count.min() < cv:
+        rare = classes[count.argmin()]
+        raise ValueError(
+            f"class {rare!r} has {count.min()} points, fewer than cv={cv} folds: use a smaller cv"
+        )
+    return classes, index.astype(np.intp)
+
+
+def _seeded(estimator: Any, seed: int) -> Any:
+    """A copy in which every ``random_state`` of None is the seed."""
+    copy = clone(estimator)
+    free = [k for k, v in copy.get_params().items() if k.split("__")[-1] == "random_state" and v is None]
+    return copy.set_params(**dict.fromkeys(free, seed))
+
+
+def _folds(
+    n: int, index: IntArray, groups: Any, cv: int, repeats: int, seed: int
+) -> list[tuple[IntArray, IntArray]]:
+    """Train and test rows: cv folds, repeat after repeat."""
+    blank = np.zeros((n, 1))
+    if groups is None:
+        splitter = RepeatedStratifiedKFold(n_splits=cv, n_repeats=repeats, random_state=seed)
+        return list(splitter.split(blank, index))
+    groups = np.asarray(groups)
+    if len(groups) != n:
+        raise ValueError(f"groups has {len(groups)} entries for {n} points")
+    if len(np.unique(groups)) < cv:
+        raise ValueError(f"{len(np.unique(groups))} groups cannot make cv={cv} folds: use a smaller cv")
+    found: list[tuple[IntArray, IntArray]] = []
+    for r in range(repeats):
+        grouped = StratifiedGroupKFold(n_splits=cv, shuffle=True, random_state=seed + r)
+        found += list(grouped.split(blank, index, groups))
+    return found
+
+
+def take_rows(X: Any, rows: IntArray) -> Any:
+    """Rows of an array, or of a pandas or polars frame."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def _run(
+    estimators: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    classes: Any,
+    folds: Sequence[tuple[IntArray, IntArray]],
+    n_jobs: int | None,
+    verbose: int,
+) -> dict[str, list[Trial]]:
+    """Each method's trials: one a fold, then one on all rows."""
+    everything = np.arange(len(y))
+    splits = [*folds, (everything, everything[:0])]
+    tasks = [(name, k) for name in estimators for k in range(len(splits))]
+    found: dict[str, list[Trial]] = {name: [] for name in estimators}
+    jobs = Parallel(n_jobs=n_jobs, return_as="generator")
+    work = jobs(
+        delayed(_trial)(estimators[name], X, y, classes, *splits[k], k == len(folds)) for name, k in tasks
+    )
+    with progress(len(tasks), "compare", verbose=verbose) as bar:
+        for (name, _), trial in zip(tasks, work, strict=True):
+            found[name].append(trial)
+            bar.update(method=name)
+    return found
+
+
+def _trial(
+    estimator: Any, X: Any, y: Any, classes: Any, train: IntArray, test: IntArray, keep: bool
+) -> Trial:
+    """Fit on ``train``, predict ``test``; what goes wrong is part of the result."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            began = time.perf_counter()
+            fitted = clone(estimator).fit(take_rows(X, train), y[train])
+            fit_done = time.perf_counter()
+            proba = np.zeros((len(test), len(classes)))
+            if len(test):
+                # A class that the training rows lack keeps probability 0.
+                columns = np.searchsorted(classes, fitted.classes_)
+                proba[:, columns] = fitted.predict_proba(take_rows(X, test))
+            done = time.perf_counter()
+        except Exception as error:  # any failure of one method must leave the others standing
+            return Trial(error=f"{type(error).__name__}: {error}")
+    texts = tuple(dict.fromkeys(str(w.message) for w in caught))
+    report = getattr(final_step(fitted), "fit_report_", None)
+    said = not any("ConvergenceWarning" in w.category.__name__ for w in caught)
+    return Trial(
+        proba=proba,
+        seconds_fit=fit_done - began,
+        seconds_predict=done - fit_done,
+        converged=bool(getattr(report, "converged", said)),
+        reason=str(getattr(report, "reason", "")),
+        warnings=texts,
+        estimator=fitted if keep else None,
+    )
+
+
+def _summarise(
+    name: str,
+    trials: Sequence[Trial],
+    y: Any,
+    classes: Any,
+    folds: Sequence[tuple[IntArray, IntArray]],
+    cv: int,
+    repeats: int,
+    seed: int,
+) -> MethodResult:
+    failed = next((t.error for t in trials if t.error is not None), None)
+    texts = tuple(dict.fromkeys(text for t in trials for text in t.warnings))
+    if failed is not None:
+        return MethodResult(name, error=failed, warnings=texts, converged=False)
+    *in_folds, whole = trials
+    proba = np.zeros((repeats, len(y), len(classes)))
+    point_loss = np.zeros(len(y))
+    per_fold: dict[str, list[float]] = {"accuracy": [], "log_loss": [], "brier": []}
+    for k, (trial, (_, test)) in enumerate(zip(in_folds, folds, strict=True)):
+        p = np.asarray(trial.proba)
+        forecast = metrics.check_forecast(y[test], p, classes)
+        proba[k // cv, test] = p
+        loss = metrics.pointwise_log_loss(forecast)
+        point_loss[test] += loss / repeats
+        per_fold["log_loss"].append(float(loss.mean()))
+        per_fold["brier"].append(float(metrics.pointwise_brier(forecast).mean()))
+        per_fold["accuracy"].append(metrics.accuracy(y[test], p, classes))
+    arrays = {key: np.array(values) for key, values in per_fold.items()}
+    final = final_step(whole.estimator)
+    return MethodResult(
+        name=name,
+        proba=proba.mean(axis=0),
+        scores=_mean_scores([metrics.scores(y, p, classes, random_state=seed) for p in proba]),
+        fold_scores=arrays,
+        standard_error={key: float(v.std(ddof=1) / np.sqrt(cv)) for key, v in arrays.items()},
+        point_log_loss=point_loss,
+        seconds_fit=float(np.mean([t.seconds_fit for t in in_folds])),
+        seconds_predict=float(np.mean([t.seconds_predict for t in in_folds])),
+        estimator=whole.estimator,
+        log_evidence=_number(final, "log_evidence_", "log_marginal_likelihood_value_"),
+        log_evidence_error=_number(final, "log_evidence_error_"),
+        evidence_kind=getattr(final, "evidence_kind_", None),
+        converged=all(t.converged for t in trials),
+        reasons=tuple(dict.fromkeys(t.reason for t in trials if t.reason)),
+        warnings=texts,
+        parameters=_parameters(final),
+    )
+
+
+def _mean_scores(each: Sequence[metrics.Scores]) -> metrics.Scores:
+    """Every figure averaged over the repeats; counts are rounded."""
+    mean = {key: float(np.mean([s.as_dict()[key] for s in each])) for key in each[0].as_dict()}
+    n, clipped = round(mean.pop("n")), round(mean.pop("n_clipped"))
+    return metrics.Scores(n=n, n_clipped=clipped, **mean)
+
+
+def _mean_scores(each: Sequence[metrics.Scores]) -> metrics.Scores:
+    """Every figure averaged over the repeats; counts are rounded."""
+    mean = {key: float(np.mean([s.as_dict()[key] for s in each])) for key in each[0].as_dict()}
+    n, clipped = round(mean.pop("n")), round(mean.pop("n_clipped"))
+    return metrics.Scores(n=n, n_clipped=clipped, **mean)
+
+
+def _number(estimator: Any, *names: str) -> float | None:
+    for name in names:
+        value = getattr(estimator, name, None)
+        if value is not None:
+            return float(value)
+    return None
+
+
+def _parameters(estimator: Any) -> tuple[tuple[str, float], ...]:
+    kernel: Any = getattr(estimator, "kernel_", None)
+    if not hasattr(kernel, "theta"):
+        return ()
+    return tuple(zip(parameter_names(kernel), np.exp(kernel.theta).tolist(), strict=True))
+
+
+def _agree(
+    results: Mapping[str, MethodResult], reference: str, X: Any, y: Any, classes: Any
+) -> dict[str, MethodResult]:
+    """Add to each method how far it is from the reference."""
+    ref = results[reference]
+    fixed_ref, evidence_ref = _at_kernel_of(ref, ref, X, y)
+    found = {}
+    for name, r in results.items():
+        if name == reference or r.proba is None or ref.proba is None:
+            found[name] = r
+            continue
+        alone, gap = None, None
+        if fixed_ref is not None:
+            fixed, evidence = _at_kernel_of(r, ref, X, y)
+            if fixed is not None:
+                alone = _agreement(reference, fixed, fixed_ref)
+                gap = None if evidence is None or evidence_ref is None else evidence - evidence_ref
+        found[name] = replace(
+            r,
+            agreement=_agreement(reference, r.proba, ref.proba),
+            same_kernel=alone,
+            same_kernel_evidence=gap,
+        )
+    return found
+
+
+def _agreement(reference: str, proba: Array, proba_reference: Array) -> Agreement:
+    delta = np.abs(proba - proba_reference).max(axis=1)
+    worst = np.argsort(-delta, kind="stable")[:N_WORST]
+    return Agreement(
+        reference=reference,
+        mean=float(delta.mean()),
+        largest=float(delta.max()),
+        points=worst.astype(np.intp),
+        delta=delta[worst],
+        proba=proba[worst],
+        proba_reference=proba_reference[worst],
+        flips=int(np.sum(proba.argmax(axis=1) != proba_reference.argmax(axis=1))),
+    )
+
+
+def _at_kernel_of(r: MethodResult, ref: MethodResult, X: Any, y: Any) -> tuple[Array | None, float | None]:
+    """Probabilities at X and log evidence of method ``r`` on all rows with the reference's kernel.
+
+    None when either is not a Gaussian process classifier of this package, or when the fit fails: the
+    comparison then simply lacks these figures.
+    """
+    mine, theirs = final_step(r.estimator), final_step(ref.estimator)
+    mine, theirs = (getattr(e, "classifier_", e) for e in (mine, theirs))
+    if not hasattr(theirs, "kernel_") or "hyperparameters" not in getattr(mine, "get_params", dict)():
+        return None, None
+    if getattr(mine, "likelihood_", None) != getattr(theirs, "likelihood_", None):
+        return None, None  # another model, not another approximation of the same one
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            features = r.estimator[:-1].transform(X) if hasattr(r.estimator, "steps") else X
+            fitted = clone(mine).set_params(kernel=theirs.kernel_, hyperparameters="fixed").fit(features, y)
+            return np.asarray(fitted.predict_proba(features)), _number(fitted, "log_evidence_")
+        except Exception:  # as above: a missing figure, not a failed comparison
+            return None, None
