@@ -74,7 +74,7 @@ def test_the_ends_of_the_interval_are_refused(bad):
         ai.ilr([bad if bad != 1.0 else 0.0, 1.0])
 
 
-# -- the normal on ]0,1[ -------------------------------------------------------------------------------------
+# -- the normal on ]0,1[ ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("mu", "var", "c0"), [(0, 1, 1), (1.5, 0.3, 2.0), (-0.7, 9.0, 0.5)])
@@ -118,7 +118,7 @@ def test_hypercube_normal_integrates_and_agrees_with_its_margins():
     np.testing.assert_allclose(np.cov(draws.T), cov, atol=5 * 2.0 * np.sqrt(2 / 20_000))
 
 
-# -- the Aitchison distribution ------------------------------------------------------------------------------
+# -- the Aitchison distribution -----------------------------------------------------------------------------
 
 PARAMETERS = [
     (2.0, 3.0, -0.5),
@@ -209,7 +209,7 @@ def test_improper_parameters_are_refused(parameters):
         ai.Aitchison(*parameters)
 
 
-# -- the field -----------------------------------------------------------------------------------------------
+# -- the field ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

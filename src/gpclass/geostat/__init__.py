@@ -1,1 +1,24 @@
-"""Geostatistics: indicator kriging, variograms and Aitchison's geometry of probabilities."""
+"""Geostatistics: indicator kriging, variograms and Aitchison's geometry of probabilities.
+
+R in the docstrings of this package is Röder, Tolosana-Delgado & Hamprecht (2011), *Gaussian process
+classification: singly vs. doubly stochastic models, and new computational schemes*, Stoch. Environ. Res. Risk
+Assess. 25.
+"""
+
+from gpclass.geostat.coordinates import Anisotropy, ChordalCoordinates
+from gpclass.geostat.declustering import Declustering, cell_declustering
+from gpclass.geostat.fitting import VariogramFit, fit_variogram
+from gpclass.geostat.model import VariogramModel
+from gpclass.geostat.variogram import EmpiricalVariogram, empirical_variogram
+
+__all__ = [
+    "Anisotropy",
+    "ChordalCoordinates",
+    "Declustering",
+    "EmpiricalVariogram",
+    "VariogramFit",
+    "VariogramModel",
+    "cell_declustering",
+    "empirical_variogram",
+    "fit_variogram",
+]

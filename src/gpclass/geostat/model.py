@@ -1,0 +1,212 @@
+"""The Matérn variogram with nugget, and its other spellings: scikit-learn kernel, gstools model.
+
+    h(r) = (s − s0) ρ(r) + s0·1(r = 0),    ρ(r) = 2^(1−ν)/Γ(ν) t^ν K_ν(t),  t = √(2ν) r/l,    γ(r) = s − h(r)
+
+with sill s, nugget s0, smoothness ν (∞: the Gaussian exp(−r²/2l²)) and length scale l (R §5.2). gstools
+writes t = √ν r/l, so its length is l/√2 of ours (times its ``rescale``), and switches to the Gaussian above
+ν = 20: larger finite ν are refused there. The nugget is a ``WhiteKernel``, which does not count between a training
+and a coincident new point; kriging adds it there when asked (``exact=True``).
+
+Cost: O(size). Fails when a kernel is no sum of one Matérn (RBF) part and white noise: the part is named.
+
+Reference: R §5.2; Chilès & Delfiner (1999), Geostatistics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import gammaln, kve
+from sklearn.gaussian_process import kernels as sk
+
+from gpclass._typing import Array
+from gpclass.geostat.coordinates import Anisotropy
+
+
+def matern_correlation(r: npt.ArrayLike, length_scale: float, smoothness: float) -> Array:
+    """ρ(r) of the Matérn family, any smoothness, in logs where the Bessel function would overflow."""
+    t = np.asarray(r, dtype=float) / length_scale
+    if np.isinf(smoothness):
+        return np.asarray(np.exp(-0.5 * t**2))
+    if smoothness == 0.5:
+        return np.asarray(np.exp(-t))
+    t = np.sqrt(2.0 * smoothness) * t
+    if smoothness == 1.5:
+        return np.asarray((1.0 + t) * np.exp(-t))
+    if smoothness == 2.5:
+        return np.asarray((1.0 + t + t**2 / 3.0) * np.exp(-t))
+    safe = np.maximum(t, 1e-12)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_rho = (1.0 - smoothness) * np.log(2.0) - gammaln(smoothness) + smoothness * np.log(safe)
+        log_rho = log_rho + np.log(kve(smoothness, safe)) - safe
+    rho = np.exp(np.minimum(log_rho, 0.0))
+    return np.asarray(np.where(np.isfinite(log_rho) & (t > 1e-12), rho, np.where(t > 1.0, 0.0, 1.0)))
+
+
+@dataclass(frozen=True)
+class VariogramModel:
+    """A Matérn variogram.
+
+    Parameters
+    ----------
+    sill : float
+        s, the variance: the level that the variogram reaches, nugget included.
+    length_scale : float or tuple of float
+        l, one for all coordinates or one each (anisotropy along the axes).
+    smoothness : float, default=0.5
+        ν; 0.5 is the exponential variogram, infinity the Gaussian.
+    nugget : float, default=0.0
+        s0, the jump at distance zero; less than the sill.
+    """
+
+    sill: float
+    length_scale: float | tuple[float, ...]
+    smoothness: float = 0.5
+    nugget: float = 0.0
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.length_scale) > 0:
+            lengths = tuple(float(l) for l in np.asarray(self.length_scale))
+            object.__setattr__(self, "length_scale", lengths)
+        if not (np.isfinite(self.sill) and self.sill > 0):
+            raise ValueError(f"the sill must be positive, not {self.sill}")
+        if not 0 <= self.nugget <= self.sill:
+            raise ValueError(f"the nugget must lie between 0 and the sill {self.sill:g}, not {self.nugget}")
+        if not np.all(np.asarray(self.length_scale) > 0):
+            raise ValueError(f"length scales must be positive, not {self.length_scale}")
+        if not self.smoothness > 0:
+            raise ValueError(f"the smoothness must be positive, not {self.smoothness}")
+
+    @property
+    def partial_sill(self) -> float:
+        """S − s0, the variance of the correlated part."""
+        return self.sill - self.nugget
+
+    def _single_length(self) -> float:
+        if isinstance(self.length_scale, tuple):
+            raise ValueError(
+                "this model has one length scale a coordinate: its variogram is no function of distance"
+            )
+        return self.length_scale
+
+    def covariance(self, r: npt.ArrayLike) -> Array:
+        """h(r), the nugget counted at r = 0."""
+        r = np.asarray(r, dtype=float)
+        rho = matern_correlation(r, self._single_length(), self.smoothness)
+        return np.asarray(self.partial_sill * rho + self.nugget * (r == 0))
+
+    def variogram(self, r: npt.ArrayLike) -> Array:
+        """γ(r) = s − h(r), zero at r = 0."""
+        return np.asarray(self.sill - self.covariance(r))
+
+    def practical_range(self, share: float = 0.95) -> float:
+        """The distance at which the correlated part has lost this share of its variance."""
+        l = self._single_length()
+
+        def gap(r: float) -> float:
+            return float(matern_correlation(r, l, self.smoothness)) - (1.0 - share)
+
+        return float(brentq(gap, 0.0, 200.0 * l))
+
+    # -- scikit-learn ------------------------------------------------------------------------------------
+
+    def kernel(self) -> Any:
+        """The scikit-learn kernel with the same covariance: constant × Matérn (+ white noise)."""
+        lengths = (
+            self.length_scale if np.ndim(self.length_scale) == 0 else list(np.asarray(self.length_scale))
+        )
+        shape = sk.RBF(lengths) if np.isinf(self.smoothness) else sk.Matern(lengths, nu=self.smoothness)
+        smooth = sk.ConstantKernel(self.partial_sill) * shape
+        return smooth + sk.WhiteKernel(self.nugget) if self.nugget > 0 else smooth
+
+    @classmethod
+    def from_kernel(cls, kernel: Any) -> VariogramModel:
+        """The variogram of a scikit-learn kernel: (constant ×) Matérn or RBF, plus any white noise."""
+        shape, variance, nugget = None, 0.0, 0.0
+        for scale, part in _terms(kernel, 1.0):
+            if isinstance(part, sk.WhiteKernel):
+                nugget += scale * part.noise_level
+            elif isinstance(part, sk.RBF) and shape is None:  # Matern is an RBF to scikit-learn
+                shape, variance = part, scale
+            else:
+                raise ValueError(
+                    f"{part} has no place in a variogram of one Matérn structure and a nugget; "
+                    "give a kernel of the form constant * Matern + WhiteKernel"
+                )
+        if shape is None:
+            raise ValueError("the kernel has no Matérn or RBF part; add one")
+        nu = float(shape.nu) if isinstance(shape, sk.Matern) else np.inf
+        length = np.asarray(shape.length_scale, dtype=float)
+        return cls(
+            sill=variance + nugget,
+            length_scale=float(length) if length.ndim == 0 else tuple(length),
+            smoothness=nu,
+            nugget=nugget,
+        )
+
+    # -- gstools -----------------------------------------------------------------------------------------
+
+    def to_gstools(self, dim: int = 2, anisotropy: Anisotropy | None = None) -> Any:
+        """The gstools covariance model with the same covariance (extra ``[geo]``)."""
+        gs = import_gstools()
+        lengths = np.broadcast_to(np.asarray(self.length_scale, dtype=float), (dim,))
+        anis = lengths[1:] / lengths[0]
+        angles: Array | float = 0.0
+        if anisotropy is not None:
+            if isinstance(self.length_scale, tuple):
+                raise ValueError("give one length scale and the anisotropy, or length scales alone")
+            angles, anis = np.deg2rad(anisotropy.angle_list(dim)), np.asarray(anisotropy.ratio_list(dim))
+        common = {"dim": dim, "var": self.partial_sill, "nugget": self.nugget, "anis": anis, "angles": angles}
+        if np.isinf(self.smoothness):
+            return gs.Gaussian(len_scale=np.sqrt(2.0) * lengths[0], rescale=1.0, **common)
+        if not 0.2 <= self.smoothness <= 20.0:
+            raise ValueError(
+                f"gstools has Matérn smoothness from 0.2 to 20 (a Gaussian above), not {self.smoothness:g}"
+            )
+        return gs.Matern(nu=self.smoothness, len_scale=lengths[0] / np.sqrt(2.0), rescale=1.0, **common)
+
+    @classmethod
+    def from_gstools(cls, model: Any) -> tuple[VariogramModel, Anisotropy | None]:
+        """The variogram of a gstools Matern, Exponential or Gaussian model, and its anisotropy."""
+        length = float(model.len_scale / model.rescale)
+        name = type(model).__name__
+        if name == "Matern":
+            gaussian = model.nu > 20.0  # where gstools itself switches, exp(−(h/2)²)
+            nu, length = (
+                (np.inf, np.sqrt(2.0) * length) if gaussian else (float(model.nu), np.sqrt(2.0) * length)
+            )
+        elif name == "Exponential":
+            nu = 0.5
+        elif name == "Gaussian":
+            nu, length = np.inf, length / np.sqrt(2.0)
+        else:
+            raise ValueError(f"the gstools model {name} is none of Matern, Exponential and Gaussian")
+        fitted = cls(float(model.var + model.nugget), float(length), nu, float(model.nugget))
+        anis = np.atleast_1d(np.asarray(model.anis, dtype=float))
+        if model.dim == 1 or np.allclose(anis, 1.0):
+            return fitted, None
+        angles = np.rad2deg(np.atleast_1d(np.asarray(model.angles, dtype=float)))
+        return fitted, Anisotropy(angle=tuple(map(float, angles)), ratio=tuple(map(float, anis)))
+
+
+def _terms(kernel: Any, scale: float) -> list[tuple[float, Any]]:
+    """A kernel as a sum of constant × part."""
+    if isinstance(kernel, sk.Sum):
+        return _terms(kernel.k1, scale) + _terms(kernel.k2, scale)
+    if isinstance(kernel, sk.Product):
+        for one, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
+            if isinstance(one, sk.ConstantKernel):
+                return _terms(other, scale * one.constant_value)
+    return [(scale, kernel)]
+
+
+def import_gstools() -> Any:
+    """gstools, or an error that names the extra."""
+    try:
+        return import_module("gstools")
+    except ImportError as error:
+        raise ImportError("this needs gstools, the extra [geo]: pip install 'gpclass[geo]'") from error

@@ -1,0 +1,244 @@
+"""The empirical variogram: half the mean squared difference against distance.
+
+    γ(h) = 1/(2 N_h) Σ (v_i − v_j)²                                   Matheron's estimator
+    γ(h) = ½ (1/N_h Σ |v_i − v_j|^½)⁴ / (.457 + .494/N_h)              Cressie & Hawkins' robust one
+
+over the N_h pairs whose distance falls in a lag class, for one or several values a site (their variograms are
+summed: the trace, which no rotation of the values changes). With site weights w each pair counts w_i w_j.
+
+Cost: O(n² d) time, O(n) memory a block of rows. Fails when there are fewer than two sites, or no pair within
+the largest lag. The robust estimator supposes Gaussian differences: on indicators it is far too small,
+and a warning says so.
+
+Reference: Matheron (1962); Cressie & Hawkins (1980), Math. Geology 12.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import cdist
+
+from gpclass._typing import Array, IntArray
+
+ESTIMATORS = ("matheron", "cressie")
+BLOCK = 2_000_000  # pairs held at once
+
+
+@dataclass(frozen=True)
+class EmpiricalVariogram:
+    """Lag classes that hold at least one pair."""
+
+    lag: Array  # (B,), mean distance of the pairs in the class
+    gamma: Array  # (B,), semivariance
+    pairs: IntArray  # (B,), number of pairs
+    edges: Array  # limits of all classes, empty ones too
+    estimator: str = "matheron"
+    direction: tuple[float, ...] | None = None  # unit vector, when only one direction was asked for
+
+    def __len__(self) -> int:
+        return len(self.lag)
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """Pairs within ``tolerance`` of an axis, and within ``bandwidth`` of its line."""
+
+    axis: Array  # (d,), unit length
+    cosine: float  # of the angular tolerance
+    bandwidth: float
+
+    def holds(self, difference: Array, r: Array) -> npt.NDArray[np.bool_]:
+        """Which differences (..., d) of length r lie in the cone; a pair and its reverse are the same."""
+        along = np.abs(difference @ self.axis)
+        off = np.sqrt(np.maximum(r**2 - along**2, 0.0))
+        return np.asarray((along >= self.cosine * r * (1 - 1e-12)) & (off <= self.bandwidth))
+
+
+def empirical_variogram(
+    X: npt.ArrayLike,
+    values: npt.ArrayLike,
+    *,
+    estimator: str = "matheron",
+    lags: int | npt.ArrayLike = 15,
+    max_lag: float | None = None,
+    lag_choice: str = "width",
+    direction: float | npt.ArrayLike | None = None,
+    tolerance: float = 22.5,
+    bandwidth: float = np.inf,
+    weights: npt.ArrayLike | None = None,
+) -> EmpiricalVariogram:
+    """Semivariances of values at sites X, by classes of distance.
+
+    Parameters
+    ----------
+    X : array (n, d)
+        Coordinates. Longitudes and latitudes go through :class:`ChordalCoordinates` first.
+    values : array (n,) or (n, q)
+        The variable, or q variables whose variograms are summed.
+    estimator : {"matheron", "cressie"}
+        Classical or robust.
+    lags : int or array
+        Number of classes, or their limits (ascending).
+    max_lag : float, optional
+        Largest distance; half the diagonal of the bounding box by default.
+    lag_choice : {"width", "count"}
+        Classes of equal width, or with about equal numbers of pairs.
+    direction : float or array (d,), optional
+        Only pairs along this direction: an angle in degrees, counter-clockwise from the first axis (two
+        dimensions), or a vector.
+    tolerance : float
+        Largest angle between a pair and the direction, in degrees.
+    bandwidth : float
+        Largest distance of a pair from the line along the direction.
+    weights : array (n,), optional
+        Site weights, such as :func:`cell_declustering` gives.
+    """
+    x, v, w = _checked(X, values, weights)
+    if estimator not in ESTIMATORS:
+        raise ValueError(f"estimator must be one of {ESTIMATORS}, not {estimator!r}")
+    if estimator == "cressie" and v.shape[1] == 1 and len(np.unique(v)) <= 2:
+        warnings.warn(
+            "Cressie and Hawkins' estimator supposes Gaussian differences and is far too small on "
+            "indicators; use estimator='matheron'",
+            UserWarning,
+            stacklevel=2,
+        )
+    cone = _cone(direction, tolerance, bandwidth, x.shape[1])
+    edges = _edges(x, lags, max_lag, lag_choice)
+    sums = _accumulate(x, v, w, edges, cone, estimator)
+    used = sums.pairs > 0
+    if not used.any():
+        raise ValueError(
+            f"no pair of sites lies within {edges[-1]:g} as asked for; raise max_lag or tolerance"
+        )
+    return EmpiricalVariogram(
+        lag=sums.distance[used] / sums.pairs[used],
+        gamma=_semivariance(sums, estimator)[used],
+        pairs=sums.pairs[used],
+        edges=edges,
+        estimator=estimator,
+        direction=None if cone is None else tuple(map(float, cone.axis)),
+    )
+
+
+@dataclass(frozen=True)
+class _Sums:
+    pairs: IntArray  # (B,)
+    distance: Array  # (B,)
+    weight: Array  # (B,)
+    spread: Array  # (B, q), Σ w (v_i − v_j)² or Σ w |v_i − v_j|^½
+
+
+def _semivariance(sums: _Sums, estimator: str) -> Array:
+    weight = np.where(sums.weight > 0, sums.weight, 1.0)[:, None]
+    if estimator == "matheron":
+        return np.asarray((sums.spread / weight).sum(axis=1) / 2.0)
+    correction = 0.457 + 0.494 / np.maximum(sums.pairs, 1)
+    return np.asarray(((sums.spread / weight) ** 4).sum(axis=1) / correction / 2.0)
+
+
+def _accumulate(
+    x: Array, v: Array, w: Array | None, edges: Array, cone: _Direction | None, estimator: str
+) -> _Sums:
+    """Sums over all pairs i < j, a block of rows at a time."""
+    n_bins, q = len(edges) - 1, v.shape[1]
+    pairs = np.zeros(n_bins, dtype=np.intp)
+    distance, weight, spread = np.zeros(n_bins), np.zeros(n_bins), np.zeros((n_bins, q))
+    for rows, r in _blocks(x):
+        below = np.arange(len(x)) > np.arange(rows.start, rows.stop)[:, None]
+        inside = below & (r >= edges[0]) & (r < edges[-1])
+        i, j = np.nonzero(inside)
+        r_pair = r[i, j]
+        i = i + rows.start
+        if cone is not None:
+            kept = cone.holds(x[i] - x[j], r_pair)
+            i, j, r_pair = i[kept], j[kept], r_pair[kept]
+        bin_ = np.searchsorted(edges, r_pair, side="right") - 1
+        w_pair = None if w is None else w[i] * w[j]
+        pairs += np.bincount(bin_, minlength=n_bins)
+        distance += np.bincount(bin_, r_pair, n_bins)
+        weight += np.bincount(bin_, w_pair, n_bins)
+        for k in range(q):
+            gap = np.abs(v[i, k] - v[j, k])
+            term = gap**2 if estimator == "matheron" else np.sqrt(gap)
+            spread[:, k] += np.bincount(bin_, term if w_pair is None else w_pair * term, n_bins)
+    return _Sums(pairs, distance, weight, spread)
+
+
+def _blocks(x: Array) -> Iterator[tuple[slice, Array]]:
+    """Rows and their distances to all sites."""
+    step = max(1, BLOCK // len(x))
+    for start in range(0, len(x), step):
+        rows = slice(start, min(start + step, len(x)))
+        yield rows, cdist(x[rows], x)
+
+
+def _edges(x: Array, lags: int | npt.ArrayLike, max_lag: float | None, lag_choice: str) -> Array:
+    """Limits of the lag classes, (B + 1,)."""
+    if np.ndim(lags) == 1:
+        edges = np.asarray(lags, dtype=float)
+        if len(edges) < 2 or np.any(np.diff(edges) <= 0) or edges[0] < 0:
+            raise ValueError("lag limits must be at least two ascending distances, none negative")
+        return edges
+    n_bins = int(np.asarray(lags))
+    if n_bins < 1:
+        raise ValueError(f"lags must be at least 1, not {n_bins}")
+    if lag_choice not in ("width", "count"):
+        raise ValueError(f"lag_choice must be 'width' or 'count', not {lag_choice!r}")
+    top = float(np.linalg.norm(np.ptp(x, axis=0)) / 2.0) if max_lag is None else float(max_lag)
+    if not top > 0:
+        raise ValueError("all sites coincide, or max_lag is not positive: there are no distances to class")
+    if lag_choice == "width":
+        return np.linspace(0.0, top, n_bins + 1)
+    rows = x[:: max(1, len(x) // 1500)]  # the quantiles need no more than a million pairs
+    r = cdist(rows, x).ravel()
+    r = r[(r > 0) & (r < top)]
+    if len(r) == 0:
+        raise ValueError(f"no pair of sites lies within {top:g}; raise max_lag")
+    inner = np.quantile(r, np.linspace(0, 1, n_bins + 1)[1:-1])
+    return np.unique(np.concatenate([[0.0], inner, [top]]))
+
+
+def _cone(
+    direction: float | npt.ArrayLike | None, tolerance: float, bandwidth: float, d: int
+) -> _Direction | None:
+    if direction is None:
+        return None
+    if np.ndim(direction) == 0:
+        if d != 2:
+            raise ValueError(f"an angle gives a direction in two dimensions; pass a vector of length {d}")
+        angle = np.deg2rad(float(np.asarray(direction)))
+        axis = np.array([np.cos(angle), np.sin(angle)])
+    else:
+        axis = np.asarray(direction, dtype=float)
+    if axis.shape != (d,) or not np.linalg.norm(axis) > 0:
+        raise ValueError(f"direction must be a vector of length {d}, not zero")
+    if not 0 < tolerance <= 90:
+        raise ValueError(f"tolerance must lie in ]0, 90] degrees, not {tolerance}")
+    return _Direction(axis / np.linalg.norm(axis), float(np.cos(np.deg2rad(tolerance))), float(bandwidth))
+
+
+def _checked(
+    X: npt.ArrayLike, values: npt.ArrayLike, weights: npt.ArrayLike | None
+) -> tuple[Array, Array, Array | None]:
+    x = np.asarray(X, dtype=float)
+    v = np.asarray(values, dtype=float)
+    if x.ndim != 2 or len(x) < 2:
+        raise ValueError("X must be a table (n, d) of at least two sites")
+    if v.ndim == 1:
+        v = v[:, None]
+    if len(v) != len(x):
+        raise ValueError(f"{len(x)} sites but {len(v)} values")
+    if not (np.isfinite(x).all() and np.isfinite(v).all()):
+        raise ValueError("coordinates and values must be finite; drop the rows with missing values")
+    if weights is None:
+        return x, v, None
+    w = np.asarray(weights, dtype=float)
+    if w.shape != (len(x),) or np.any(w < 0) or not w.sum() > 0:
+        raise ValueError("weights must be one non-negative number a site, not all zero")
+    return x, v, w
