@@ -4,8 +4,8 @@
 
 with sill s, nugget s0, smoothness ν (∞: the Gaussian exp(−r²/2l²)) and length scale l (R §5.2). gstools
 writes t = √ν r/l, so its length is l/√2 of ours (times its ``rescale``), and switches to the Gaussian above
-ν = 20: larger finite ν are refused there. The nugget is a ``WhiteKernel``, which does not count between a training
-and a coincident new point; kriging adds it there when asked (``exact=True``).
+ν = 20: larger finite ν are refused there. The nugget is a ``WhiteKernel``, which does not count between a
+training and a coincident new point; kriging adds it there when asked (``exact=True``).
 
 Cost: O(size). Fails when a kernel is no sum of one Matérn (RBF) part and white noise: the part is named.
 
@@ -15,6 +15,7 @@ Reference: R §5.2; Chilès & Delfiner (1999), Geostatistics.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
