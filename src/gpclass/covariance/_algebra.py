@@ -201,7 +201,7 @@ class Power(Node):
         return self.base.diag(X) ** self.p
 
     def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        return self.base.diag_pull(X, g * (self.p * self.base.diag(X) ** (self.p - 1)), theta)
+        return self.base.diag_pull(X, g * _power_slope(self.base.diag(X), self.p), theta)
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,14 @@ class BoundPower(Bound):
 
     def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
         assert self.kept is not None
-        return self.base.pull(tile, G * (self.p * self.kept[tile.index] ** (self.p - 1)), theta)
+        return self.base.pull(tile, G * _power_slope(self.kept[tile.index], self.p), theta)
+
+
+def _power_slope(a: Value, p: float) -> Array:
+    """Derivative p a^(p−1), 0 where a root meets a = 0: the kernel is zero there whatever its parameters."""
+    with np.errstate(divide="ignore"):
+        slope = p * np.power(a, p - 1)
+    return np.asarray(np.where(np.equal(a, 0), 0.0, slope) if p < 1 else slope)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,11 @@ class Exponential(Profile):
 
     def slope(self, kept: Any) -> Array:
         K, r = kept
-        return np.asarray(np.divide(-0.5 * K, r, out=np.zeros_like(K), where=r > 0))
+        with np.errstate(divide="ignore", over="ignore"):
+            S = np.divide(K, r)
+        S *= -0.5
+        S[~np.isfinite(S)] = 0.0
+        return np.asarray(S)
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ class Quadratic(Profile):
 
     def value(self, q: Array) -> tuple[Array, Any]:
         q /= 2.0 * self.alpha
-        K = np.log1p(q)
+        K = self._log(q)
         K *= -self.alpha
         np.exp(K, out=K)
         return K, (K, q)
@@ -191,9 +195,13 @@ class Quadratic(Profile):
     def own(self, G: Array, kept: Any) -> float:
         K, w = kept
         D = w / (1.0 + w)
-        D -= np.log1p(w)
+        D -= self._log(w)
         D *= K
         return self.alpha * float(np.vdot(G, D))
+
+    def _log(self, w: Array) -> Array:
+        """log(1 + w); the plain logarithm is several times quicker, and α times its rounding is harmless."""
+        return np.asarray(np.log(w + 1.0) if self.alpha < 100 else np.log1p(w))
 
 
 def matern_profile(nu: float) -> Profile:
