@@ -82,12 +82,13 @@ def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predi
         if len(starts) > 1:
             # Both classes have the same error; the rarer one shows it without cancellation.
             rarer = np.where(log_proba[block, 1] < log_proba[block, 0], plus, minus)
-            p = np.exp(log_proba[block].min(axis=1))
-            off = mixture.weights[:, None] * (np.exp(rarer) - p)  # (S, r)
+            log_p = log_proba[block].min(axis=1)
+            off = np.exp(log_w + (rarer - log_p)) - mixture.weights[:, None]  # (S, r) w_s (g_s - p)/p
             if len(starts) < len(off):
                 off = np.add.reduceat(off[order], starts, axis=0)
             share = len(starts) / (len(starts) - 1.0)
-            mcse[block] = np.sqrt(share * np.einsum("sr,sr->r", off, off))[:, None]
+            relative = np.sqrt(share * np.einsum("sr,sr->r", off, off))
+            mcse[block] = (np.exp(log_p) * relative)[:, None]
     return Prediction(np.exp(log_proba), log_proba, mcse)
 
 
@@ -157,7 +158,7 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
         low[todo] = np.where(excess < 0.0, q[todo], low[todo])
         high[todo] = np.where(excess < 0.0, high[todo], q[todo])
         newton = q[todo] - step
-        inside = (newton > low[todo]) & (newton < high[todo])
+        inside = (newton >= low[todo]) & (newton <= high[todo])
         moved = np.where(inside, newton, 0.5 * (low[todo] + high[todo]))
         small = _PRECISION * spread[todo]
         done = (np.abs(step) <= small) | (high[todo] - low[todo] <= small)
