@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpclass._typing import IntArray
-from gpclass._typing import IntArray
 from gpclass.compare.result import MethodResult
 
 TIES = 0.005  # nats a point that nobody would pay for
@@ -124,3 +123,30 @@ def _caveats(
     elif unsound:
         text += f" Not considered, as they did not converge: {', '.join(unsound)}."
     return text
+
+
+def what_went_wrong(r: MethodResult, reference: str | None) -> str:
+    """In words: what the approximation changed, kernel parameters being those of the reference."""
+    if r.error is not None:
+        return f"It failed: {r.error}"
+    if r.name == reference:
+        return "The reference: the others are measured from it."
+    a = r.same_kernel if r.same_kernel is not None else r.agreement
+    if a is None:
+        return "There is no reference to measure it from."
+    where = "With the reference's kernel, its" if a is r.same_kernel else "Out of fold, its"
+    text = f"{where} probabilities are off by {a.mean:.1g} on average and {a.largest:.1g} at worst"
+    top = int(np.argmax(np.abs(a.proba[0] - a.proba_reference[0])))
+    text += f" (row {a.points[0]}: {a.proba[0, top]:.3f} instead of {a.proba_reference[0, top]:.3f})"
+    if abs(a.confidence) > 0.2 * a.mean and a.largest > 1e-3:
+        kind = "timid" if a.confidence < 0 else "overconfident"
+        text += f"; it is {kind} by {abs(a.confidence):.1g} on average"
+    text += "; it decides " + ("every row alike" if a.flips == 0 else f"{_rows(a.flips)} differently")
+    gap = r.same_kernel_evidence
+    if a is r.same_kernel and gap is not None:
+        text += f"; its log evidence is {abs(gap):.2g} nats too {'low' if gap < 0 else 'high'}"
+    return text + "."
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"

@@ -26,6 +26,7 @@ class Agreement:
     proba: Array  # (len(points), C) the method's
     proba_reference: Array  # (len(points), C)
     flips: int  # points whose predicted class differs
+    confidence: float = 0.0  # mean of the method's largest probability minus the reference's: < 0 is timid
 
 
 @dataclass(frozen=True)

@@ -293,13 +293,6 @@ def _mean_scores(each: Sequence[metrics.Scores]) -> metrics.Scores:
     return metrics.Scores(n=n, n_clipped=clipped, **mean)
 
 
-def _mean_scores(each: Sequence[metrics.Scores]) -> metrics.Scores:
-    """Every figure averaged over the repeats; counts are rounded."""
-    mean = {key: float(np.mean([s.as_dict()[key] for s in each])) for key in each[0].as_dict()}
-    n, clipped = round(mean.pop("n")), round(mean.pop("n_clipped"))
-    return metrics.Scores(n=n, n_clipped=clipped, **mean)
-
-
 def _number(estimator: Any, *names: str) -> float | None:
     for name in names:
         value = getattr(estimator, name, None)
@@ -353,6 +346,7 @@ def _agreement(reference: str, proba: Array, proba_reference: Array) -> Agreemen
         proba=proba[worst],
         proba_reference=proba_reference[worst],
         flips=int(np.sum(proba.argmax(axis=1) != proba_reference.argmax(axis=1))),
+        confidence=float(np.mean(proba.max(axis=1) - proba_reference.max(axis=1))),
     )
 
 

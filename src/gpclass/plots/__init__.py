@@ -1,7 +1,8 @@
 """Figures. Each takes ``ax`` (None: a new figure) and returns the Axes it drew on, or an array of them."""
 
 from gpclass.plots._style import MARKERS, PALETTE
-from gpclass.plots.maps import decision_map
+from gpclass.plots.dependence import partial_dependence
+from gpclass.plots.maps import decision_map, difference_map
 from gpclass.plots.parameters import ard_relevance, evidence_surface, parameter_names
 from gpclass.plots.reliability import reliability_diagram
 from gpclass.plots.weights import weights_diagnostic
@@ -11,8 +12,10 @@ __all__ = [
     "PALETTE",
     "ard_relevance",
     "decision_map",
+    "difference_map",
     "evidence_surface",
     "parameter_names",
+    "partial_dependence",
     "reliability_diagram",
     "weights_diagnostic",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.plots._style import MARKERS, PALETTE, axes_for, probability_colours
+from gpclass.plots._style import MARKERS, PALETTE, axes_for, final_step, probability_colours
 
 WRONG = "on the wrong side"
 
@@ -79,6 +79,60 @@ def decision_map(
     if y is not None:
         wrong = np.asarray(clf.predict(X)) != np.asarray(y)
         _samples(main, values[:, [i, j]], np.asarray(y), classes, labels, wrong)
+    return axes
+
+
+def difference_map(
+    clf: Any,
+    reference: Any,
+    X: Any,
+    *,
+    feature_names: Sequence[str] | None = None,
+    resolution: int = 60,
+    limit: float | None = None,
+    ax: Any = None,
+) -> Any:
+    """Where a classifier departs from another over two features: p − p_reference of the second class.
+
+    Parameters
+    ----------
+    clf, reference : fitted classifiers of two classes
+    X : array-like of shape (n, 2)
+        Sets the range of the map.
+    feature_names : sequence of str, optional
+    resolution : int
+        Points a side of the grid.
+    limit : float, optional
+        Largest difference of the colour scale; that of the map by default.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    values, names = _frame(X, feature_names)
+    i, j = _two_features(values, None)
+    grid, gx, gy = _grid(values, i, j, resolution)
+    points = _like(X, grid)
+    gap = np.asarray(clf.predict_proba(points))[:, 1] - np.asarray(reference.predict_proba(points))[:, 1]
+    gap = gap.reshape(resolution, resolution)
+    limit = max(float(np.abs(gap).max()), 1e-12) if limit is None else limit
+    axes = axes_for(ax)
+    image = axes.pcolormesh(
+        gx,
+        gy,
+        gap,
+        cmap=probability_colours(),
+        vmin=-limit,
+        vmax=limit,
+        rasterized=True,
+        shading="nearest",
+    )
+    axes.figure.colorbar(image, ax=axes, format="%.2g").set_label("p − p of the reference")
+    line = np.asarray(reference.predict_proba(points))[:, 1].reshape(resolution, resolution)
+    if line.min() < 0.5 < line.max():
+        axes.contour(gx, gy, line, levels=[0.5], colors="#111111", linewidths=1.4)
+    axes.set(xlabel=names[i], ylabel=names[j], xlim=(gx[0], gx[-1]), ylim=(gy[0], gy[-1]))
     return axes
 
 
@@ -164,9 +218,7 @@ def _class_map(ax: Any, gx: Array, gy: Array, proba: Array) -> None:
 def _second_panel(ax: Any, clf: Any, points: Any, gx: Array, gy: Array, panel: str, level: float) -> None:
     if panel not in ("interval", "mcse"):
         raise ValueError(f"panel {panel!r} is none of None, 'interval', 'mcse'")
-    if not hasattr(clf, "predict_uncertainty"):
-        raise ValueError(f"{type(clf).__name__} has no predict_uncertainty: leave panel=None")
-    u = clf.predict_uncertainty(points, level=level)
+    u = _uncertainty(clf, points, level)
     if panel == "interval":
         shown = np.asarray(u.upper) - np.asarray(u.lower)
         text = f"width of the {100 * level:g} % interval of p"
@@ -178,6 +230,14 @@ def _second_panel(ax: Any, clf: Any, points: Any, gx: Array, gy: Array, panel: s
     image = ax.pcolormesh(gx, gy, shown, cmap="cividis", rasterized=True, shading="nearest")
     ax.figure.colorbar(image, ax=ax).set_label(text)
     ax.set_title("How sure the map is", fontsize=10)
+
+
+def _uncertainty(clf: Any, points: Any, level: float) -> Any:
+    """``predict_uncertainty``, which a pipeline does not pass on."""
+    final = final_step(clf)
+    if not hasattr(final, "predict_uncertainty"):
+        raise ValueError(f"{type(final).__name__} has no predict_uncertainty: leave panel=None")
+    return final.predict_uncertainty(points if final is clf else clf[:-1].transform(points), level=level)
 
 
 def _samples(ax: Any, xy: Array, y: Any, classes: Any, labels: list[str], wrong: Any) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.plots._style import PALETTE, axes_for, foreground
+from gpclass.plots._style import PALETTE, axes_for, final_step, foreground
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +34,15 @@ def parameter_names(kernel: Any) -> list[str]:
         text = h.name.replace("__", " ").replace("_", " ")
         names += [text] if h.n_elements == 1 else [f"{text}[{k}]" for k in range(h.n_elements)]
     return names
+
+
+def _free_parameters(clf: Any) -> tuple[list[str], Array]:
+    """Names and logarithms of all that ``log_marginal_likelihood`` takes: kernel, then likelihood scale."""
+    names, theta = parameter_names(clf.kernel_), np.array(clf.kernel_.theta, dtype=float)
+    likelihood: Any = getattr(clf, "likelihood_", None)
+    if not isinstance(getattr(likelihood, "scale_bounds", "fixed"), str):
+        names, theta = [*names, "likelihood scale"], np.append(theta, np.log(likelihood.scale))
+    return names, theta
 
 
 def _parameter_index(names: list[str], which: int | str) -> int:
@@ -74,11 +83,11 @@ def evidence_surface(
     -------
     Axes
     """
-    names = parameter_names(clf.kernel_)
+    clf = final_step(clf)
+    names, centre = _free_parameters(clf)
     i, j = _parameter_index(names, x), _parameter_index(names, y)
     if i == j:
         raise ValueError("x and y are the same parameter; choose two")
-    centre = np.array(clf.kernel_.theta, dtype=float)
     gx = np.linspace(centre[i] - span, centre[i] + span, resolution)
     gy = np.linspace(centre[j] - span, centre[j] + span, resolution)
     surface = np.full((resolution, resolution), np.nan)
@@ -154,6 +163,7 @@ def ard_relevance(
     -------
     Axes
     """
+    clf = final_step(clf)
     columns, lengths = _length_scales(clf.kernel_)
     d = len(lengths)
     if feature_names is None:

@@ -1,0 +1,258 @@
+"""Data sets by name: from a folder, from scikit-learn's bundled ones, or from OpenML with a cache.
+
+A folder (argument ``folder`` or environment variable ``GPCLASS_DATA``) holds ``NAME.csv`` or
+``NAME.csv.gz``: a header, the label in the last column, ``value_*`` columns that are other responses and
+``id_*`` columns that are identifiers. Neither is ever a feature. A ``manifest.json`` beside them may give
+each file's sha256, which is then checked before a line is read.
+
+Fails when: the name is nowhere (the near ones are told), the file was changed, or there is neither folder
+nor network (the error says what to do).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array
+
+FOLDER_VARIABLE = "GPCLASS_DATA"
+COORDINATES = (("x", "y"), ("x_km", "y_km"), ("x_m", "y_m"), ("lon", "lat"))
+BUNDLED = {"iris": "load_iris", "wine": "load_wine", "breast_diagnostic": "load_breast_cancer"}
+# name: OpenML's name, version, the category that becomes label 1 (None: categories in order)
+OPENML: dict[str, tuple[str, int, str | None]] = {
+    "banknote": ("banknote-authentication", 1, "2"),
+    "pima_uci": ("diabetes", 1, "tested_positive"),
+    "glass_uci": ("glass", 1, None),
+    "breast_wisconsin_699_with_missing": ("breast-w", 1, "malignant"),
+    "magic": ("MagicTelescope", 1, "g"),
+    "banana": ("banana", 1, "2"),
+    "electricity": ("electricity", 1, "UP"),
+    "skin": ("skin-segmentation", 1, "1"),
+}
+
+
+class DatasetUnavailable(OSError):
+    """The data are neither here nor reachable; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Features, labels and what is known about them."""
+
+    name: str
+    X: Any  # (n, d) DataFrame, or array for simulated data
+    y: Any  # (n,)
+    feature_names: tuple[str, ...]
+    label_names: dict[Any, str] = field(default_factory=dict)  # label to its meaning
+    values: Any = None  # (n, k) other responses, or what the label was cut from: never features
+    ids: Any = None  # (n, k) identifiers: never features
+    coordinates: tuple[str, str] | None = None  # names of the two that are a place
+    probability: Array | None = None  # (n, C) true probability of each class, when simulated
+    description: str = ""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return len(self.y), len(self.feature_names)
+
+
+@dataclass(frozen=True)
+class Available:
+    """A name that :func:`load` takes, and where it would come from."""
+
+    name: str
+    source: str  # "folder", "scikit-learn" or "OpenML"
+    n: int | None = None
+    d: int | None = None
+    classes: int | None = None
+
+
+def available(folder: str | os.PathLike[str] | None = None) -> list[Available]:
+    """What :func:`load` can find: each name once, with the source that would be used."""
+    found: dict[str, Available] = {}
+    place = _folder(folder)
+    if place is not None:
+        manifest = _manifest(place)
+        for path in sorted([*place.glob("*.csv"), *place.glob("*.csv.gz")]):
+            facts = manifest.get(path.name)
+            if manifest and facts is None:
+                continue  # a grid or a list of splits: it has no label
+            facts = facts or {}
+            name = path.name.removesuffix(".gz").removesuffix(".csv")
+            found[name] = Available(name, "folder", facts.get("n"), facts.get("d"), facts.get("classes"))
+    for name in BUNDLED:
+        found.setdefault(name, Available(name, "scikit-learn"))
+    for name in OPENML:
+        found.setdefault(name, Available(name, "OpenML"))
+    return sorted(found.values(), key=lambda row: row.name)
+
+
+def load(
+    name: str,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    check: bool = True,
+) -> Dataset:
+    """Load a data set by name.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`available`, or ``"openml:NAME"`` or ``"openml:NAME:VERSION"`` for any other of OpenML's.
+    folder : path, optional
+        Where the files are; the environment variable ``GPCLASS_DATA`` by default.
+    cache : path, optional
+        Where OpenML's files are kept; scikit-learn's data folder by default.
+    check : bool
+        Compare the file with the manifest's sha256.
+
+    Returns
+    -------
+    Dataset
+    """
+    place = _folder(folder)
+    path = _file(place, name) if place is not None else None
+    if path is not None:
+        return _from_folder(name, path, check)
+    if name in BUNDLED:
+        return _from_scikit_learn(name)
+    if name in OPENML or name.startswith("openml:"):
+        return _from_openml(name, place, cache)
+    names = [row.name for row in available(folder)]
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+    where = f"in {place}" if place is not None else f"anywhere ({FOLDER_VARIABLE} is not set)"
+    raise ValueError(f"no data set {name!r} {where}{hint} gpclass.datasets.available() lists the names")
+
+
+def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
+    given = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
+    if not given:
+        return None
+    place = Path(given)
+    if not place.is_dir():
+        source = "folder" if folder is not None else f"the environment variable {FOLDER_VARIABLE}"
+        raise ValueError(f"{source} names {str(place)!r}, which is not a folder")
+    return place
+
+
+def _file(place: Path, name: str) -> Path | None:
+    if Path(name).name != name:
+        raise ValueError(f"{name!r} is not a plain name: folders are not part of it")
+    return next((p for p in (place / f"{name}.csv", place / f"{name}.csv.gz") if p.is_file()), None)
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    path = place / "manifest.json"
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid JSON ({error}); fetch it again or remove it") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _pandas() -> Any:
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError("reading data files needs pandas: pip install 'gpclass[report]'") from error
+    return pd
+
+
+def _from_folder(name: str, path: Path, check: bool) -> Dataset:
+    facts = _manifest(path.parent).get(path.name, {})
+    wanted = facts.get("sha256")
+    if check and wanted is not None:
+        with path.open("rb") as handle:
+            found = hashlib.file_digest(handle, "sha256").hexdigest()
+        if found != wanted:
+            raise ValueError(
+                f"{path} was changed: its sha256 is {found[:12]}…, the manifest says {wanted[:12]}…. "
+                "Fetch it again, or pass check=False to read it as it is"
+            )
+    frame = _pandas().read_csv(path)
+    columns = list(frame.columns)
+    if columns[-1] != "label":
+        raise ValueError(f"{path} has no label: its last column is {columns[-1]!r}, not 'label'")
+    values = [c for c in columns if c.startswith("value_")]
+    ids = [c for c in columns if c.startswith("id_")]
+    features = [c for c in columns[:-1] if c not in values and c not in ids]
+    return Dataset(
+        name=name,
+        X=frame[features],
+        y=frame["label"].to_numpy(),
+        feature_names=tuple(features),
+        label_names={int(k): v for k, v in facts.get("label_map", {}).items()},
+        values=frame[values] if values else None,
+        ids=frame[ids] if ids else None,
+        coordinates=next((pair for pair in COORDINATES if set(pair) <= set(features)), None),
+        description=str(facts.get("source", "")),
+    )
+
+
+def _from_scikit_learn(name: str) -> Dataset:
+    import sklearn.datasets
+
+    bunch = getattr(sklearn.datasets, BUNDLED[name])()
+    names = tuple(str(f) for f in bunch.feature_names)
+    try:
+        X: Any = _pandas().DataFrame(bunch.data, columns=list(names))
+    except ImportError:
+        X = bunch.data
+    return Dataset(
+        name=name,
+        X=X,
+        y=bunch.target,
+        feature_names=names,
+        label_names=dict(enumerate(str(t) for t in bunch.target_names)),
+        description=f"scikit-learn's {BUNDLED[name]}",
+    )
+
+
+def _from_openml(name: str, place: Path | None, cache: str | os.PathLike[str] | None) -> Dataset:
+    from sklearn.datasets import fetch_openml, get_data_home
+
+    _pandas()
+    if name in OPENML:
+        remote, version, positive = OPENML[name]
+    else:
+        parts = name.split(":")
+        remote, version, positive = parts[1], int(parts[2]) if len(parts) > 2 else 1, None
+    try:
+        bunch = fetch_openml(
+            remote, version=version, as_frame=True, data_home=None if cache is None else str(cache)
+        )
+    except (OSError, ValueError) as error:  # no network, or a name that OpenML does not know
+        kept = get_data_home(None if cache is None else str(cache))
+        where = (
+            f"the folder {place} does not hold it" if place is not None else f"{FOLDER_VARIABLE} is not set"
+        )
+        raise DatasetUnavailable(
+            f"{name!r} could not be had: {where}, and OpenML did not answer "
+            f"({type(error).__name__}: {error}). Either set {FOLDER_VARIABLE} to a folder with {name}.csv, "
+            f"or call load once where there is a network: the file is then kept in {kept}"
+        ) from error
+    categories = sorted(map(str, set(bunch.target)))
+    if positive is not None and len(categories) == 2:
+        categories.sort(key=lambda c: c == positive)
+    code = {c: k for k, c in enumerate(categories)}
+    return Dataset(
+        name=name,
+        X=bunch.data,
+        y=np.array([code[str(t)] for t in bunch.target]),
+        feature_names=tuple(str(c) for c in bunch.data.columns),
+        label_names={k: c for c, k in code.items()},
+        coordinates=next((pair for pair in COORDINATES if set(pair) <= set(bunch.data.columns)), None),
+        description=f"OpenML {remote}, version {version}",
+    )

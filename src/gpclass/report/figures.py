@@ -1,0 +1,217 @@
+"""Figures of the report as inline SVG that follows the page's light or dark colours.
+
+A figure is drawn with one made-up ink, which is then replaced by ``currentColor``: the page's text colour.
+Text stays text, so that it can be found, read aloud and enlarged; dense parts are embedded pictures.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpclass import metrics, plots
+from gpclass.compare import Comparison, MethodResult
+from gpclass.plots._style import pyplot
+
+INK = "#010203"
+MAX_FEATURES = 9  # of partial dependence
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One picture: its SVG, the text that stands for it, and its caption."""
+
+    svg: str
+    alt: str
+    caption: str
+
+
+@contextmanager
+def _page_style() -> Iterator[Any]:
+    plt = pyplot()
+    inked = (
+        "text.color",
+        "axes.edgecolor",
+        "axes.labelcolor",
+        "axes.titlecolor",
+        "xtick.color",
+        "ytick.color",
+    )
+    style = dict.fromkeys(inked, INK) | {
+        "svg.fonttype": "none",
+        "font.family": "sans-serif",
+        "font.size": 9.5,
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "legend.facecolor": "none",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "figure.dpi": 110,
+    }
+    # Start from the defaults, so that a user's own style cannot bring other colours; draw off screen.
+    with plt.rc_context({**plt.rcParamsDefault, **style, "backend": "agg"}):
+        yield plt
+
+
+def draw(
+    name: str, size: tuple[float, float], paint: Callable[[Any], None], alt: str, caption: str
+) -> Figure:
+    """Run ``paint(figure)`` and return the picture; ``name`` keeps the SVG's ids apart on a page."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure as Canvas
+
+    with _page_style():
+        canvas = Canvas(figsize=size, layout="constrained")
+        FigureCanvasSVG(canvas)
+        paint(canvas)
+        buffer = io.StringIO()
+        canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return Figure(_inline(buffer.getvalue(), name), alt, caption)
+
+
+def _inline(svg: str, name: str) -> str:
+    """The <svg> element alone, scaled by the page, with its own ids and the page's ink."""
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r'<svg ([^>]*?)height="[^"]*"([^>]*?)width="[^"]*"', r"<svg \1\2", svg, count=1)
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
+    svg = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', svg)
+    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
+    return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+
+
+def decision_figures(c: Comparison) -> list[Figure]:
+    """Two features: the map of the advised method, and where the others depart from the reference."""
+    best = c.results.get(c.recommended or "")
+    if best is None or len(c.feature_names) != 2:
+        return []
+    found = [_map_figure(c, best)]
+    ref = c.results.get(c.reference or "")
+    if ref is None or ref.error is not None or len(c.classes) != 2:
+        return found
+    for k, r in enumerate(r for r in c.succeeded if r is not ref):
+        found.append(_difference_figure(c, r, ref, f"dif{k}"))
+    return found
+
+
+def _map_figure(c: Comparison, r: MethodResult) -> Figure:
+    panel = "interval" if hasattr(plots._style.final_step(r.estimator), "predict_uncertainty") else None
+
+    def paint(figure: Any) -> None:
+        axes = figure.subplots(1, 2) if panel else figure.subplots()
+        plots.decision_map(r.estimator, c.X, c.y, panel=panel, feature_names=c.feature_names, ax=axes)
+
+    wrong = int(np.sum(np.asarray(r.estimator.predict(c.X)) != c.y))
+    x, y = c.feature_names
+    alt = (
+        f"Map of the probability of class {c.classes[-1]} over {x} and {y} by {r.name}, with the decision "
+        f"line; {wrong} of {len(c.y)} samples lie on the wrong side."
+    )
+    caption = f"{r.name}, fitted to all rows. Black: decision line. Rings: {wrong} samples on its wrong side."
+    if panel:
+        alt += " Beside it, the width of the 90 % credible interval of that probability."
+        caption += " Right: how wide the 90 % credible interval of the probability is (white: decision line)."
+    return draw("map", (10.5 if panel else 5.4, 4.6), paint, alt, caption)
+
+
+def _difference_figure(c: Comparison, r: MethodResult, ref: MethodResult, name: str) -> Figure:
+    largest = 0.0
+
+    def paint(figure: Any) -> None:
+        nonlocal largest
+        axes = plots.difference_map(
+            r.estimator, ref.estimator, c.X, feature_names=c.feature_names, ax=figure.subplots()
+        )
+        axes.set_title(f"{r.name} − {ref.name}", fontsize=10)
+        largest = float(axes.collections[0].norm.vmax)
+
+    figure = draw(name, (4.4, 3.6), paint, "", "")
+    alt = f"Difference of probability between {r.name} and {ref.name} over the plane: at most {largest:.2g}."
+    return Figure(
+        figure.svg, alt, f"Where {r.name} departs from {ref.name}: at most {largest:.2g} on this map."
+    )
+
+
+def dependence_figures(c: Comparison) -> list[Figure]:
+    """More than two features: probability against each, for the advised method."""
+    best = c.results.get(c.recommended or "")
+    if best is None or len(c.feature_names) == 2:
+        return []
+    found = []
+    for k, name in enumerate(c.feature_names[:MAX_FEATURES]):
+
+        def paint(figure: Any, k: int = k, name: str = name) -> None:
+            plots.partial_dependence(best.estimator, c.X, k, feature_name=name, ax=figure.subplots())
+
+        alt = f"Mean probability of class {c.classes[-1]} against {name}, with a thin line for each row."
+        found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, f"{name} ({best.name})"))
+    return found
+
+
+def reliability_figures(c: Comparison) -> list[Figure]:
+    """One diagram a method, of its out-of-fold probabilities."""
+    found = []
+    for k, r in enumerate(c.succeeded):
+        proba, s = r.proba, r.scores
+        if proba is None or s is None:
+            continue
+
+        def paint(figure: Any, r: MethodResult = r, proba: Any = proba) -> None:
+            plots.reliability_diagram(c.y, proba, classes=c.classes, name=r.name, ax=figure.subplots())
+
+        curve = metrics.reliability_curve(c.y, proba, c.classes)
+        miss = int(np.sum((curve.observed < curve.lower) | (curve.observed > curve.upper)))
+        alt = (
+            f"Reliability diagram of {r.name}: {miss} of {len(curve.count)} bins lie outside the 90 % band "
+            f"of calibrated forecasts; calibration error {s.ece:.3f}."
+        )
+        caption = (
+            f"{r.name}: ECE {s.ece:.3f} [{s.ece_lower:.3f}, {s.ece_upper:.3f}]; calibrated forecasts would "
+            f"show {s.ece_perfect:.3f}. {miss} of {len(curve.count)} bins outside the band."
+        )
+        found.append(draw(f"rel{k}", (4.0, 3.9), paint, alt, caption))
+    return found
+
+
+def distance_figure(c: Comparison) -> Figure | None:
+    """|Δp| of every row, method by method, on a logarithmic axis."""
+    ref = c.results.get(c.reference or "")
+    others = [r for r in c.succeeded if r.agreement is not None]
+    if ref is None or ref.proba is None or not others:
+        return None
+    delta = [np.abs(r.proba - ref.proba).max(axis=1) for r in others if r.proba is not None]
+    floor = 1e-6
+
+    def paint(figure: Any) -> None:
+        axes = figure.subplots()
+        jitter = np.random.default_rng(0).uniform(-0.28, 0.28, size=len(c.y))  # spreads dots, means nothing
+        for k, d in enumerate(delta):
+            axes.scatter(
+                np.maximum(d, floor),
+                k + jitter,
+                s=5,
+                color=plots.PALETTE[0],
+                alpha=0.45,
+                linewidths=0,
+                rasterized=True,
+            )
+            axes.plot([max(d.mean(), floor)] * 2, [k - 0.36, k + 0.36], color=plots.PALETTE[1], linewidth=2.5)
+        axes.axvline(0.02, color=INK, linestyle="--", linewidth=0.9)
+        axes.text(0.02, len(delta) - 0.42, " 0.02", fontsize=8, va="bottom")
+        axes.set(
+            xscale="log", xlabel=f"|Δp| from {ref.name}, one dot a row (smaller than {floor:g} at the edge)"
+        )
+        axes.set_yticks(range(len(delta)), [r.name for r in others])
+        axes.set_ylim(-0.6, len(delta) - 0.2)
+
+    worst = "; ".join(f"{r.name} at most {r.agreement.largest:.2g}" for r in others if r.agreement)
+    alt = f"Distance of each method's probabilities from {ref.name}'s: {worst}."
+    caption = "Out of fold, each method with its own kernel parameters. Orange: mean. Dashed: 0.02."
+    return draw("dist", (7.2, 1.1 + 0.5 * len(delta)), paint, alt, caption)

@@ -1,0 +1,264 @@
+"""The report: one HTML file with everything in it, nothing loaded from the net.
+
+``render_report`` turns a :class:`~gpclass.compare.Comparison` into text, ``write_report`` puts it in a file.
+Cost: the figures, a second or two each. Needs the extra ``report`` (jinja2, matplotlib).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpclass._version import __version__
+from gpclass.compare import Comparison, MethodResult
+from gpclass.compare.advice import base_rate_log_loss, what_went_wrong
+from gpclass.plots._style import final_step
+from gpclass.report import figures
+
+MAX_FEATURE_ROWS = 40
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a cell shows, and the number it sorts by (None: by its text)."""
+
+    text: str
+    key: float | None = None
+    note: str = ""  # a standard error, an interval
+
+    @classmethod
+    def number(cls, value: float | None, form: str = ".3f", note: str = "") -> Cell:
+        """A figure, or a dash where there is none (sorted last)."""
+        if value is None or not math.isfinite(value):
+            return cls("–", math.inf)
+        return cls(format(value, form), float(value), note)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Head, rows of cells and caption. ``head`` pairs a column's title with its explanation."""
+
+    caption: str
+    head: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def render_report(
+    comparison: Comparison, *, title: str = "Comparison of methods", description: str = ""
+) -> str:
+    """The report as a string of HTML.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What :func:`gpclass.compare.compare` returned.
+    title : str
+        Heading of the page.
+    description : str
+        A sentence or two about the data, shown below the heading.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError("the report needs jinja2: pip install 'gpclass[report]'") from error
+    environment = Environment(
+        loader=PackageLoader("gpclass.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    c = comparison
+    return environment.get_template("report.html").render(
+        title=title,
+        description=description,
+        version=__version__,
+        comparison=c,
+        facts=_facts(c),
+        features=_features(c),
+        scores=_scores(c),
+        wrong=[(r.name, what_went_wrong(r, c.reference)) for r in c.results.values()],
+        maps=figures.decision_figures(c),
+        dependence=figures.dependence_figures(c),
+        n_hidden=max(0, len(c.feature_names) - figures.MAX_FEATURES),
+        reliability=figures.reliability_figures(c),
+        distance=figures.distance_figure(c),
+        worst=_worst(c),
+        parameters=_parameters(c),
+        diagnostics=_diagnostics(c),
+    )
+
+
+def write_report(
+    comparison: Comparison,
+    path: str | os.PathLike[str],
+    *,
+    title: str = "Comparison of methods",
+    description: str = "",
+) -> Path:
+    """Write the report to ``path`` (folders are made) and return it. A half-written file is never left."""
+    text = render_report(comparison, title=title, description=description)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, suffix=".tmp", delete=False
+    ) as handle:
+        handle.write(text)
+    os.chmod(handle.name, 0o644)
+    os.replace(handle.name, path)
+    return path
+
+
+def _facts(c: Comparison) -> list[tuple[str, str]]:
+    index = np.searchsorted(c.classes, c.y)
+    count = np.bincount(index, minlength=len(c.classes))
+    shares = ", ".join(
+        f"{label}: {k} ({100 * k / len(c.y):.0f} %)" for label, k in zip(c.classes, count, strict=True)
+    )
+    folds = f"{c.n_folds} {'blocked, ' if c.blocked else ''}stratified folds"
+    if c.n_repeats > 1:
+        folds += f", repeated {c.n_repeats} times"
+    return [
+        ("Rows", str(len(c.y))),
+        ("Features", str(len(c.feature_names))),
+        ("Classes", shares),
+        ("Cross-validation", folds),
+        ("Log loss of the base rate", f"{base_rate_log_loss(index):.3f}"),
+        ("Reference of |Δp|", c.reference or "none"),
+    ]
+
+
+def _features(c: Comparison) -> Table:
+    values = np.asarray(c.X, dtype=float)
+    rows = []
+    for k, name in enumerate(c.feature_names[:MAX_FEATURE_ROWS]):
+        column = values[:, k]
+        figures_ = (column.mean(), column.std(), column.min(), np.median(column), column.max())
+        rows.append((Cell(name), *(Cell.number(float(v), ".4g") for v in figures_)))
+    head = ("feature", "mean", "sd", "least", "median", "largest")
+    more = len(c.feature_names) - len(rows)
+    caption = "Features as given" + (f" (the first {len(rows)}; {more} more)" if more else "")
+    return Table(caption, tuple((h, "") for h in head), tuple(rows))
+
+
+SCORE_HEAD = (
+    ("method", ""),
+    ("accuracy", "share of rows whose most probable class is right"),
+    ("log loss", "mean −log p(label); less is better"),
+    ("Brier", "mean squared error of the probability; less is better"),
+    ("reliability", "part of Brier: distance of frequencies from probabilities; less is better"),
+    ("resolution", "part of Brier: how far frequencies spread between bins; more is better"),
+    ("ECE", "expected calibration error, with its 95 % bootstrap interval"),
+    ("AUC", "area under the ROC curve"),
+    ("log evidence", "estimate of log p(y | X), all rows, with its Monte Carlo error"),
+    ("mean |Δp|", "from the reference, out of fold"),
+    ("max |Δp|", "from the reference, out of fold"),
+    ("fit, s", "wall-clock seconds a fold"),
+    ("predict, s", "wall-clock seconds a fold"),
+)
+
+
+def _scores(c: Comparison) -> Table:
+    rows = []
+    for r in c.results.values():
+        s, a = r.scores, r.agreement
+        if s is None:
+            rows.append((Cell(r.name), *[Cell("failed", math.inf)] * (len(SCORE_HEAD) - 1)))
+            continue
+        rows.append(
+            (
+                Cell(r.name),
+                *(_with_error(r, name) for name in ("accuracy", "log_loss", "brier")),
+                Cell.number(s.reliability, ".4f"),
+                Cell.number(s.resolution, ".4f"),
+                Cell.number(s.ece, ".3f", f"[{s.ece_lower:.3f}, {s.ece_upper:.3f}]"),
+                Cell.number(s.auc),
+                _evidence(r),
+                Cell.number(a.mean if a else None, ".2g"),
+                Cell.number(a.largest if a else None, ".2g"),
+                Cell.number(r.seconds_fit, ".3g"),
+                Cell.number(r.seconds_predict, ".2g"),
+            )
+        )
+    caption = "Out of fold; ± is the standard error over the folds. Press a heading to sort by it."
+    return Table(caption, SCORE_HEAD, tuple(rows))
+
+
+def _with_error(r: MethodResult, name: str) -> Cell:
+    return Cell.number(getattr(r.scores, name), ".3f", f"± {r.standard_error[name]:.3f}")
+
+
+def _evidence(r: MethodResult) -> Cell:
+    error = "" if r.log_evidence_error is None else f"± {r.log_evidence_error:.2g}"
+    kind = "" if r.evidence_kind in (None, "approximate") else str(r.evidence_kind)
+    return Cell.number(r.log_evidence, ".2f", " ".join(part for part in (error, kind) if part))
+
+
+def _worst(c: Comparison) -> Table | None:
+    """The rows where a method departs most from the reference, three a method."""
+    rows = []
+    for r in c.succeeded:
+        if r.agreement is None:
+            continue
+        a = r.agreement
+        for k in range(min(3, len(a.points))):
+            top = int(np.argmax(np.abs(a.proba[k] - a.proba_reference[k])))
+            rows.append(
+                (
+                    Cell(r.name),
+                    Cell.number(int(a.points[k]), "d"),
+                    Cell(str(c.y[a.points[k]])),
+                    Cell(str(c.classes[top])),
+                    Cell.number(a.proba[k, top]),
+                    Cell.number(a.proba_reference[k, top]),
+                    Cell.number(a.delta[k], ".2g"),
+                )
+            )
+    if not rows:
+        return None
+    head = (
+        ("method", ""),
+        ("row", "counted from 0"),
+        ("label", "observed"),
+        ("class", "whose probability differs most"),
+        ("p", "by the method"),
+        ("p of the reference", ""),
+        ("|Δp|", ""),
+    )
+    return Table("Rows where each method departs most from the reference, out of fold", head, tuple(rows))
+
+
+def _parameters(c: Comparison) -> Table | None:
+    with_kernel = [r for r in c.succeeded if r.parameters]
+    names = list(dict.fromkeys(name for r in with_kernel for name, _ in r.parameters))
+    if not names:
+        return None
+    rows = tuple(
+        (Cell(name), *(Cell.number(dict(r.parameters).get(name), ".4g") for r in with_kernel))
+        for name in names
+    )
+    head = (("parameter", ""), *((r.name, "") for r in with_kernel))
+    return Table("Kernel parameters found on all rows", head, rows)
+
+
+def _diagnostics(c: Comparison) -> list[dict[str, Any]]:
+    """Each method's state in words: failed, not converged, warnings, or nothing to report."""
+    found = []
+    for r in c.results.values():
+        if r.error is not None:
+            state, texts = "failed", [r.error]
+        elif not r.converged:
+            state, texts = "did not converge", [*r.reasons, *r.warnings]
+        else:
+            state, texts = "converged", list(r.warnings)
+        report: Any = getattr(final_step(r.estimator), "fit_report_", None)
+        figures_ = report.rows() if hasattr(report, "rows") else []
+        plain = [(label, text) for label, text in figures_ if label not in ("warning", "kernel")]
+        found.append({"name": r.name, "state": state, "texts": list(dict.fromkeys(texts)), "figures": plain})
+    return found
