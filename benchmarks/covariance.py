@@ -45,7 +45,7 @@ def matrices(work: Callable[[], object], n: int) -> float:
     return peak / (8 * n * n)
 
 
-def main(n: int = 1000, d: int = 8, turns: int = 5) -> None:
+def main(n: int = 1000, d: int = 8, turns: int = 9) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
     G = rng.normal(size=(n, n))

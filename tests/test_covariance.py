@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as sk
 
-from gpclass.covariance import Covariance, _generic, _stationary, compile_kernel
+from gpclass.covariance import Covariance, _bessel, _generic, _stationary, compile_kernel
 from gpclass.covariance._tiles import TILE, tiles
 from gpclass.kernels import On, on
 
@@ -387,7 +387,19 @@ def test_bessel_matern_has_the_half_integer_closed_forms(p):
         np.testing.assert_allclose(profile.slope(kept), slope, rtol=2e-12, atol=1e-300)
 
 
-def test_all_but_the_far_tail_of_bessel_matern_is_positive():
+@pytest.mark.parametrize("nu", [0.05, 0.3, 0.7, 1.0, 1.3, 2.0, 3.3, 20.3, 55.0])
+def test_table_of_bessel_functions_equals_the_functions(nu, monkeypatch):
+    t = np.concatenate([[0.0], np.geomspace(1e-9, 600.0, _bessel.MANY)])
+    K, S = _bessel.matern_value(nu, t), _bessel.matern_slope(nu, t)
+    monkeypatch.setattr(_bessel, "_interpolated", None)
+    with pytest.raises(TypeError):
+        _bessel.matern_value(nu, t)
+    monkeypatch.setattr(_bessel, "MANY", math.inf)
+    np.testing.assert_allclose(K, _bessel.matern_value(nu, t), rtol=5e-13, atol=1e-290)
+    np.testing.assert_allclose(S, _bessel.matern_slope(nu, t), rtol=5e-13, atol=1e-290)
+
+
+def test_bessel_matern_is_finite_at_any_distance():
     K, kept = _stationary.MaternAny(0.7).value(np.array([[0.0, 1e-30, 1.0, 1e4, 1e9]]))
     assert K[0, 0] == 1.0
     assert np.all(np.diff(K[0]) <= 0)
@@ -404,6 +416,22 @@ def test_generic_blocks_do_not_change_the_answer(monkeypatch):
     whole = cov.value_and_vjp(X)[1](G)
     monkeypatch.setattr(_generic, "ENTRIES", 2 * 16 * 16)
     np.testing.assert_allclose(cov.value_and_vjp(X)[1](G), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("l", [1.0, 0.1])
+def test_differences_equal_the_fast_path(l):
+    """Accuracy of the generic path without a gradient, as its module states it."""
+
+    class Plain(sk.Matern):
+        def __call__(self, X, Y=None):
+            return super().__call__(X, Y)
+
+    X, Z = points(90), points(50, seed=1)
+    G = np.random.default_rng(17).normal(size=(90, 50))
+    slow = compile_kernel(Plain(l, nu=2.5)).value_and_vjp(X, Z)[1]
+    fast = compile_kernel(sk.Matern(l, nu=2.5)).value_and_vjp(X, Z)[1]
+    np.testing.assert_allclose(slow(G), fast(G), rtol=2e-11)
+    np.testing.assert_allclose(slow.inputs(G), fast.inputs(G), atol=2e-8 * np.abs(fast.inputs(G)).max())
 
 
 def test_only_the_generic_node_is_slow():

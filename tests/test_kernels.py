@@ -229,7 +229,7 @@ def test_on_works_in_scikit_learns_own_regression():
 
 
 def test_additive_kernel_has_no_interaction():
-    """Second differences across columns vanish for a sum; for a product they are the product of differences."""
+    """Second differences across columns vanish for a sum; for a product they are products of differences."""
     additive = on(sk.RBF(), 0) + on(sk.RBF(), 1)
     interaction = additive + on(sk.RBF(), 0) * on(sk.RBF(), 1)
 

@@ -7,11 +7,11 @@ kernel is called on the stacked points [x_I; x_J] and the off-diagonal block is 
 work of the tile, and exact. Blocks are cut so that no gradient array exceeds ``ENTRIES`` numbers. Where the
 kernel offers no gradient (no ``eval_gradient``, a wrong shape, an error), or offers only one-sided
 differences (``PairwiseKernel``), central differences of fourth order in θ, step ``STEP_THETA``: relative
-error about 1e-12 where the kernel varies on the scale of log θ ~ 1. A kernel that oscillates in θ (a
+error 1e-12 to 1e-11 where the kernel varies on the scale of log θ ~ 1. A kernel that oscillates in θ (a
 period) needs its own ``eval_gradient``.
 
 Derivative by the inputs: central differences a column, step ``STEP_INPUT`` times the column's spread: 4 d
-values of the tile, relative error about 1e-9.
+values of the tile, relative error 1e-10 for a length scale like the column's spread, 5e-9 for a tenth of it.
 
 Fails when: the kernel is no function of two points (each entry must depend on its own two rows alone).
 """

@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import inf, log
+from math import inf
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from scipy.special import gammaln, kv
 
 from gpclass._typing import Array
+from gpclass.covariance._bessel import matern_slope, matern_value
 from gpclass.covariance._tiles import Bound, Moves, Node, Tile, Value
 
 DIRECT = 16  # columns up to which differences are as quick as a matrix product
@@ -127,10 +127,7 @@ class Matern52(Profile):
 
 @dataclass(frozen=True)
 class MaternAny(Profile):
-    """Matérn of any ν: c t^ν K_ν(t), c = 2^(1−ν)/Γ(ν), t = √(2νq); slope −ν c t^(ν−1) K_(ν−1)(t).
-
-    Where K_ν overflows (t tiny, or ν large) the first terms of its series in t²/4 are exact to rounding.
-    """
+    """Matérn of any ν, through Bessel functions."""
 
     nu: float
     smooth = False
@@ -138,35 +135,10 @@ class MaternAny(Profile):
     def value(self, q: Array) -> tuple[Array, Any]:
         q *= 2.0 * self.nu
         t = np.sqrt(q, out=q)
-        return self._scaled(self.nu, t), t
+        return matern_value(self.nu, t), t
 
     def slope(self, kept: Any) -> Array:
-        mu = self.nu - 1.0
-        if mu > 0:  # c_ν t^μ K_μ = [c_ν/c_μ] · κ_μ, and c_ν/c_μ = ½ Γ(μ)/Γ(ν) = 1/(2μ)
-            return np.asarray((-0.5 * self.nu / mu) * self._scaled(mu, kept))
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            S = kv(-mu, kept) * kept**mu
-        S *= -self.nu * np.exp((1 - self.nu) * log(2) - gammaln(self.nu))
-        return np.where((kept > 0) & np.isfinite(S), S, 0.0)
-
-    @staticmethod
-    def _scaled(nu: float, t: Array) -> Array:
-        """2^(1−ν)/Γ(ν) t^ν K_ν(t), which is 1 at t = 0."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            bessel = kv(nu, t)
-            K = np.exp((1 - nu) * log(2) - gammaln(nu) + nu * np.log(t) + np.log(bessel))
-        K[bessel == 0] = 0.0
-        bad = ~np.isfinite(bessel) | (t == 0)
-        if bad.any():
-            z = t[bad] ** 2 / 4
-            term, total = np.ones_like(z), np.ones_like(z)
-            k = 1
-            while k < min(nu, 60):  # t^ν K_ν ∝ Σ_k z^k / (k! (1−ν)(2−ν)…(k−ν)), then a part of order t^2ν
-                term = term * z / (k * (k - nu))
-                total += term
-                k += 1
-            K[bad] = total
-        return K
+        return matern_slope(self.nu, kept)
 
 
 @dataclass(frozen=True)
