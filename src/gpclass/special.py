@@ -310,19 +310,26 @@ def logistic_quadrature(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, A
     )
 
 
+def _relative(u: Array, log_w: Array) -> tuple[Array, Array]:
+    """The largest log of weight times σ in each row, and all relative to it; overwrites log_w."""
+    log_w += log_expit(u)
+    top = log_w.max(axis=1)
+    log_w -= top[:, None]
+    return top, np.exp(log_w, out=log_w)
+
+
 def logistic_tilt(a: Array, b: Array) -> tuple[Array, Array, Array]:
     """The log Z, mean and variance of N(u; a, b) σ(u)/Z for (n,) arrays a and b."""
     log_z, mean, variance = np.empty_like(a), np.empty_like(a), np.empty_like(a)
     for rows, u, log_w in logistic_quadrature(a, b):
-        log_p = log_w + log_expit(u)
-        top = log_p.max(axis=1)
-        p = np.exp(log_p - top[:, None])
+        top, p = _relative(u, log_w)
         total = p.sum(axis=1)
-        p /= total[:, None]
-        middle = np.sum(p * u, axis=1)
+        centre = np.einsum("rq,rq->r", p, np.broadcast_to(u, p.shape)) / total
+        away = u - centre[:, None]
+        p *= away
         log_z[rows] = top + np.log(total)
-        mean[rows] = middle
-        variance[rows] = np.sum(p * (u - middle[:, None]) ** 2, axis=1)
+        mean[rows] = centre
+        variance[rows] = np.einsum("rq,rq->r", p, away) / total
     return log_z, mean, variance
 
 
@@ -366,10 +373,8 @@ def logistic_normal(mean: Array | float, var: Array | float, scale: float = 1.0)
     b = scale**2 * var.ravel()
     lesser = np.empty_like(a)
     for rows, u, log_w in logistic_quadrature(-np.abs(a), b):
-        log_p = log_w + log_expit(u)
-        top = log_p.max(axis=1)
-        log_p -= top[:, None]
-        lesser[rows] = top + np.log(np.exp(log_p, out=log_p).sum(axis=1))
+        top, p = _relative(u, log_w)
+        lesser[rows] = top + np.log(p.sum(axis=1))
     np.minimum(lesser, -math.log(2.0), out=lesser)  # rounding at mean 0
     greater = np.log1p(-np.exp(lesser))
     above = a > 0.0
