@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpclass._typing import IntArray
-from gpclass.compare.result import MethodResult
+from gpclass.compare.result import LEFT_OUT, MethodResult
 
 TIES = 0.005  # nats a point that nobody would pay for
 CLOSE = 0.02  # |Δp| that changes few decisions
@@ -128,7 +128,7 @@ def _caveats(
 def what_went_wrong(r: MethodResult, reference: str | None) -> str:
     """In words: what the approximation changed, kernel parameters being those of the reference."""
     if r.error is not None:
-        return f"It failed: {r.error}"
+        return f"It was {r.error}." if r.state == LEFT_OUT else f"It failed: {r.error}"
     if r.name == reference:
         return "The reference: the others are measured from it."
     a = r.same_kernel if r.same_kernel is not None else r.agreement

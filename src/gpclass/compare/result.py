@@ -11,6 +11,7 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.metrics import Scores
 
+LEFT_OUT = "left out"  # how an error begins that is none: the method was not tried to the end
 FOLD_SCORES = ("accuracy", "log_loss", "brier")
 
 
@@ -53,6 +54,13 @@ class MethodResult:
     agreement: Agreement | None = None  # out of fold, each method with its own kernel
     same_kernel: Agreement | None = None  # all rows, with the reference's kernel: the approximation alone
     same_kernel_evidence: float | None = None  # log evidence there minus the reference's
+
+    @property
+    def state(self) -> str:
+        """In a word or three: converged, did not converge, left out, failed."""
+        if self.error is not None:
+            return LEFT_OUT if self.error.startswith(LEFT_OUT) else "failed"
+        return "converged" if self.converged else "did not converge"
 
     @property
     def seconds(self) -> float:
@@ -101,7 +109,7 @@ class Comparison:
         padded = [[cell.ljust(w) for cell, w in zip(line, width, strict=True)] for line in (head, *lines)]
         text = ["  ".join(line) for line in padded]
         text.insert(1, "  ".join("-" * w for w in width))
-        failed = [f"{r.name} failed: {r.error}" for r in self.results.values() if r.error is not None]
+        failed = [f"{r.name}: {r.error}" for r in self.results.values() if r.error is not None]
         return "\n".join([*(line.rstrip() for line in text), *failed, "", self.advice])
 
 
@@ -131,7 +139,7 @@ def _row(r: MethodResult) -> dict[str, Any]:
 
 def _short(r: MethodResult) -> tuple[str, ...]:
     if r.scores is None:
-        return (r.name, *["-"] * 6, "failed")
+        return (r.name, *["-"] * 6, r.state)
     s, se, a = r.scores, r.standard_error, r.agreement
 
     def with_error(name: str) -> str:

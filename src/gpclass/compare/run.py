@@ -27,7 +27,7 @@ from gpclass import metrics
 from gpclass._typing import Array, IntArray
 from gpclass.compare.advice import advise, base_rate_log_loss
 from gpclass.compare.presets import default_methods
-from gpclass.compare.result import Agreement, Comparison, MethodResult
+from gpclass.compare.result import LEFT_OUT, Agreement, Comparison, MethodResult
 from gpclass.plots._style import final_step
 from gpclass.plots.parameters import parameter_names
 from gpclass.progress import progress
@@ -61,6 +61,8 @@ def compare(
     groups: Any = None,
     kernel: Any = None,
     standardize: bool = True,
+    feature_names: Sequence[str] | None = None,
+    max_seconds: float | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -85,6 +87,10 @@ def compare(
         Blocks that must not be split between folds (places, patients, time slices).
     kernel, standardize
         For ``methods`` given by name: the kernel to start from, and whether features are standardised.
+    feature_names : sequence of str, optional
+        Names of the features; the frame's columns by default.
+    max_seconds : float, optional
+        Leave out a method whose first fold shows that all its fits would take longer.
     random_state : int
         Seed of the folds, and of estimators whose ``random_state`` is None.
     n_jobs : int, optional
@@ -98,6 +104,7 @@ def compare(
     """
     y = np.asarray(y)
     classes, index = _check(X, y, cv, repeats)
+    names = _feature_names(X, feature_names)
     if not isinstance(methods, Mapping):
         methods = default_methods(methods, kernel=kernel, standardize=standardize)
     if not methods:
@@ -108,19 +115,18 @@ def compare(
         raise ValueError(f"reference={reference!r} is not among the methods {list(methods)}")
     estimators = {name: _seeded(est, random_state) for name, est in methods.items()}
     folds = _folds(len(y), index, groups, cv, repeats, random_state)
-    trials = _run(estimators, X, y, classes, folds, n_jobs, verbose)
+    trials = _run(estimators, X, y, classes, folds, n_jobs, verbose, max_seconds)
     results = {
         name: _summarise(name, trials[name], y, classes, folds, cv, repeats, random_state) for name in methods
     }
     if reference is not None and results[reference].error is None:
         results = _agree(results, reference, X, y, classes)
     advice, recommended = advise(list(results.values()), reference, base_rate_log_loss(index))
-    names = getattr(X, "columns", [f"feature {k + 1}" for k in range(np.shape(X)[1])])
     return Comparison(
         X=X,
         y=y,
         classes=classes,
-        feature_names=tuple(str(name) for name in names),
+        feature_names=names,
         results=results,
         reference=reference,
         n_folds=cv,
@@ -146,6 +152,14 @@ def _check(X: Any, y: Any, cv: int, repeats: int) -> tuple[Any, IntArray]:
             f"class {rare!r} has {count.min()} points, fewer than cv={cv} folds: use a smaller cv"
         )
     return classes, index.astype(np.intp)
+
+
+def _feature_names(X: Any, given: Sequence[str] | None) -> tuple[str, ...]:
+    d = np.shape(X)[1]
+    names = given if given is not None else getattr(X, "columns", [f"feature {k + 1}" for k in range(d)])
+    if len(names) != d:
+        raise ValueError(f"{len(names)} feature names for {d} features")
+    return tuple(str(name) for name in names)
 
 
 def _seeded(estimator: Any, seed: int) -> Any:
@@ -188,20 +202,35 @@ def _run(
     folds: Sequence[tuple[IntArray, IntArray]],
     n_jobs: int | None,
     verbose: int,
+    max_seconds: float | None,
 ) -> dict[str, list[Trial]]:
-    """Each method's trials: one a fold, then one on all rows."""
+    """Each method's trials: one a fold, then one on all rows.
+
+    The first fold goes alone: its time says whether the method can end within ``max_seconds``.
+    """
     everything = np.arange(len(y))
     splits = [*folds, (everything, everything[:0])]
-    tasks = [(name, k) for name in estimators for k in range(len(splits))]
-    found: dict[str, list[Trial]] = {name: [] for name in estimators}
+    found: dict[str, list[Trial]] = {}
     jobs = Parallel(n_jobs=n_jobs, return_as="generator")
-    work = jobs(
-        delayed(_trial)(estimators[name], X, y, classes, *splits[k], k == len(folds)) for name, k in tasks
-    )
-    with progress(len(tasks), "compare", verbose=verbose) as bar:
-        for (name, _), trial in zip(tasks, work, strict=True):
-            found[name].append(trial)
+    with progress(len(estimators) * len(splits), "compare", verbose=verbose) as bar:
+        for name, estimator in estimators.items():
+            first = _trial(estimator, X, y, classes, *splits[0], False)
+            found[name] = [first]
             bar.update(method=name)
+            needed = (first.seconds_fit + first.seconds_predict) * len(splits)
+            if first.error is None and max_seconds is not None and needed > max_seconds:
+                text = f"{LEFT_OUT}: it would need {needed:.0f} s, more than max_seconds={max_seconds:g}"
+                found[name] = [Trial(error=text)]
+            if found[name][0].error is not None:
+                bar.update(len(splits) - 1)
+                continue
+            work = (
+                delayed(_trial)(estimator, X, y, classes, *splits[k], k == len(folds))
+                for k in range(1, len(splits))
+            )
+            for trial in jobs(work):
+                found[name].append(trial)
+                bar.update(method=name)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from gpclass.plots._style import MARKERS, PALETTE
 from gpclass.plots.dependence import partial_dependence
-from gpclass.plots.maps import decision_map, difference_map
+from gpclass.plots.maps import decision_map, difference_map, uncertainty_map
 from gpclass.plots.parameters import ard_relevance, evidence_surface, parameter_names
 from gpclass.plots.reliability import reliability_diagram
 from gpclass.plots.weights import weights_diagnostic
@@ -17,5 +17,6 @@ __all__ = [
     "parameter_names",
     "partial_dependence",
     "reliability_diagram",
+    "uncertainty_map",
     "weights_diagnostic",
 ]

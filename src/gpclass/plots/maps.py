@@ -70,15 +70,47 @@ def decision_map(
     else:
         _class_map(main, gx, gy, proba)
     if panel:
-        _second_panel(axes[1], clf, points, gx, gy, panel, level)
-        if len(classes) == 2:
-            edge = axes[1].contour(gx, gy, proba[..., 1], levels=[0.5], colors="white", linewidths=1.6)
-            edge.set_label("p = 0.5")
+        _uncertainty_panel(axes[1], clf, points, gx, gy, panel, level, proba)
     for one in np.atleast_1d(np.asarray(axes, dtype=object)):
         one.set(xlabel=names[i], ylabel=names[j], xlim=(gx[0], gx[-1]), ylim=(gy[0], gy[-1]))
     if y is not None:
         wrong = np.asarray(clf.predict(X)) != np.asarray(y)
         _samples(main, values[:, [i, j]], np.asarray(y), classes, labels, wrong)
+    return axes
+
+
+def uncertainty_map(
+    clf: Any,
+    X: Any,
+    *,
+    show: str = "interval",
+    features: tuple[int, int] | None = None,
+    feature_names: Sequence[str] | None = None,
+    resolution: int = 100,
+    level: float = 0.9,
+    ax: Any = None,
+) -> Any:
+    """How sure the decision map is; the second panel of :func:`decision_map` on its own.
+
+    Parameters
+    ----------
+    clf, X, features, feature_names, resolution, level, ax
+        As in :func:`decision_map`.
+    show : {"interval", "mcse"}
+        Width of the credible interval of p(x), or its Monte Carlo standard error.
+
+    Returns
+    -------
+    Axes
+    """
+    values, names = _frame(X, feature_names)
+    i, j = _two_features(values, features)
+    grid, gx, gy = _grid(values, i, j, resolution)
+    points = _like(X, grid)
+    proba = np.asarray(clf.predict_proba(points)).reshape(resolution, resolution, -1)
+    axes = axes_for(ax)
+    _uncertainty_panel(axes, clf, points, gx, gy, show, level, proba)
+    axes.set(xlabel=names[i], ylabel=names[j], xlim=(gx[0], gx[-1]), ylim=(gy[0], gy[-1]))
     return axes
 
 
@@ -215,9 +247,11 @@ def _class_map(ax: Any, gx: Array, gy: Array, proba: Array) -> None:
     ax.set_title("Most probable class (paler: less sure)", fontsize=10)
 
 
-def _second_panel(ax: Any, clf: Any, points: Any, gx: Array, gy: Array, panel: str, level: float) -> None:
+def _uncertainty_panel(
+    ax: Any, clf: Any, points: Any, gx: Array, gy: Array, panel: str, level: float, proba: Array
+) -> None:
     if panel not in ("interval", "mcse"):
-        raise ValueError(f"panel {panel!r} is none of None, 'interval', 'mcse'")
+        raise ValueError(f"panel {panel!r} is none of 'interval', 'mcse'")
     u = _uncertainty(clf, points, level)
     if panel == "interval":
         shown = np.asarray(u.upper) - np.asarray(u.lower)
@@ -230,6 +264,8 @@ def _second_panel(ax: Any, clf: Any, points: Any, gx: Array, gy: Array, panel: s
     image = ax.pcolormesh(gx, gy, shown, cmap="cividis", rasterized=True, shading="nearest")
     ax.figure.colorbar(image, ax=ax).set_label(text)
     ax.set_title("How sure the map is", fontsize=10)
+    if proba.shape[-1] == 2 and proba[..., 1].min() < 0.5 < proba[..., 1].max():
+        ax.contour(gx, gy, proba[..., 1], levels=[0.5], colors="white", linewidths=1.6)
 
 
 def _uncertainty(clf: Any, points: Any, level: float) -> Any:

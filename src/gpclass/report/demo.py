@@ -33,13 +33,22 @@ def run_demo(
     n: int = 200,
     seed: int = 3,
     methods: Sequence[str] | None = None,
-    verbose: int = 1,
+    max_seconds: float = 12.0,
+    verbose: int = 0,
 ) -> tuple[Comparison, Path]:
     """Compare the methods, write ``out/report.html`` and return the comparison and the file's path."""
     from gpclass.report.html import write_report
 
     data = demo_data(n, seed)
-    comparison = compare(data.X, data.y, methods, cv=5, random_state=seed, verbose=verbose)
+    comparison = compare(
+        data.X,
+        data.y,
+        methods,
+        feature_names=data.feature_names,
+        max_seconds=max_seconds,
+        random_state=seed,
+        verbose=verbose,
+    )
     truth = metrics.log_loss(data.y, data.probability)
     description = (
         f"{n} points of a simulated surface on the unit square, labels drawn with known probabilities. "
@@ -53,9 +62,7 @@ def run_demo(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line of the demonstration."""
-    parser = argparse.ArgumentParser(
-        prog="python -m gpclass.report.demo", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m gpclass.report.demo", description=SUMMARY)
     parser.add_argument("--out", default="demo", help="folder of the report (default: demo)")
     parser.add_argument("--n", type=int, default=200, help="number of points (default: 200)")
     parser.add_argument("--seed", type=int, default=3, help="seed of data and folds (default: 3)")

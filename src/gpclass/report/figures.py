@@ -17,9 +17,11 @@ import numpy as np
 
 from gpclass import metrics, plots
 from gpclass.compare import Comparison, MethodResult
-from gpclass.plots._style import pyplot
+from gpclass.plots._style import final_step, pyplot
 
 INK = "#010203"
+# Marks on the page's own background take its variables, which are lighter in the dark.
+ADAPTED = {plots.PALETTE[0]: "--blue", plots.PALETTE[1]: "--orange", plots.PALETTE[5]: "--sky"}
 MAX_FEATURES = 9  # of partial dependence
 
 
@@ -45,6 +47,7 @@ def _page_style() -> Iterator[Any]:
     )
     style = dict.fromkeys(inked, INK) | {
         "svg.fonttype": "none",
+        "svg.hashsalt": "gpclass",  # the same ids in every run: the same comparison, the same file
         "font.family": "sans-serif",
         "font.size": 9.5,
         "figure.facecolor": "none",
@@ -61,9 +64,17 @@ def _page_style() -> Iterator[Any]:
 
 
 def draw(
-    name: str, size: tuple[float, float], paint: Callable[[Any], None], alt: str, caption: str
+    name: str,
+    size: tuple[float, float],
+    paint: Callable[[Any], None],
+    alt: str = "",
+    caption: str = "",
+    adapt: bool = False,
 ) -> Figure:
-    """Run ``paint(figure)`` and return the picture; ``name`` keeps the SVG's ids apart on a page."""
+    """Run ``paint(figure)`` and return the picture.
+
+    ``name`` keeps the ids of the SVGs on a page apart; ``adapt`` lets its marks follow the page's colours.
+    """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
 
@@ -73,12 +84,14 @@ def draw(
         paint(canvas)
         buffer = io.StringIO()
         canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return Figure(_inline(buffer.getvalue(), name), alt, caption)
+    return Figure(_inline(buffer.getvalue(), name, adapt), alt, caption)
 
 
-def _inline(svg: str, name: str) -> str:
+def _inline(svg: str, name: str, adapt: bool) -> str:
     """The <svg> element alone, scaled by the page, with its own ids and the page's ink."""
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    for colour, variable in ADAPTED.items() if adapt else ():
+        svg = svg.replace(colour.lower(), f"var({variable})")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r'<svg ([^>]*?)height="[^"]*"([^>]*?)width="[^"]*"', r"<svg \1\2", svg, count=1)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
@@ -88,37 +101,44 @@ def _inline(svg: str, name: str) -> str:
 
 
 def decision_figures(c: Comparison) -> list[Figure]:
-    """Two features: the map of the advised method, and where the others depart from the reference."""
+    """Two features: the map of the advised method, and how sure it is."""
     best = c.results.get(c.recommended or "")
     if best is None or len(c.feature_names) != 2:
         return []
-    found = [_map_figure(c, best)]
+    return _map_figures(c, best)
+
+
+def difference_figures(c: Comparison) -> list[Figure]:
+    """Two features, two classes: where each method departs from the reference."""
     ref = c.results.get(c.reference or "")
-    if ref is None or ref.error is not None or len(c.classes) != 2:
-        return found
-    for k, r in enumerate(r for r in c.succeeded if r is not ref):
-        found.append(_difference_figure(c, r, ref, f"dif{k}"))
-    return found
+    if ref is None or ref.error is not None or len(c.classes) != 2 or len(c.feature_names) != 2:
+        return []
+    others = [r for r in c.succeeded if r is not ref]
+    return [_difference_figure(c, r, ref, f"dif{k}") for k, r in enumerate(others)]
 
 
-def _map_figure(c: Comparison, r: MethodResult) -> Figure:
-    panel = "interval" if hasattr(plots._style.final_step(r.estimator), "predict_uncertainty") else None
+def _map_figures(c: Comparison, r: MethodResult) -> list[Figure]:
+    """The decision map and, where the method knows it, how sure it is."""
 
     def paint(figure: Any) -> None:
-        axes = figure.subplots(1, 2) if panel else figure.subplots()
-        plots.decision_map(r.estimator, c.X, c.y, panel=panel, feature_names=c.feature_names, ax=axes)
+        plots.decision_map(r.estimator, c.X, c.y, feature_names=c.feature_names, ax=figure.subplots())
+
+    def paint_width(figure: Any) -> None:
+        plots.uncertainty_map(r.estimator, c.X, feature_names=c.feature_names, ax=figure.subplots())
 
     wrong = int(np.sum(np.asarray(r.estimator.predict(c.X)) != c.y))
     x, y = c.feature_names
     alt = (
-        f"Map of the probability of class {c.classes[-1]} over {x} and {y} by {r.name}, with the decision "
-        f"line; {wrong} of {len(c.y)} samples lie on the wrong side."
+        f"Map of the probability of the classes over {x} and {y} by {r.name}, with the decision line; "
+        f"{wrong} of {len(c.y)} samples lie on the wrong side."
     )
     caption = f"{r.name}, fitted to all rows. Black: decision line. Rings: {wrong} samples on its wrong side."
-    if panel:
-        alt += " Beside it, the width of the 90 % credible interval of that probability."
-        caption += " Right: how wide the 90 % credible interval of the probability is (white: decision line)."
-    return draw("map", (10.5 if panel else 5.4, 4.6), paint, alt, caption)
+    found = [draw("map", (5.6, 4.6), paint, alt, caption)]
+    if hasattr(final_step(r.estimator), "predict_uncertainty"):
+        alt = f"Width of the 90 % credible interval of the probability over {x} and {y}."
+        caption = f"{r.name}: width of the 90 % credible interval of the probability. White: decision line."
+        found.append(draw("width", (5.6, 4.6), paint_width, alt, caption))
+    return found
 
 
 def _difference_figure(c: Comparison, r: MethodResult, ref: MethodResult, name: str) -> Figure:
@@ -151,7 +171,7 @@ def dependence_figures(c: Comparison) -> list[Figure]:
             plots.partial_dependence(best.estimator, c.X, k, feature_name=name, ax=figure.subplots())
 
         alt = f"Mean probability of class {c.classes[-1]} against {name}, with a thin line for each row."
-        found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, f"{name} ({best.name})"))
+        found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, f"{name} ({best.name})", adapt=True))
     return found
 
 
@@ -176,7 +196,7 @@ def reliability_figures(c: Comparison) -> list[Figure]:
             f"{r.name}: ECE {s.ece:.3f} [{s.ece_lower:.3f}, {s.ece_upper:.3f}]; calibrated forecasts would "
             f"show {s.ece_perfect:.3f}. {miss} of {len(curve.count)} bins outside the band."
         )
-        found.append(draw(f"rel{k}", (4.0, 3.9), paint, alt, caption))
+        found.append(draw(f"rel{k}", (4.0, 3.9), paint, alt, caption, adapt=True))
     return found
 
 
@@ -200,18 +220,16 @@ def distance_figure(c: Comparison) -> Figure | None:
                 color=plots.PALETTE[0],
                 alpha=0.45,
                 linewidths=0,
-                rasterized=True,
+                rasterized=len(c.y) * len(delta) > 4000,  # dots of an SVG follow the page, of a picture not
             )
             axes.plot([max(d.mean(), floor)] * 2, [k - 0.36, k + 0.36], color=plots.PALETTE[1], linewidth=2.5)
         axes.axvline(0.02, color=INK, linestyle="--", linewidth=0.9)
         axes.text(0.02, len(delta) - 0.42, " 0.02", fontsize=8, va="bottom")
-        axes.set(
-            xscale="log", xlabel=f"|Δp| from {ref.name}, one dot a row (smaller than {floor:g} at the edge)"
-        )
+        axes.set(xscale="log", xlabel=f"|Δp| from {ref.name}, one dot a row (below {floor:g}: at the edge)")
         axes.set_yticks(range(len(delta)), [r.name for r in others])
         axes.set_ylim(-0.6, len(delta) - 0.2)
 
     worst = "; ".join(f"{r.name} at most {r.agreement.largest:.2g}" for r in others if r.agreement)
     alt = f"Distance of each method's probabilities from {ref.name}'s: {worst}."
     caption = "Out of fold, each method with its own kernel parameters. Orange: mean. Dashed: 0.02."
-    return draw("dist", (7.2, 1.1 + 0.5 * len(delta)), paint, alt, caption)
+    return draw("dist", (6.6, 1.1 + 0.5 * len(delta)), paint, alt, caption, adapt=True)

@@ -85,6 +85,7 @@ def render_report(
         scores=_scores(c),
         wrong=[(r.name, what_went_wrong(r, c.reference)) for r in c.results.values()],
         maps=figures.decision_figures(c),
+        differences=figures.difference_figures(c),
         dependence=figures.dependence_figures(c),
         n_hidden=max(0, len(c.feature_names) - figures.MAX_FEATURES),
         reliability=figures.reliability_figures(c),
@@ -159,8 +160,7 @@ SCORE_HEAD = (
     ("log evidence", "estimate of log p(y | X), all rows, with its Monte Carlo error"),
     ("mean |Δp|", "from the reference, out of fold"),
     ("max |Δp|", "from the reference, out of fold"),
-    ("fit, s", "wall-clock seconds a fold"),
-    ("predict, s", "wall-clock seconds a fold"),
+    ("seconds", "wall-clock, to fit one fold and (below) to predict the rest"),
 )
 
 
@@ -169,11 +169,11 @@ def _scores(c: Comparison) -> Table:
     for r in c.results.values():
         s, a = r.scores, r.agreement
         if s is None:
-            rows.append((Cell(r.name), *[Cell("failed", math.inf)] * (len(SCORE_HEAD) - 1)))
+            rows.append((Cell(r.name, None, r.state), *[Cell("–", math.inf)] * (len(SCORE_HEAD) - 1)))
             continue
         rows.append(
             (
-                Cell(r.name),
+                Cell(r.name, None, "" if r.converged else r.state),
                 *(_with_error(r, name) for name in ("accuracy", "log_loss", "brier")),
                 Cell.number(s.reliability, ".4f"),
                 Cell.number(s.resolution, ".4f"),
@@ -182,8 +182,7 @@ def _scores(c: Comparison) -> Table:
                 _evidence(r),
                 Cell.number(a.mean if a else None, ".2g"),
                 Cell.number(a.largest if a else None, ".2g"),
-                Cell.number(r.seconds_fit, ".3g"),
-                Cell.number(r.seconds_predict, ".2g"),
+                Cell.number(r.seconds_fit, ".2g", f"+ {r.seconds_predict:.1g}"),
             )
         )
     caption = "Out of fold; ± is the standard error over the folds. Press a heading to sort by it."
@@ -251,14 +250,10 @@ def _diagnostics(c: Comparison) -> list[dict[str, Any]]:
     """Each method's state in words: failed, not converged, warnings, or nothing to report."""
     found = []
     for r in c.results.values():
-        if r.error is not None:
-            state, texts = "failed", [r.error]
-        elif not r.converged:
-            state, texts = "did not converge", [*r.reasons, *r.warnings]
-        else:
-            state, texts = "converged", list(r.warnings)
+        said = [text for text in r.warnings if not any(reason in text for reason in r.reasons)]
+        texts = [r.error] if r.error is not None else [*r.reasons, *said]
         report: Any = getattr(final_step(r.estimator), "fit_report_", None)
         figures_ = report.rows() if hasattr(report, "rows") else []
         plain = [(label, text) for label, text in figures_ if label not in ("warning", "kernel")]
-        found.append({"name": r.name, "state": state, "texts": list(dict.fromkeys(texts)), "figures": plain})
+        found.append({"name": r.name, "state": r.state, "texts": texts, "figures": plain})
     return found
