@@ -6,18 +6,26 @@ Assess. 25.
 """
 
 from gpclass.geostat.coordinates import Anisotropy, ChordalCoordinates
+from gpclass.geostat.cutoffs import ConditionalDistribution, CutoffKriging
 from gpclass.geostat.declustering import Declustering, cell_declustering
+from gpclass.geostat.estimation import VariogramSearch
 from gpclass.geostat.fitting import VariogramFit, fit_variogram
+from gpclass.geostat.kriging import IndicatorKriging, OutsideWarning
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.variogram import EmpiricalVariogram, empirical_variogram
 
 __all__ = [
     "Anisotropy",
     "ChordalCoordinates",
+    "ConditionalDistribution",
+    "CutoffKriging",
     "Declustering",
     "EmpiricalVariogram",
+    "IndicatorKriging",
+    "OutsideWarning",
     "VariogramFit",
     "VariogramModel",
+    "VariogramSearch",
     "cell_declustering",
     "empirical_variogram",
     "fit_variogram",

@@ -1,0 +1,382 @@
+"""Indicator kriging as a scikit-learn classifier.
+
+    classical   p̂(x*) = m + λᵀ(y − m)                                  may leave [0,1]
+    simplicial  logit p̂(x*) = φ_m + λᵀ(φ − φ_m)                        stays inside
+
+with the kriging weights λ of :mod:`.systems`, the values of :mod:`.indicators`, and a covariance that is
+given or comes from the variogram. There is no latent posterior: a label is taken for the value itself, so
+that with ``exact=True`` both methods return the label seen at each site, whatever its neighbours say.
+
+For two classes and one label a site both have the decision line p̂ = ½ in common, and (R eq. 5)
+logit p̂_simplicial = 2 ln((1 − p)/p) (p̂_classical − ½).
+
+Cost: O(n³) to fit, or O(k³) a new point with k neighbours. Fails when only one class is present.
+
+Reference: Journel (1983), Math. Geology 15; Tolosana-Delgado et al. (2008), Math. Geosci. 40; R §2.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, ndtri
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from gpclass._typing import Array
+from gpclass.checks import check_kernel, check_memory
+from gpclass.covariance import compile_kernel
+from gpclass.geostat._keyword import TransformKeyword
+from gpclass.geostat.declustering import cell_declustering
+from gpclass.geostat.estimation import Estimated, VariogramSearch, estimate_variogram
+from gpclass.geostat.indicators import (
+    TRANSFORMS,
+    Outside,
+    Sites,
+    correct,
+    log_probabilities,
+    mean_value,
+    merge_sites,
+    outside,
+    probabilities,
+    site_values,
+)
+from gpclass.geostat.model import VariogramModel
+from gpclass.geostat.systems import KrigingSystem
+from gpclass.posterior import Report
+from gpclass.predict import Uncertainty
+
+
+class OutsideWarning(UserWarning):
+    """Kriged probabilities left [0,1] and were corrected."""
+
+
+class IndicatorKriging(TransformKeyword, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+    """Class probabilities by kriging of indicators.
+
+    Parameters
+    ----------
+    transform : {"classical", "simplicial"}
+        Krige the indicators themselves, or log-ratios of probabilities (p and 1 − p) put in their place.
+    kernel : scikit-learn kernel, optional
+        Covariance of the kriged values, used as it is. Its white noise is the nugget.
+    variogram : "fit", VariogramModel or VariogramSearch
+        Where the covariance comes from when there is no kernel.
+    p : float or "jeffreys", default=0.25
+        Simplicial: the probability given to the class that was not seen, for one label.
+    neighbours : int, optional
+        Krige from the k nearest sites; all by default.
+    mean : {"frequency", "declustered"}, float, array or None
+        Known mean for simple kriging: class frequencies in the data (the default, also None), these
+        frequencies with cell-declustering weights, or given: P(second class), or one probability a class.
+    ordinary : bool, default=False
+        Ordinary kriging: the mean is unknown, ``mean`` is not used.
+    exact : bool, default=True
+        Count the nugget at sites, so that kriging returns the values there; False takes it for noise and
+        smooths.
+
+    Attributes
+    ----------
+    classes_ : array (C,)
+    kernel_ : kernel, or one a class (classical, more than two classes, fitted)
+    variogram_ : VariogramFit, or one a class, or None
+    mean_ : array (C,)
+        The known class frequencies.
+    sites_ : Sites
+        Distinct places with their counts of labels.
+    fit_report_ : Report
+        Jitter, the share of leave-one-out predictions outside [0,1] and by how much, their log loss and Brier
+        score.
+
+    Notes
+    -----
+    Several labels at one place are gathered (y of N); ``sample_weight`` counts labels. Probabilities are
+    corrected in ``predict_proba`` only, with an :class:`OutsideWarning` that says how many;
+    ``predict_indicator`` gives the raw ones and ``outside`` counts them.
+    """
+
+    def __init__(
+        self,
+        transform: str = "classical",
+        *,
+        kernel: Any = None,
+        variogram: Any = "fit",
+        p: float | str = 0.25,
+        neighbours: int | None = None,
+        mean: Any = None,
+        ordinary: bool = False,
+        exact: bool = True,
+    ) -> None:
+        self.transform = transform
+        self.kernel = kernel
+        self.variogram = variogram
+        self.p = p
+        self.neighbours = neighbours
+        self.mean = mean
+        self.ordinary = ordinary
+        self.exact = exact
+
+    # -- fitting -----------------------------------------------------------------------------------------
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Gather the labels by site, find the covariance and factor it.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Coordinates.
+        y : array (n,)
+            Labels.
+        sample_weight : array (n,), optional
+            How many labels each row stands for.
+        """
+        start = time.perf_counter()
+        x, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self._check_settings()
+        weight = _check_sample_weight(sample_weight, x, ensure_non_negative=True)
+        seen = labels[weight > 0]
+        self.classes_ = np.unique(seen)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has only one class, {self.classes_}; there is nothing to tell apart without a second"
+            )
+        index = np.searchsorted(self.classes_, np.where(weight > 0, labels, self.classes_[0]))
+        self.sites_ = merge_sites(x, index, weight, len(self.classes_))
+        self.mean_ = self._known_mean(self.sites_)
+        self._values = site_values(self.sites_.counts, self._transform, self._p())
+        self._centre = mean_value(self.mean_, self._transform, self._p())
+        notes = self._make_systems()
+        self.fit_report_ = self._report(notes, time.perf_counter() - start)
+        return self
+
+    def _p(self) -> float:
+        return 0.25 if self.p == "jeffreys" else float(self.p)
+
+    def _check_settings(self) -> None:
+        if self._transform not in TRANSFORMS:
+            raise ValueError(f"transform must be one of {TRANSFORMS}, not {self._transform!r}")
+        if isinstance(self.p, str) and self.p != "jeffreys":
+            raise ValueError(f"p must be a number between 0 and 0.5 or 'jeffreys', not {self.p!r}")
+        if self.neighbours is not None and int(self.neighbours) < 1:
+            raise ValueError(f"neighbours must be at least 1, not {self.neighbours}; None takes all sites")
+        known = isinstance(self.variogram, (VariogramModel, VariogramSearch))
+        if not known and not (isinstance(self.variogram, str) and self.variogram == "fit"):
+            raise ValueError(
+                f"variogram must be 'fit', a VariogramModel or a VariogramSearch, not {self.variogram!r}"
+            )
+        if self.kernel is not None and isinstance(self.variogram, VariogramModel):
+            raise ValueError("give a kernel or a variogram, not both")
+
+    def _known_mean(self, sites: Sites) -> Array:
+        """Class frequencies (C,) to krige about."""
+        C = sites.counts.shape[1]
+        if self.mean is None or (isinstance(self.mean, str) and self.mean == "frequency"):
+            return sites.frequency
+        if isinstance(self.mean, str):
+            if self.mean != "declustered":
+                raise ValueError(f"mean must be 'frequency', 'declustered' or numbers, not {self.mean!r}")
+            share = sites.counts / sites.trials[:, None]
+            largest = int(np.argmax(share.var(axis=0)))
+            weights = cell_declustering(sites.X, share[:, largest]).weights * sites.trials
+            return np.asarray(weights @ share / weights.sum())
+        given = np.atleast_1d(np.asarray(self.mean, dtype=float))
+        if C == 2 and given.shape == (1,):
+            given = np.array([1.0 - given[0], given[0]])
+        if given.shape != (C,) or np.any(given < 0) or abs(given.sum() - 1.0) > 1e-8:
+            raise ValueError(f"mean must be a probability, or {C} of them that sum to one; got {self.mean}")
+        return given
+
+    def _make_systems(self) -> tuple[str, ...]:
+        """One kriging system, or one an indicator when each has its own fitted variogram."""
+        sites, V = self.sites_, self._values
+        if self.neighbours is None:
+            check_memory(len(sites.X))
+        self.variogram_: Any = None
+        notes: tuple[str, ...] = ()
+        if self.kernel is not None:
+            kernels = [check_kernel(self.kernel, sites.X)]
+        elif isinstance(self.variogram, VariogramModel):
+            kernels = [check_kernel(self.variogram.kernel(), sites.X)]
+        else:
+            search = self.variogram if isinstance(self.variogram, VariogramSearch) else VariogramSearch()
+            apart = self._transform == "classical" and V.shape[1] > 1
+            columns = [V[:, [c]] for c in range(V.shape[1])] if apart else [V]
+            found = [estimate_variogram(sites.X, column, search) for column in columns]
+            kernels = [one.model.kernel() for one in found]
+            self.variogram_ = _single([one.fit for one in found])
+            notes = _notes(found, self.classes_ if apart else None)
+        self.kernel_ = _single(kernels)
+        self._systems = [self._system(kernel) for kernel in kernels]
+        return notes
+
+    def _system(self, kernel: Any) -> KrigingSystem:
+        try:
+            scale = np.asarray(VariogramModel.from_kernel(kernel).length_scale, dtype=float)
+        except ValueError:  # not one Matérn structure: neighbours by plain distance
+            scale = np.asarray(1.0)
+        return KrigingSystem(
+            X=self.sites_.X,
+            covariance=compile_kernel(kernel),
+            trials=self.sites_.trials,
+            exact=bool(self.exact),
+            ordinary=bool(self.ordinary),
+            neighbours=None if self.neighbours is None else int(self.neighbours),
+            metric_scale=scale if scale.ndim else 1.0,
+        )
+
+    def _report(self, notes: tuple[str, ...], seconds: float) -> Report:
+        """Leave-one-out figures of the fit."""
+        details: dict[str, Any] = {"sites": len(self.sites_.X), "labels": float(self.sites_.counts.sum())}
+        if len(self.sites_.X) > 1:
+            parts = [s.leave_one_out(V, c) for s, V, c in self._columns()]
+            raw = probabilities(np.hstack(parts), self._transform)
+            out, proba = outside(raw), correct(raw)
+            share = self.sites_.counts / self.sites_.trials[:, None]
+            w = self.sites_.trials / self.sites_.trials.sum()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                loss = -np.where(share > 0, share * np.log(proba), 0.0).sum(axis=1)
+            # Σ over labels of (p − 1(label))², summed over the classes and halved: the binary Brier score
+            brier = ((proba - share) ** 2 + share * (1.0 - share)).sum(axis=1) / 2.0
+            details |= {
+                "share_outside": out.share,
+                "largest_excess": out.worst,
+                "loo_log_loss": float(w @ loss),
+                "loo_brier": float(w @ brier),
+            }
+        details |= self._variogram_details()
+        return Report(
+            method=f"indicator kriging, {self._transform}",
+            jitter=max(system.jitter for system in self._systems),
+            seconds=seconds,
+            warnings=notes,
+            details=details,
+        )
+
+    def _variogram_details(self) -> dict[str, Any]:
+        """Sill, nugget and range in the geostatistician's words, and the variance that the mean implies."""
+        details: dict[str, Any] = {}
+        if len(self._systems) == 1:
+            try:
+                model = VariogramModel.from_kernel(self.kernel_)
+            except ValueError:
+                return details
+            details = {"sill": model.sill, "nugget": model.nugget, "smoothness": model.smoothness}
+            if not isinstance(model.length_scale, tuple):
+                details["practical_range"] = model.practical_range()
+            if self._transform == "classical" and len(self.classes_) == 2:
+                # var[y] = m(1 − m): a sill far from it contradicts the mean (R §2.2)
+                details["sill_of_the_mean"] = float(self.mean_[0] * self.mean_[1])
+        return details
+
+    # -- prediction --------------------------------------------------------------------------------------
+
+    def _columns(self) -> list[tuple[KrigingSystem, Array, Array]]:
+        """Each system with the values and means it kriges."""
+        if len(self._systems) == 1:
+            return [(self._systems[0], self._values, self._centre)]
+        return [(s, self._values[:, [c]], self._centre[[c]]) for c, s in enumerate(self._systems)]
+
+    def _checked(self, X: npt.ArrayLike) -> Array:
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def _krige(self, X: npt.ArrayLike) -> Array:
+        """Kriged values, (m, q)."""
+        x = self._checked(X)
+        return np.hstack([s.predict(x, V, c) for s, V, c in self._columns()])
+
+    def decision_function(self, X: npt.ArrayLike) -> Array:
+        """The kriged value: p̂ − ½ or the log-odds (m,) for two classes; raw probabilities (m, C) else."""
+        values = self._krige(X)
+        if len(self.classes_) > 2:
+            return probabilities(values, self._transform)
+        return np.asarray(values[:, 0] - (0.5 if self._transform == "classical" else 0.0))
+
+    def predict_indicator(self, X: npt.ArrayLike) -> Array:
+        """Raw kriged probabilities of the second class (m,), or of all (m, C); they may leave [0,1]."""
+        raw = probabilities(self._krige(X), self._transform)
+        return np.asarray(raw[:, 1] if len(self.classes_) == 2 else raw)
+
+    def predict_proba(self, X: npt.ArrayLike) -> Array:
+        """Class probabilities (m, C), corrected where they left [0,1]."""
+        raw = probabilities(self._krige(X), self._transform)
+        out = outside(raw)
+        if out.count:
+            warnings.warn(
+                f"{out.count} of {out.n} kriged probabilities left [0,1] by up to {out.worst:.2g} and were "
+                "clipped; transform='simplicial' stays inside",
+                OutsideWarning,
+                stacklevel=2,
+            )
+        return correct(raw)
+
+    def predict_log_proba(self, X: npt.ArrayLike) -> Array:
+        """Logarithms of the class probabilities; −∞ where a probability was clipped to zero."""
+        if self._transform == "simplicial":
+            return log_probabilities(self._krige(X))
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """The most probable class at each point."""
+        score = self.decision_function(X)
+        index = (score > 0).astype(np.intp) if score.ndim == 1 else np.argmax(score, axis=1)
+        return np.asarray(self.classes_[index])
+
+    def outside(self, X: npt.ArrayLike) -> Outside:
+        """How many raw probabilities leave [0,1] at these points, and by how much."""
+        return outside(probabilities(self._krige(X), self._transform))
+
+    def predict_variance(self, X: npt.ArrayLike) -> Array:
+        """Kriging variance of the kriged values, (m,), or (m, C) when each class has its own variogram."""
+        x = self._checked(X)
+        parts = [system.variance(x) for system in self._systems]
+        return parts[0] if len(parts) == 1 else np.column_stack(parts)
+
+    def predict_uncertainty(self, X: npt.ArrayLike, level: float = 0.9) -> Uncertainty:
+        """Probabilities with the interval that the kriging variance gives them, for two classes.
+
+        The interval takes the kriged value for Gaussian: clipped to [0,1] for classical kriging, carried
+        through the logistic function for simplicial. It knows nothing of the labels being labels.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, not {level}")
+        x = self._checked(X)
+        if len(self.classes_) > 2:
+            raise ValueError("kriging intervals are for two classes; use predict_variance for more")
+        value = self._krige(x)[:, 0]
+        sd = np.sqrt(self._systems[0].variance(x))
+        half = ndtri(0.5 + level / 2.0) * sd
+        ends = np.stack([value - half, value + half])
+        low, high = np.clip(ends, 0.0, 1.0) if self._transform == "classical" else expit(ends)
+        return Uncertainty(
+            proba=correct(probabilities(value[:, None], self._transform)),
+            mcse=np.full((len(x), 2), np.nan),
+            lower=np.column_stack([1.0 - high, low]),
+            upper=np.column_stack([1.0 - low, high]),
+            latent_mean=value[:, None],
+            latent_sd=sd[:, None],
+        )
+
+    def kriging_weights(self, X: npt.ArrayLike) -> Array:
+        """Weights of the sites ``sites_.X`` at new points, (m, n); with a variogram a class, (C, m, n)."""
+        x = self._checked(X)
+        parts = [system.weights(x) for system in self._systems]
+        return parts[0] if len(parts) == 1 else np.stack(parts)
+
+
+def _single(items: list[Any]) -> Any:
+    return items[0] if len(items) == 1 else items
+
+
+def _notes(found: list[Estimated], classes: npt.NDArray[Any] | None) -> tuple[str, ...]:
+    """Warnings of the variograms, with the class they concern."""
+    if classes is None:
+        return found[0].warnings
+    return tuple(f"class {c}: {text}" for c, one in zip(classes, found, strict=True) for text in one.warnings)

@@ -1,0 +1,237 @@
+"""Kriging systems: linear prediction of values at sites from a covariance, for any number of values at once.
+
+With Σ = k(X, X), σ = k(X, x*), k* = k(x*, x*), about a known mean m (simple kriging)::
+
+    v̂ = m + λᵀ(v − m),   λ = Σ⁻¹σ,   variance k* − σᵀΣ⁻¹σ,
+
+and with an unknown constant mean (ordinary kriging, Σ_i λ_i = 1)::
+
+    λ = Σ⁻¹(σ + 1·μ),   μ = (1 − 1ᵀΣ⁻¹σ) / (1ᵀΣ⁻¹1),   variance k* − σᵀΣ⁻¹σ + (1 − 1ᵀΣ⁻¹σ)² / (1ᵀΣ⁻¹1).
+
+The nugget (white noise of the kernel) is in Σ and in k*. ``exact=True`` counts it in σ too where x* is a
+site, so that kriging returns the value there; ``exact=False`` takes it for measurement error and smooths
+(both as gstools does); N labels at one site then divide it by N.
+
+Cost: O(n³) once and O(n²) a new point; with k neighbours O(k³) a new point, solved in batches: the points are
+taken in the order of a k-d tree, a batch shares one covariance matrix of all its neighbours, and its small
+systems are gathered from it. Fails when sites coincide (merge them first) or the covariance is singular even
+with jitter.
+
+Reference: R §2.1; Chilès & Delfiner (1999), ch. 3; Dubrule (1983), Math. Geology 15, for leave-one-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+from sklearn.neighbors import KDTree
+
+from gpclass._typing import Array, IntArray
+from gpclass.covariance import Covariance
+from gpclass.linalg import factor
+
+CELLS = 4_000_000  # entries of a block of cross-covariances
+UNION = 2048  # neighbours a batch may have in all
+
+
+@dataclass(frozen=True)
+class KrigingSystem:
+    """Sites with a covariance: the weights that every value at the sites shares."""
+
+    X: Array  # (n, d), distinct
+    covariance: Covariance
+    trials: Array  # (n,), labels at each site
+    exact: bool = True
+    ordinary: bool = False
+    neighbours: int | None = None
+    metric_scale: Array | float = 1.0  # coordinates are divided by it when neighbours are sought
+
+    # -- covariances -------------------------------------------------------------------------------------
+
+    @cached_property
+    def nugget(self) -> Array:
+        """White noise at the sites, (n,): what the kernel adds on its own diagonal."""
+        smooth = np.concatenate(
+            [np.diag(self.covariance(block, block)) for block in _rows(self.X, 64)] or [np.zeros(0)]
+        )
+        whole = self.covariance.diag(self.X)
+        return np.asarray(
+            np.where(whole - smooth > 1e-12 * whole, whole - smooth, 0.0)
+        )  # rounding is no nugget
+
+    def _sites(self, index: IntArray | slice) -> Array:
+        """Σ of the chosen sites."""
+        K = self.covariance(self.X[index])
+        if not self.exact:
+            K.flat[:: len(K) + 1] -= (self.nugget * (1.0 - 1.0 / self.trials))[index]
+        return K
+
+    def _coincident(self, Z: Array) -> IntArray:
+        """For each new point the site at the same place, or −1, (m,)."""
+        if not self.exact or not np.any(self.nugget > 0):
+            return np.full(len(Z), -1, dtype=np.intp)
+        both = np.vstack([self.X, Z]) + 0.0  # −0 becomes 0
+        _, label = np.unique(both, axis=0, return_inverse=True)
+        label = label.ravel()
+        owner = np.full(label.max() + 1, -1, dtype=np.intp)
+        owner[label[: len(self.X)]] = np.arange(len(self.X))
+        return owner[label[len(self.X) :]]
+
+    def _cross(self, Z: Array) -> Array:
+        """σ for each new point, (n, m)."""
+        S = self.covariance(self.X, Z)
+        at = self._coincident(Z)
+        (j,) = np.nonzero(at >= 0)
+        S[at[j], j] += self.nugget[at[j]]
+        return S
+
+    # -- all sites ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _factored(self) -> tuple[Array, float]:
+        return factor(self._sites(slice(None)), what="the covariance of the sites")
+
+    @property
+    def jitter(self) -> float:
+        """What had to be added to the diagonal of Σ; 0 with neighbourhoods."""
+        return self._factored[1] if self.neighbours is None else 0.0
+
+    def _solve(self, B: Array) -> Array:
+        x, _ = lapack.dpotrs(self._factored[0], B, lower=1)
+        return np.asarray(x).reshape(B.shape)
+
+    def _gls_mean(self, V: Array) -> Array:
+        """The mean that ordinary kriging implies, (q,)."""
+        a = self._solve(np.ones(len(V)))
+        return np.asarray(a @ V / a.sum())
+
+    def weights(self, Z: Array) -> Array:
+        """Kriging weights λ of all sites, (m, n)."""
+        if self.neighbours is not None:
+            full = np.zeros((len(Z), len(self.X)))
+            for rows, index, lam, _ in self._local(Z):
+                full[rows[:, None], index] = lam
+            return full
+        lam = self._solve(self._cross(Z))
+        if self.ordinary:
+            a = self._solve(np.ones(len(self.X)))
+            lam = lam + np.outer(a, (1.0 - lam.sum(axis=0)) / a.sum())
+        return np.asarray(lam.T)
+
+    def predict(self, Z: Array, V: Array, mean: Array) -> Array:
+        """Kriged values (m, q) of site values V (n, q) about mean (q,), not used by ordinary kriging."""
+        if self.neighbours is not None:
+            out = np.empty((len(Z), V.shape[1]))
+            for rows, index, lam, _ in self._local(Z):
+                out[rows] = self._combine(lam, V[index], mean)
+            return out
+        centre = self._gls_mean(V) if self.ordinary else mean
+        dual = self._solve(V - centre)  # (n, q)
+        return np.vstack([centre + self._cross(block).T @ dual for block in self._blocks(Z)])
+
+    def variance(self, Z: Array) -> Array:
+        """Kriging variance at new points, (m,); never negative."""
+        if self.neighbours is not None:
+            out = np.empty(len(Z))
+            for rows, _, _, variance in self._local(Z):
+                out[rows] = variance
+            return out
+        parts = []
+        L = self._factored[0]
+        one = solve_triangular(L, np.ones(len(L)), lower=True, check_finite=False)
+        for block in self._blocks(Z):
+            half = solve_triangular(L, self._cross(block), lower=True, check_finite=False)
+            value = self.covariance.diag(block) - np.einsum("ij,ij->j", half, half)
+            if self.ordinary:
+                value += (1.0 - one @ half) ** 2 / (one @ one)
+            parts.append(value)
+        return np.asarray(np.maximum(np.concatenate(parts), 0.0))
+
+    def leave_one_out(self, V: Array, mean: Array) -> Array:
+        """Each site's values predicted from the other sites, (n, q)."""
+        if self.neighbours is not None:
+            out = np.empty(V.shape)
+            for rows, index, lam, _ in self._local(self.X, leave_out=True):
+                out[rows] = self._combine(lam, V[index], mean)
+            return out
+        inverse, _ = lapack.dpotri(self._factored[0], lower=1)
+        precision = np.diag(inverse).copy()
+        if not self.ordinary:
+            return np.asarray(V - self._solve(V - mean) / precision[:, None])
+        a = self._solve(np.ones(len(V)))
+        residual = self._solve(V) - np.outer(a, a @ V / a.sum())
+        return np.asarray(V - residual / (precision - a**2 / a.sum())[:, None])
+
+    def _combine(self, lam: Array, values: Array, mean: Array) -> Array:
+        """λᵀv about the mean: lam (b, k), values (b, k, q)."""
+        if self.ordinary:
+            return np.asarray(np.einsum("bk,bkq->bq", lam, values))
+        return np.asarray(mean + np.einsum("bk,bkq->bq", lam, values - mean))
+
+    def _blocks(self, Z: Array) -> Iterator[Array]:
+        return _rows(Z, max(1, CELLS // max(len(self.X), 1)))
+
+    # -- neighbourhoods ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self.X / self.metric_scale)
+
+    def _local(self, Z: Array, leave_out: bool = False) -> Iterator[tuple[IntArray, IntArray, Array, Array]]:
+        """Batches of new points: their rows, neighbours (b, k), weights (b, k), variances (b,)."""
+        assert self.neighbours is not None  # callers have asked
+        k = min(self.neighbours, len(self.X) - int(leave_out))
+        at = self._coincident(Z)
+        step = max(1, UNION // k)
+        scaled = Z / self.metric_scale
+        order = np.asarray(KDTree(scaled, leaf_size=max(step, 2)).get_arrays()[1], dtype=np.intp)
+        for start in range(0, len(Z), step):
+            rows = order[start : start + step]
+            index = self._tree.query(scaled[rows], k + int(leave_out), return_distance=False)
+            if leave_out:
+                index = _without_self(index, rows)
+            lam, variance = self._solve_batch(Z[rows], index, at[rows] if not leave_out else None)
+            yield rows, index, lam, variance
+
+    def _solve_batch(self, Z: Array, index: IntArray, at: IntArray | None) -> tuple[Array, Array]:
+        """Weights (b, k) and variances (b,) of b small systems."""
+        union, place = np.unique(index, return_inverse=True)
+        place = place.reshape(index.shape)  # (b, k), positions within the union
+        K = self._sites(union)[place[:, :, None], place[:, None, :]]  # (b, k, k)
+        s = self.covariance(self.X[union], Z)[place, np.arange(len(Z))[:, None]]  # (b, k)
+        if at is not None:
+            s = s + np.where(index == at[:, None], self.nugget[index], 0.0)
+        solved = _batch_solve(K, np.stack([s, np.ones_like(s)], axis=-1))  # (b, k, 2)
+        lam = solved[..., 0]
+        variance = self.covariance.diag(Z) - np.einsum("bk,bk->b", lam, s)
+        if self.ordinary:
+            short, total = 1.0 - lam.sum(axis=1), solved[..., 1].sum(axis=1)
+            lam = lam + solved[..., 1] * (short / total)[:, None]
+            variance = variance + short**2 / total
+        return lam, np.maximum(variance, 0.0)
+
+
+def _rows(Z: Array, step: int) -> Iterator[Array]:
+    for start in range(0, len(Z), step):
+        yield Z[start : start + step]
+
+
+def _without_self(index: IntArray, rows: IntArray) -> IntArray:
+    """Drop from each row of (b, k + 1) neighbours the point itself (or the last one), leaving (b, k)."""
+    own = index == rows[:, None]
+    own[~own.any(axis=1), -1] = True
+    return np.asarray(index[~own].reshape(len(index), -1))
+
+
+def _batch_solve(K: Array, B: Array) -> Array:
+    """Solve K_b x = B_b for every b; systems that are not positive definite get the jitter of ``factor``."""
+    try:
+        np.linalg.cholesky(K)  # the test: an LU would not see a slightly indefinite system
+    except np.linalg.LinAlgError:
+        jitter = max(factor(block)[1] for block in K)
+        K = K + jitter * np.eye(K.shape[-1])
+    return np.asarray(np.linalg.solve(K, B))
