@@ -12,8 +12,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from gpclass import metrics, plots
 
@@ -24,10 +28,13 @@ def _close():
     plt.close("all")
 
 
-class Half:
+class Half(BaseEstimator):
     """Two classes split at feature 0 = 0, with an interval whose width is |feature 1|."""
 
     classes_ = np.array(["no", "yes"])
+
+    def fit(self, X, y):
+        return self
 
     def predict_proba(self, X):
         p = 1 / (1 + np.exp(-4 * np.asarray(X, dtype=float)[:, 0]))
@@ -112,6 +119,50 @@ def test_map_of_many_classes_has_a_colour_a_class():
     assert set(top) == {0, 1, 2}
 
 
+def test_uncertainty_map_goes_through_a_pipeline(data):
+    """A scaler before the classifier moves the map, not its figures."""
+    X, y = data
+    pipe = make_pipeline(StandardScaler(), Half()).fit(X, y)
+    alone = plots.uncertainty_map(pipe, X, resolution=9)
+    mesh = next(c for c in alone.collections if type(c).__name__ == "QuadMesh")
+    gy = (np.linspace(*alone.get_ylim(), 9) - X[:, 1].mean()) / X[:, 1].std()
+    np.testing.assert_allclose(np.asarray(mesh.get_array()).reshape(9, 9)[:, 4], np.abs(gy) / 10)
+    both = plots.decision_map(pipe, X, y, panel="interval", resolution=9)
+    twin = next(c for c in both[1].collections if type(c).__name__ == "QuadMesh")
+    np.testing.assert_array_equal(twin.get_array(), mesh.get_array())
+    with pytest.raises(ValueError, match="no predict_uncertainty"):
+        plots.uncertainty_map(LogisticRegression().fit(X, y), X)
+
+
+def test_difference_map_is_the_difference(data):
+    X, _ = data
+
+    class Shifted(Half):
+        def predict_proba(self, X):
+            p = super().predict_proba(X)[:, 1] * 0.8
+            return np.column_stack([1 - p, p])
+
+    ax = plots.difference_map(Shifted(), Half(), X, resolution=11)
+    mesh = next(c for c in ax.collections if type(c).__name__ == "QuadMesh")
+    gx = np.linspace(*ax.get_xlim(), 11)
+    np.testing.assert_allclose(np.asarray(mesh.get_array()).reshape(11, 11)[3], -0.2 / (1 + np.exp(-4 * gx)))
+    assert mesh.norm.vmax == -mesh.norm.vmin > 0.19
+
+
+def test_partial_dependence_is_the_mean_over_rows(data):
+    X, _ = data
+    ax = plots.partial_dependence(Half(), X, 1, resolution=7)
+    thick = max(ax.lines, key=lambda line: line.get_linewidth())
+    np.testing.assert_allclose(thick.get_ydata(), Half().predict_proba(X)[:, 1].mean())  # feature 1 is idle
+    ax = plots.partial_dependence(Half(), X, 0, resolution=7, label="no")
+    thick = max(ax.lines, key=lambda line: line.get_linewidth())
+    np.testing.assert_allclose(thick.get_ydata(), 1 / (1 + np.exp(4 * thick.get_xdata())))
+    with pytest.raises(ValueError, match="does not exist"):
+        plots.partial_dependence(Half(), X, 2)
+    with pytest.raises(ValueError, match="not among the classes"):
+        plots.partial_dependence(Half(), X, 0, label="maybe")
+
+
 @pytest.mark.parametrize("band", ["consistency", "confidence"])
 def test_reliability_points_are_those_of_the_curve(band):
     rng = np.random.default_rng(2)
@@ -170,6 +221,26 @@ def test_evidence_surface_equals_the_evidence(fitted):
         plots.evidence_surface(fitted, 1, 1)
     with pytest.raises(ValueError, match="does not exist"):
         plots.evidence_surface(fitted, 0, 9)
+
+
+def test_evidence_surface_of_the_own_classifier_includes_the_likelihood_scale():
+    from gpclass.classifier import GPClassifier
+    from gpclass.likelihoods import Probit
+
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(30, 1))
+    y = (X[:, 0] > 0).astype(int)
+    kernel = ConstantKernel(1.0, "fixed") * RBF(1.0)
+    clf = GPClassifier(
+        kernel,
+        inference="laplace",
+        likelihood=Probit(scale=1.0, scale_bounds=(0.1, 10.0)),
+        hyperparameters="fixed",
+    ).fit(X, y)
+    ax = plots.evidence_surface(clf, "length scale", "likelihood", span=0.5, resolution=3)
+    grid = [clf.log_marginal_likelihood(np.array([a, b])) for a in (-0.5, 0.0, 0.5) for b in (-0.5, 0.0, 0.5)]
+    assert ax.get_ylabel() == "likelihood scale"
+    assert f"{max(grid):.2f}" in ax.figure.axes[-1].get_ylabel()
 
 
 def test_relevance_is_one_over_length_scale_in_order(fitted):
