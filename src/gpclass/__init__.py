@@ -1,5 +1,7 @@
 """Gaussian process classification with probabilities that state their own error."""
 
 from gpclass._version import __version__
+from gpclass.classifier import GPClassifier
+from gpclass.registry import methods
 
-__all__ = ["__version__"]
+__all__ = ["GPClassifier", "__version__", "methods"]

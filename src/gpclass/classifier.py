@@ -22,7 +22,7 @@ from gpclass._typing import Array
 from gpclass.hyper.base import Fit, FitReport, Run
 from gpclass.kernels import default_kernel
 from gpclass.likelihoods import get_likelihood
-from gpclass.predict import Uncertainty, predict_proba, uncertainty
+from gpclass.predict import Prediction, Uncertainty, predict_proba, uncertainty
 from gpclass.problem import Problem
 from gpclass.registry import check_pair, get_inference, get_strategy
 
@@ -210,15 +210,16 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The more probable class of each row of X."""
-        return np.asarray(self.classes_[np.argmax(self.predict_log_proba(X), axis=1)])
+        most_probable = np.argmax(self.predict_log_proba(X), axis=1)
+        return np.asarray(self.classes_[most_probable])
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (m, 2), the link averaged over the posterior of the latent value."""
-        return predict_proba(self._latent(X), self.likelihood_).proba
+        return self._predict(X).proba
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, (m, 2), accurate also where a probability is 1e-300."""
-        return predict_proba(self._latent(X), self.likelihood_).log_proba
+        return self._predict(X).log_proba
 
     def decision_function(self, X: Any) -> Array:
         """Log odds of the second class, (m,)."""
@@ -243,14 +244,16 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """
         if not (isinstance(level, Real) and 0 < level < 1):
             raise ValueError(f"level must lie between 0 and 1, got {level!r}")
-        return uncertainty(self._latent(X), self.likelihood_, level)
+        X = self._check_new(X)
+        latent = self.posterior_.latent(X)
+        return uncertainty(latent, self.likelihood_, level)
 
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Joint draws of the latent values at the rows of X from the posterior, (n_samples, m)."""
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
-        rng = checks.generator(random_state)
-        return np.asarray(self.posterior_.draw(self._check_new(X), int(n_samples), rng)[:, :, 0])
+        X = self._check_new(X)
+        return np.asarray(self.posterior_.draw(X, int(n_samples), checks.generator(random_state))[:, :, 0])
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
         """Log evidence at ``theta`` (log parameters, as ``kernel_.theta``), with its gradient on request.
@@ -280,8 +283,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def _latent(self, X: Any) -> Any:
-        return self.posterior_.latent(self._check_new(X))
+    def _predict(self, X: Any) -> Prediction:
+        X = self._check_new(X)
+        return predict_proba(self.posterior_.latent(X), self.likelihood_)
 
     def __sklearn_tags__(self) -> Any:
         """Two classes only."""

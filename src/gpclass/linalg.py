@@ -88,11 +88,11 @@ class SiteFactor:
         B_inverse, _ = lapack.dpotri(self.L, lower=1)
         return mirror_lower(B_inverse)
 
-    @cached_property
+    @property
     def inverse(self) -> Array:
-        """(K + T^-1)^-1 as a symmetric matrix."""
-        R = self.root[:, None] * self._B_inverse
-        R *= self.root
+        """(K + T^-1)^-1 as a symmetric matrix, a new array at every call."""
+        R = self._B_inverse * self.root
+        R *= self.root[:, None]
         return R
 
     @cached_property

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import blas
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass._typing import Array
@@ -42,8 +43,8 @@ class DensePrior:
 
         Every evidence in this package has a gradient of this form; left and right are (n, r), r small.
         """
-        G = left @ right.T
-        G -= 0.5 * factor.inverse
+        G = factor.inverse
+        G = blas.dgemm(1.0, left, right, beta=-0.5, c=G, trans_b=True, overwrite_c=True)
         return self.pullback(G), float(np.vdot(G, self.K))
 
 

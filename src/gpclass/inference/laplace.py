@@ -26,7 +26,7 @@ from gpclass.linalg import SiteFactor
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.problem import Problem
 
-CHORD_GAIN = 0.1  # keep a factor while each step shrinks the Newton decrement at least this much
+CHORD_GAIN = 0.2  # keep a factor while each step shrinks the Newton decrement at least this much
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Laplace:
     max_iter : int
         Largest number of factorisations.
     tol : float
-        Stop when the Newton decrement (twice the gain in Ψ that is still expected) is below this.
+        Stop when the Newton decrement (twice the gain in Ψ that is still expected) is below this share of Ψ.
     """
 
     max_iter: int = 50

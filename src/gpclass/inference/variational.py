@@ -2,13 +2,14 @@
 
 The optimum has covariance (K⁻¹ + T)⁻¹ with T diagonal, so 2n numbers (t, h) describe it. With
 E_i(m, v) = ∫ N(f; m, v) log p(y_i|f) df, a natural-gradient step of size ρ is
-  t ← (1 − ρ) t − 2ρ ∂E/∂v,   h ← (1 − ρ) h + ρ (∂E/∂m − 2 m ∂E/∂v),
-and ρ is halved while the bound Σ w_i E_i − KL(q || prior) would fall. At the optimum
-d bound / dK = ½(ααᵀ − (K + T⁻¹)⁻¹).
+  t ← (1 − ρ) t − 2ρ ∂E/∂v,   h ← (1 − ρ) h + ρ (∂E/∂m − 2 m ∂E/∂v).
+The full step ρ = 1 overshoots in some directions and crawls in others when the prior variance is large, so steps are
+mixed by Anderson's method over the last few; where the bound Σ w_i E_i − KL(q || prior) would fall, ρ is halved
+instead. At the optimum d bound / dK = ½(ααᵀ − (K + T⁻¹)⁻¹).
 Cost: O(n³) a step, 5 to 30 steps; O(n²) memory.
 Fails when: the bound is a lower bound on log p(y), so kernel parameters that maximise it are drawn to where
 it is tight; variances are too small.
-Reference: Opper & Archambeau (2009); Khan & Lin (2017) for the step.
+Reference: Opper & Archambeau (2009); Khan & Lin (2017) for the step; Anderson (1965) for the mixing.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Variational:
             # At q = prior the step of size one is the best first guess.
             _, dm, dv = _expectations(problem, np.zeros(problem.n), np.diag(problem.prior.K).copy())
             t, h = -2.0 * dv, dm
-        state = _evaluate(problem, t, h)
+        state, history = _evaluate(problem, t, h), _Mixing()
         converged, reason, iterations = False, f"no convergence after {self.max_iter} steps", 0
         for iterations in range(1, self.max_iter + 1):
             t_new, h_new = -2.0 * state.dv, state.dm - 2.0 * state.mean * state.dv
@@ -67,7 +68,7 @@ class Variational:
             if change < self.tol:
                 converged = True
                 break
-            step = _ascend(problem, state, t_new, h_new)
+            step = _ascend(problem, state, t_new, h_new, history)
             if step is None:
                 converged = change < 1e3 * self.tol
                 reason = f"the bound no longer rises, sites still move by {change:.1e}"
@@ -122,14 +123,44 @@ def _expectations(problem: Problem, mean: Array, variance: Array) -> tuple[Array
     return problem.weighted(E), problem.weighted(dm), problem.weighted(dv)
 
 
-def _ascend(problem: Problem, state: _State, t_new: Array, h_new: Array) -> _State | None:
-    """The largest step towards (t_new, h_new), halved from one, that does not lower the bound."""
+class _Mixing:
+    """Anderson's mixing: the combination of the last steps whose residual is smallest."""
+
+    def __init__(self, depth: int = 6) -> None:
+        self.depth = depth
+        self.points: list[Array] = []
+        self.residuals: list[Array] = []
+
+    def propose(self, x: Array, residual: Array) -> Array | None:
+        """The mixed point, or None while there is nothing to mix."""
+        self.points = [*self.points[-self.depth :], x]
+        self.residuals = [*self.residuals[-self.depth :], residual]
+        if len(self.points) < 3:
+            return None
+        dX, dR = np.diff(self.points, axis=0), np.diff(self.residuals, axis=0)
+        gamma = np.linalg.lstsq(dR.T, residual, rcond=1e-10)[0]
+        return np.asarray(x + residual - gamma @ (dX + dR))
+
+    def clear(self) -> None:
+        """Forget: the steps no longer tell of where the state is."""
+        self.points, self.residuals = [], []
+
+
+def _ascend(problem: Problem, state: _State, t_new: Array, h_new: Array, history: _Mixing) -> _State | None:
+    """A step towards (t_new, h_new) that does not lower the bound: mixed if that works, else halved from one."""
+    n, floor = len(t_new), state.bound - 1e-12 * (1.0 + abs(state.bound))
+    mixed = history.propose(np.append(state.t, state.h), np.append(t_new - state.t, h_new - state.h))
+    if mixed is not None and np.all(mixed[:n] >= 0):
+        moved = _evaluate(problem, mixed[:n], mixed[n:])
+        if moved.bound >= floor:
+            return moved
     size = 1.0
     while size > 1e-3:
         moved = _evaluate(problem, state.t + size * (t_new - state.t), state.h + size * (h_new - state.h))
-        if moved.bound >= state.bound - 1e-12 * (1.0 + abs(state.bound)):
+        if moved.bound >= floor:
             return moved
         size *= 0.5
+    history.clear()
     return None
 
 

@@ -1,0 +1,22 @@
+"""Problems that several tests share."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from gpclass.likelihoods import get_likelihood
+from gpclass.problem import Problem
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20201229)
+
+
+def make_problem(n=30, d=2, likelihood="probit", kernel=None, seed=0, weights=None):
+    """A small two-class problem with a smooth truth and label noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    y = np.where(X[:, 0] + 0.5 * np.sin(3 * X[:, -1]) + 0.4 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    kernel = 2.0 * RBF(1.2) if kernel is None else kernel
+    return Problem(X, y, kernel, get_likelihood(likelihood), weights)

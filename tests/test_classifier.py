@@ -1,0 +1,393 @@
+"""The estimator's own behaviour: inputs, outputs, warnings, errors."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.gaussian_process.kernels import RBF, Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel as C
+
+from gpclass import GPClassifier, checks
+from gpclass.hyper import Maximize
+from gpclass.inference import EP, Laplace
+from gpclass.likelihoods import Logit, Probit
+from gpclass.priors import Flat, LogNormal
+from gpclass.registry import INFERENCES
+
+NAMES = list(INFERENCES)
+KERNEL = 2.0 * RBF(0.8)
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(60, noise=0.25, random_state=0)
+
+
+def fixed(name="ep", **settings):
+    return GPClassifier(**({"kernel": KERNEL, "inference": name, "hyperparameters": "fixed", "random_state": 0} | settings))
+
+
+# ---- outputs -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_agree_with_each_other(moons, name):
+    X, y = moons
+    clf = fixed(name).fit(X, y)
+    proba, log_proba = clf.predict_proba(X), clf.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(log_proba), proba, rtol=1e-12)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(clf.predict(X), (proba[:, 1] > 0.5).astype(int))
+    np.testing.assert_array_equal(clf.decision_function(X) > 0, proba[:, 1] > 0.5)
+    spread = clf.predict_uncertainty(X, level=0.8)
+    np.testing.assert_allclose(spread.proba, proba)
+    assert np.all(spread.lower <= spread.upper)
+    wider = clf.predict_uncertainty(X, level=0.95)
+    assert np.all(wider.lower <= spread.lower)
+    assert np.all(wider.upper >= spread.upper)
+    assert clf.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prediction_is_never_random(moons, name):
+    X, y = moons
+    clf = fixed(name).fit(X, y)
+    np.testing.assert_array_equal(clf.predict_proba(X), clf.predict_proba(X))
+    again = fixed(name).fit(X, y)
+    np.testing.assert_array_equal(clf.predict_proba(X), again.predict_proba(X))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_latent_draws_have_the_reported_moments(moons, name):
+    X, y = moons
+    clf = fixed(name).fit(X, y)
+    new = X[:3] + 0.1
+    draws = clf.sample_latent(new, 20_000, random_state=1)
+    spread = clf.predict_uncertainty(new)
+    mean, sd = spread.latent_mean[:, 0], spread.latent_sd[:, 0]
+    assert draws.shape == (20_000, 3)
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < 5 * sd / np.sqrt(20_000) + 0.02 * sd)
+    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.05)
+
+
+def test_log_marginal_likelihood_is_the_evidence(moons):
+    X, y = moons
+    clf = GPClassifier(inference="laplace").fit(X, y)
+    assert clf.log_marginal_likelihood() == clf.log_evidence_ == clf.log_marginal_likelihood_value_
+    value, slope = clf.log_marginal_likelihood(clf.kernel_.theta, eval_gradient=True)
+    assert value == pytest.approx(clf.log_evidence_, rel=1e-9)
+    assert slope.shape == clf.kernel_.theta.shape
+    assert clf.log_marginal_likelihood(clf.kernel_.theta - 0.3) < value
+
+
+def test_report_prints_as_a_table(moons):
+    X, y = moons
+    text = str(fixed().fit(X, y).fit_report_)
+    assert "ep" in text
+    assert "log evidence" in text
+    assert "converged" in text
+    assert len(text.splitlines()) < 25
+
+
+def test_far_from_the_data_the_prior_speaks(moons):
+    X, y = moons
+    proba = fixed().fit(X, y).predict_proba([[1e3, 1e3]])
+    np.testing.assert_allclose(proba, 0.5, atol=1e-12)
+
+
+def test_verbose_shows_a_bar_on_stderr(moons, capsys):
+    X, y = moons
+    GPClassifier(verbose=2).fit(X, y)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "maximize" in err
+
+
+# ---- inputs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_and_names(moons, frame):
+    X, y = moons
+    data = frame({"east": X[:, 0], "north": X[:, 1]})
+    clf = fixed().fit(data, y)
+    assert list(clf.feature_names_in_) == ["east", "north"]
+    np.testing.assert_allclose(clf.predict_proba(data), fixed().fit(X, y).predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array(["benign", "malignant"]), np.array([False, True]), np.array([3, 8]), np.array([-1, 1])]
+)
+def test_labels_of_any_type(moons, labels):
+    X, y = moons
+    clf = fixed().fit(X, labels[y])
+    assert set(clf.predict(X)) <= set(labels)
+    np.testing.assert_array_equal(clf.classes_, labels)
+    np.testing.assert_allclose(clf.predict_proba(X), fixed().fit(X, y).predict_proba(X))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_of_two_are_repeated_rows(moons, name):
+    X, y = moons
+    weights = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
+    weights[5] = 0.0
+    rows = np.repeat(np.arange(len(y)), weights.astype(int))
+    weighted = fixed(name).fit(X, y, sample_weight=weights)
+    repeated = fixed(name).fit(X[rows], y[rows])
+    assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, abs=2e-4)
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
+
+
+def test_balanced_classes_move_the_probabilities(moons):
+    X, y = moons
+    keep = np.flatnonzero((y == 0) | (np.arange(len(y)) % 4 == 0))
+    X, y = X[keep], y[keep]
+    plain, balanced = fixed().fit(X, y), fixed(class_weight="balanced").fit(X, y)
+    assert balanced.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.02
+
+
+def test_free_likelihood_scale_is_learned(moons):
+    X, y = moons
+    kernel = C(1.0, "fixed") * RBF(0.8, "fixed")
+    search = Maximize(tol=1e-12, gradient_tol=1e-6)
+    scaled = Probit(scale=1.0, scale_bounds=(0.1, 50))
+    free = GPClassifier(kernel, likelihood=scaled, hyperparameters=search).fit(X, y)
+    plain = GPClassifier(C(1.0) * RBF(0.8, "fixed"), hyperparameters=search).fit(X, y)
+    assert free.likelihood_.scale**2 == pytest.approx(plain.kernel_.k1.constant_value, rel=1e-2)  # s is variance s²
+    assert free.log_evidence_ == pytest.approx(plain.log_evidence_, abs=1e-5)
+
+
+def test_map_with_flat_priors_is_maximize(moons):
+    X, y = moons
+    flat = GPClassifier(KERNEL, hyperparameters="map", priors=Flat()).fit(X, y)
+    plain = GPClassifier(KERNEL).fit(X, y)
+    np.testing.assert_allclose(flat.kernel_.theta, plain.kernel_.theta)
+    tight = GPClassifier(KERNEL, hyperparameters="map", priors={"*length_scale*": LogNormal(np.log(3.0), 0.01)}).fit(X, y)
+    assert tight.kernel_.k2.length_scale == pytest.approx(3.0, rel=0.05)
+
+
+def test_restarts_do_not_depend_on_jobs(moons):
+    X, y = moons
+    runs = [GPClassifier(KERNEL, inference="laplace", n_restarts=2, n_jobs=k, random_state=3).fit(X, y) for k in (1, 2)]
+    np.testing.assert_allclose(runs[0].kernel_.theta, runs[1].kernel_.theta, rtol=1e-9)  # to rounding
+    poor = C(1.0) * RBF(1e3, (1e-2, 1e4))
+    stuck = GPClassifier(poor, inference="laplace").fit(X, y)
+    freed = GPClassifier(poor, inference="laplace", n_restarts=4, random_state=0).fit(X, y)
+    assert freed.log_evidence_ >= stuck.log_evidence_ - 1e-6
+
+
+# ---- warnings ------------------------------------------------------------------------------------------
+
+
+def test_wild_scales_warn(moons):
+    X, y = moons
+    with pytest.warns(UserWarning, match="StandardScaler"):
+        fixed().fit(X * [1.0, 1e5], y)
+
+
+def test_nothing_learned_warns(moons):
+    X, y = moons
+    with pytest.warns(UserWarning, match="learned nothing"):
+        fixed(kernel=RBF(1e-6)).fit(X, y)
+
+
+def test_bounds_hit_are_reported(moons):
+    X, y = moons
+    with pytest.warns(UserWarning, match="k2__length_scale"):
+        clf = GPClassifier(C(2.0) * RBF(0.1, (0.05, 0.2))).fit(X, y)
+    assert clf.fit_report_.at_bounds == ("k2__length_scale",)
+
+
+def test_no_convergence_is_said(moons):
+    X, y = moons
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        clf = fixed(EP(max_sweeps=1)).fit(X, y)
+    assert not clf.fit_report_.converged
+    assert clf.fit_report_.reason
+
+
+def test_a_good_fit_is_silent(moons):
+    X, y = moons
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GPClassifier().fit(X, y).predict_proba(X)
+
+
+# ---- errors --------------------------------------------------------------------------------------------
+
+
+class Indefinite(RBF):
+    """Not a kernel: its matrices have negative eigenvalues."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return -super().__call__(X, Y, eval_gradient)
+
+
+class Rude(Kernel):
+    """A kernel that gives NaN."""
+
+    def __init__(self):
+        pass
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return np.full((len(X), len(X if Y is None else Y)), np.nan)
+
+    def diag(self, X):
+        return np.full(len(X), np.nan)
+
+    def is_stationary(self):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"inference": "eq"}, "'ep'"),
+        ({"inference": 3}, "must be one of"),
+        ({"inference": EP}, "configured object"),
+        ({"likelihood": "probbit"}, "probit"),
+        ({"hyperparameters": "maximise"}, "maximize"),
+        ({"tol": -1e-3}, "positive"),
+        ({"tol": 0}, "positive"),
+        ({"n_restarts": -1}, "at least 0"),
+        ({"kernel": "rbf"}, "scikit-learn kernel"),
+        ({"kernel": RBF}, "scikit-learn kernel"),
+        ({"kernel": RBF([1.0, 1.0, 1.0])}, "2 columns"),
+        ({"kernel": Indefinite()}, "positive definite"),
+        ({"kernel": Rude()}, "NaN"),
+        ({"random_state": "seed"}, "random_state"),
+        ({"hyperparameters": "map", "priors": {"lenght": Flat()}}, "lenght"),
+        ({"hyperparameters": "map", "priors": 3.0}, "priors"),
+    ],
+)
+def test_bad_settings(moons, change, match):
+    X, y = moons
+    with pytest.raises(ValueError, match=match):
+        fixed(**change).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "match"),
+    [
+        ([[0.0, np.nan], [1.0, 2.0]], [0, 1], "NaN"),
+        ([[0.0, np.inf], [1.0, 2.0]], [0, 1], "infinity"),
+        ([[0.0, 1.0], [1.0, 2.0]], [1, 1], "class"),
+        ([[0.0, 1.0], [1.0, 2.0]], [0, 1, 1], "inconsistent numbers"),
+        (np.empty((0, 2)), [], "0 sample"),
+        ([[0.0], [1.0], [2.0]], ["a", "b", "c"], "OneVsRest"),
+        ([[0.0], [1.0], [2.0]], [0.1, 0.2, 0.3], "continuous"),
+    ],
+)
+def test_bad_data(X, y, match):
+    with pytest.raises(ValueError, match=match):
+        GPClassifier().fit(X, y)
+
+
+def test_bad_data_leaves_a_fitted_model_alone(moons):
+    X, y = moons
+    clf = fixed().fit(X, y)
+    before = clf.predict_proba(X)
+    with pytest.raises(ValueError, match="class"):
+        clf.fit(X, np.zeros(len(X)))
+    np.testing.assert_array_equal(clf.predict_proba(X), before)
+
+
+def test_wrong_number_of_columns(moons):
+    X, y = moons
+    clf = fixed().fit(X, y)
+    with pytest.raises(ValueError, match="3 features"):
+        clf.predict(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="level"):
+        clf.predict_uncertainty(X, level=90)
+    with pytest.raises(ValueError, match="n_samples"):
+        clf.sample_latent(X, 0)
+    with pytest.raises(ValueError, match="parameters"):
+        clf.log_marginal_likelihood([0.0])
+
+
+def test_weights_that_leave_one_class(moons):
+    X, y = moons
+    with pytest.raises(ValueError, match="weight zero"):
+        fixed().fit(X, y, sample_weight=(y == 0).astype(float))
+
+
+def test_not_fitted():
+    with pytest.raises(NotFittedError):
+        GPClassifier().predict([[0.0]])
+
+
+def test_too_large_for_memory(moons, monkeypatch):
+    X, y = moons
+    monkeypatch.setattr(checks, "available_memory", lambda: 1e5)
+    with pytest.raises(ValueError, match="GiB"):
+        fixed().fit(X, y)
+
+
+# ---- invariances ---------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), name=st.sampled_from(NAMES), likelihood=st.sampled_from([Probit(), Logit()]))
+def test_invariances(seed, name, likelihood):
+    """Label flip, row permutation, a constant feature, and the scale of X with the length scale."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((20, 2))
+    y = (X[:, 0] + rng.standard_normal(20) > 0).astype(int)
+    y[:2] = [0, 1]
+    base = fixed(name, likelihood=likelihood).fit(X, y)
+    p = base.predict_proba(X)
+    flipped = fixed(name, likelihood=likelihood).fit(X, 1 - y)
+    assert flipped.log_evidence_ == pytest.approx(base.log_evidence_, abs=1e-5)
+    np.testing.assert_allclose(flipped.predict_proba(X)[:, ::-1], p, atol=1e-5)
+    order = rng.permutation(20)
+    mixed = fixed(name, likelihood=likelihood).fit(X[order], y[order])
+    assert mixed.log_evidence_ == pytest.approx(base.log_evidence_, abs=1e-5)
+    np.testing.assert_allclose(mixed.predict_proba(X), p, atol=1e-5)
+    wide = np.column_stack([X, np.full(20, 7.0)])
+    np.testing.assert_allclose(fixed(name, likelihood=likelihood).fit(wide, y).predict_proba(wide), p, atol=1e-5)
+    stretched = fixed(name, likelihood=likelihood, kernel=2.0 * RBF(80.0)).fit(100 * X, y)
+    np.testing.assert_allclose(stretched.predict_proba(100 * X), p, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_hard_problems_stay_finite(name, likelihood):
+    """Duplicates, separable classes, a huge variance, conflicting labels at one place."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((15, 2)), 2, axis=0)
+    y = (X[:, 0] > 0).astype(int)
+    y[:2] = [0, 1]
+    for kernel in (1e4 * RBF(1.0), 1.0 * RBF(1e3), 1e-4 * RBF(1.0), RBF(1.0) + WhiteKernel(1e-8)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf = fixed(name, likelihood=likelihood, kernel=kernel).fit(X, y)
+        assert clf.fit_report_.converged, clf.fit_report_
+        assert np.isfinite(clf.log_evidence_)
+        assert np.all(np.isfinite(clf.predict_log_proba(X)))
+        np.testing.assert_allclose(clf.predict_proba(X[:1])[0, 1], 0.5, atol=0.35)
+
+
+def test_tail_probabilities_are_right_in_logs():
+    """A confident point: log p of the other class is finite and right (single Gaussian, closed form)."""
+    from scipy.special import log_ndtr
+
+    X = np.linspace(-3, 3, 40)[:, None]
+    y = (X[:, 0] > 0).astype(int)
+    clf = fixed("laplace", kernel=400.0 * RBF(2.0)).fit(X, y)
+    spread = clf.predict_uncertainty(X)
+    z = spread.latent_mean[:, 0] / np.sqrt(1 + spread.latent_sd[:, 0] ** 2)
+    np.testing.assert_allclose(clf.predict_log_proba(X)[:, 0], log_ndtr(-z), rtol=1e-6)
+    np.testing.assert_allclose(clf.predict_log_proba(X)[:, 1], log_ndtr(z), rtol=1e-6)
+
+
+def test_configured_objects_serve_as_names(moons):
+    X, y = moons
+    np.testing.assert_allclose(
+        fixed(Laplace(max_iter=100)).fit(X, y).predict_proba(X), fixed("laplace").fit(X, y).predict_proba(X)
+    )
