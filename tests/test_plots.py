@@ -34,6 +34,7 @@ class Half(BaseEstimator):
     classes_ = np.array(["no", "yes"])
 
     def fit(self, X, y):
+        self.fitted_ = True
         return self
 
     def predict_proba(self, X):
@@ -231,12 +232,8 @@ def test_evidence_surface_of_the_own_classifier_includes_the_likelihood_scale():
     X = rng.normal(size=(30, 1))
     y = (X[:, 0] > 0).astype(int)
     kernel = ConstantKernel(1.0, "fixed") * RBF(1.0)
-    clf = GPClassifier(
-        kernel,
-        inference="laplace",
-        likelihood=Probit(scale=1.0, scale_bounds=(0.1, 10.0)),
-        hyperparameters="fixed",
-    ).fit(X, y)
+    likelihood = Probit(scale=1.0, scale_bounds=(0.1, 10.0))
+    clf = GPClassifier(kernel, inference="laplace", likelihood=likelihood, hyperparameters="fixed").fit(X, y)
     ax = plots.evidence_surface(clf, "length scale", "likelihood", span=0.5, resolution=3)
     grid = [clf.log_marginal_likelihood(np.array([a, b])) for a in (-0.5, 0.0, 0.5) for b in (-0.5, 0.0, 0.5)]
     assert ax.get_ylabel() == "likelihood scale"
