@@ -365,6 +365,16 @@ def test_expanded_and_direct_contractions_agree(monkeypatch):
     np.testing.assert_allclose(pullback.inputs(G), quick_inputs, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("nu", [0.5, 0.7, 1.5, 2.5, math.inf])
+def test_a_heavy_diagonal_leaves_no_rounding(nu):
+    """k(x, x) = 1 whatever moves, so weights on the diagonal must not even leave rounding errors."""
+    X = points(TILE + 5)
+    _, pullback = compile_kernel(sk.Matern(ARD, nu=nu)).value_and_vjp(X)
+    G = 1e12 * np.eye(len(X))
+    np.testing.assert_array_equal(pullback(G), 0.0)
+    np.testing.assert_array_equal(pullback.inputs(G), 0.0)
+
+
 def half_integer(p, t):
     """Matérn of ν = p + ½: exp(−t) p!/(2p)! Σ_i (p+i)!/(i!(p−i)!) (2t)^(p−i), in whole numbers."""
     terms = [
