@@ -55,6 +55,30 @@ def test_one_cutoff_is_indicator_kriging(transform):
     np.testing.assert_allclose(found.exceedance(1.0), np.clip(alone.predict_indicator(Z), 0, 1), atol=1e-10)
 
 
+@pytest.mark.parametrize("settings", [{}, {"neighbours": 12}, {"ordinary": True}])
+def test_shared_weights_equal_one_kriging_a_cutoff(settings):
+    X, v, Z = data()
+    model = CutoffKriging([0.5, 1, 2, 4], **settings).fit(X, v)
+    alone = np.column_stack([one.predict_indicator(Z) for one in model.estimators_])
+    np.testing.assert_allclose(model.predict_distribution(Z).F, order_relations(alone), atol=1e-10)
+    assert len({str(one.kernel_) for one in model.estimators_}) == 1
+
+
+def test_a_variogram_for_each_cutoff():
+    X, v, Z = data(300)
+    each = CutoffKriging(3, variogram="each").fit(X, v)
+    assert len({str(one.kernel_) for one in each.estimators_}) > 1
+    alone = [IndicatorKriging().fit(X, v <= z).predict_indicator(Z) for z in each.cutoffs_]
+    np.testing.assert_allclose(each.predict_distribution(Z).F, order_relations(np.column_stack(alone)))
+
+
+def test_declustered_mean_ascends():
+    X, v, _ = data()
+    model = CutoffKriging(9, mean="declustered").fit(X, v)
+    assert np.all(np.diff(model.predict_distribution([[1e5, 1e5]]).F[0]) >= 0)
+    assert model.predict_distribution([[1e5, 1e5]]).corrected == 0
+
+
 def test_the_distribution_at_a_sample_is_a_step():
     X, v, _ = data()
     found = CutoffKriging([0.5, 1, 2, 4], kernel=KERNEL).fit(X, v).predict_distribution(X)

@@ -68,6 +68,8 @@ def estimate_variogram(
         notes.append(
             "the variogram's length scale ended at a limit of its search: range and sill cannot be told apart"
         )
+    elif fit.model.variogram(empirical.edges[-1]) < 0.8 * fit.model.sill:
+        notes.append("the variogram does not level off within the largest lag: there may be a trend")
     return Estimated(fit.model, fit, tuple(notes))
 
 

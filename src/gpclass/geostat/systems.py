@@ -185,26 +185,30 @@ class KrigingSystem:
         """Batches of new points: their rows, neighbours (b, k), weights (b, k), variances (b,)."""
         assert self.neighbours is not None  # callers have asked
         k = min(self.neighbours, len(self.X) - int(leave_out))
-        at = self._coincident(Z)
-        step = max(1, UNION // k)
+        at = np.full(len(Z), -1, dtype=np.intp) if leave_out else self._coincident(Z)
         scaled = Z / self.metric_scale
-        order = np.asarray(KDTree(scaled, leaf_size=max(step, 2)).get_arrays()[1], dtype=np.intp)
-        for start in range(0, len(Z), step):
-            rows = order[start : start + step]
+        order = np.asarray(KDTree(scaled, leaf_size=64).get_arrays()[1], dtype=np.intp)
+        step = max(1, CELLS // (4 * k * k))
+        todo = [order[start : start + step] for start in range(0, len(Z), step)][::-1]
+        while todo:
+            rows = todo.pop()
             index = self._tree.query(scaled[rows], k + int(leave_out), return_distance=False)
-            if leave_out:
-                index = _without_self(index, rows)
-            lam, variance = self._solve_batch(Z[rows], index, at[rows] if not leave_out else None)
+            index = _without_self(index, rows) if leave_out else index
+            union, place = np.unique(index, return_inverse=True)
+            if len(union) > UNION and len(rows) > 1:  # too wide a batch for one covariance matrix: halve it
+                todo += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
+                continue
+            place = place.reshape(index.shape)  # (b, k), positions within the union
+            lam, variance = self._solve_batch(Z[rows], index, union, place, at[rows])
             yield rows, index, lam, variance
 
-    def _solve_batch(self, Z: Array, index: IntArray, at: IntArray | None) -> tuple[Array, Array]:
+    def _solve_batch(
+        self, Z: Array, index: IntArray, union: IntArray, place: IntArray, at: IntArray
+    ) -> tuple[Array, Array]:
         """Weights (b, k) and variances (b,) of b small systems."""
-        union, place = np.unique(index, return_inverse=True)
-        place = place.reshape(index.shape)  # (b, k), positions within the union
         K = self._sites(union)[place[:, :, None], place[:, None, :]]  # (b, k, k)
         s = self.covariance(self.X[union], Z)[place, np.arange(len(Z))[:, None]]  # (b, k)
-        if at is not None:
-            s = s + np.where(index == at[:, None], self.nugget[index], 0.0)
+        s = s + np.where(index == at[:, None], self.nugget[index], 0.0)
         solved = _batch_solve(K, np.stack([s, np.ones_like(s)], axis=-1))  # (b, k, 2)
         lam = solved[..., 0]
         variance = self.covariance.diag(Z) - np.einsum("bk,bk->b", lam, s)
