@@ -11,6 +11,7 @@ from scipy.special import kv
 from sklearn.gaussian_process import kernels as sk
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gpclass.geostat.anisotropy import fit_anisotropy
 from gpclass.geostat.coordinates import EARTH_RADIUS_KM, Anisotropy, ChordalCoordinates
 from gpclass.geostat.declustering import cell_declustering
 from gpclass.geostat.fitting import fit_variogram
@@ -292,6 +293,37 @@ def test_anisotropy_makes_the_ellipse_a_circle():
         Anisotropy(0.0, 0.25).fit(X).transform(X)
     )  # no rotation: one length scale a coordinate does the same
     np.testing.assert_allclose(sk.Matern(1.5)(ard), sk.Matern([1.5, 1.5 * 0.25])(X))
+
+
+def many_fields(iso, model, seed):
+    """Forty realisations, whose variograms add up to that of one field with little noise."""
+    rng = np.random.default_rng(seed)
+    root = np.linalg.cholesky(model.covariance(cdist(iso, iso)))
+    return root @ rng.standard_normal((len(iso), 40)) / np.sqrt(40)
+
+
+@pytest.mark.parametrize("angle", [25.0, 160.0])
+def test_fit_finds_the_axes_of_a_field(angle):
+    X = np.random.default_rng(4).uniform(0, 20, (500, 2))
+    v = many_fields(Anisotropy(angle, 0.35).fit(X).transform(X), VariogramModel(1.0, 2.0, 0.5, 0.05), 5)
+    found = fit_anisotropy(X, v, max_lag=7.0)
+    off = abs(found.anisotropy.angle - angle)
+    assert min(off, 180 - off) < 3
+    assert 0.3 < found.anisotropy.ratio < 0.45
+    assert found.error < 0.3 * found.isotropic_error
+    assert 1.6 < found.model.length_scale < 2.4
+
+
+def test_fit_of_an_isotropic_field_gains_little():
+    X = np.random.default_rng(6).uniform(0, 20, (500, 2))
+    found = fit_anisotropy(X, many_fields(X, VariogramModel(1.0, 1.0, 0.5), 7), max_lag=7.0)
+    assert found.anisotropy.ratio > 0.8
+    assert found.error > 0.6 * found.isotropic_error  # two free parameters always gain something
+
+
+def test_axes_need_two_dimensions():
+    with pytest.raises(ValueError, match="two dimensions"):
+        fit_anisotropy(np.zeros((5, 3)), np.zeros(5))
 
 
 def test_chord_is_shorter_than_the_arc_and_right():

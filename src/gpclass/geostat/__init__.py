@@ -5,6 +5,7 @@ classification: singly vs. doubly stochastic models, and new computational schem
 Assess. 25.
 """
 
+from gpclass.geostat.anisotropy import AnisotropyFit, fit_anisotropy
 from gpclass.geostat.coordinates import Anisotropy, ChordalCoordinates
 from gpclass.geostat.cutoffs import ConditionalDistribution, CutoffKriging
 from gpclass.geostat.declustering import Declustering, cell_declustering
@@ -16,6 +17,7 @@ from gpclass.geostat.variogram import EmpiricalVariogram, empirical_variogram
 
 __all__ = [
     "Anisotropy",
+    "AnisotropyFit",
     "ChordalCoordinates",
     "ConditionalDistribution",
     "CutoffKriging",
@@ -28,5 +30,6 @@ __all__ = [
     "VariogramSearch",
     "cell_declustering",
     "empirical_variogram",
+    "fit_anisotropy",
     "fit_variogram",
 ]

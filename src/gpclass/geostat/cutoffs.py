@@ -3,9 +3,9 @@
 With cut-offs z_1 < ... < z_K, F(z_k | x*) = P(v <= z_k) is kriged for each. A distribution function must rise
 from 0 to 1. Classical kriging of the K indicators breaks that rule here and there: what it gives is clipped,
 and replaced by the average of its running maximum from the left and its running minimum from the right. One
-variogram for all cut-offs is the default: the weights are then found once, and the breaches come from negative
-weights alone (Walker Lake sample, nine deciles: at most .06, against .45 with a variogram fitted to each; on a
-smooth field, where weights are more negative, it may be the other way round).
+variogram for all cut-offs is the default: the weights are then found once, and the breaches come from
+negative weights alone (Walker Lake sample, nine deciles: at most .06, against .45 with a variogram fitted to
+each; on a smooth field, where weights are more negative, it may be the other way round).
 Simplicial kriging treats the K + 1 intervals as the classes of one composition, whose parts stay positive,
 so that the order holds by itself. With one sample a site the pseudo-count of :mod:`.indicators` goes to every
 interval: with many intervals take p well below ¼, or the distributions hardly differ from place to place.

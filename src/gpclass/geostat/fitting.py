@@ -73,7 +73,7 @@ def fit_variogram(
         raise ValueError(f"the nugget must not be negative, not {nugget}")
     if not np.any(empirical.gamma > 0):
         raise ValueError("the variable does not vary between sites: there is no variogram to fit")
-    shapes = _shapes(smoothness)
+    shapes = smoothness_list(smoothness)
     lags = empirical.lag[empirical.lag > 0]
     top = 2.0 * float(lags.max()) if max_length is None else float(max_length)
     bounds = (float(lags.min()) / 10.0, top)
@@ -81,12 +81,12 @@ def fit_variogram(
         raise ValueError(
             f"max_length {bounds[1]:g} is smaller than a tenth of the smallest lag {lags.min():g}"
         )
-    weights = _weights(empirical, "pairs/lag2" if weighting == "cressie" else weighting)
-    best = _search(empirical, shapes, weights, nugget, bounds)
+    weights = lag_weights(empirical, "pairs/lag2" if weighting == "cressie" else weighting)
+    best = search_models(empirical, shapes, weights, nugget, bounds)
     if weighting == "cressie":
         for _ in range(5):
-            weights = _weights(empirical, "cressie", best.model)
-            best = _search(empirical, shapes, weights, nugget, bounds)
+            weights = lag_weights(empirical, "cressie", best.model)
+            best = search_models(empirical, shapes, weights, nugget, bounds)
     return VariogramFit(best.model, empirical, best.error, best.at_bound, weighting)
 
 
@@ -97,7 +97,7 @@ class _Candidate:
     at_bound: bool
 
 
-def _search(
+def search_models(
     empirical: EmpiricalVariogram,
     shapes: tuple[float, ...],
     weights: Array,
@@ -148,7 +148,7 @@ def _linear_fit(
     return float(np.linalg.norm(root * (target - partial * rise))), nugget, partial
 
 
-def _weights(empirical: EmpiricalVariogram, weighting: str, model: VariogramModel | None = None) -> Array:
+def lag_weights(empirical: EmpiricalVariogram, weighting: str, model: VariogramModel | None = None) -> Array:
     """Weights of the lag classes, summing to one."""
     n = empirical.pairs.astype(float)
     if weighting == "equal":
@@ -164,7 +164,8 @@ def _weights(empirical: EmpiricalVariogram, weighting: str, model: VariogramMode
     return np.asarray(w / w.sum())
 
 
-def _shapes(smoothness: float | str) -> tuple[float, ...]:
+def smoothness_list(smoothness: float | str) -> tuple[float, ...]:
+    """The smoothnesses to try."""
     if isinstance(smoothness, str):
         if smoothness == "choose":
             return SMOOTHNESSES
