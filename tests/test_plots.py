@@ -203,7 +203,10 @@ def fitted():
 def test_parameter_names_follow_theta(fitted):
     names = plots.parameter_names(fitted.kernel_)
     assert len(names) == len(fitted.kernel_.theta) == 4
-    assert names[1] == "k1 k2 length scale[0]"
+    assert names[1] == "length scale[0]"
+    assert plots.parameter_names(fitted.kernel_, ["a", "b", "c"])[3] == "length scale[c]"
+    twice = ConstantKernel(1.0) * RBF(1.0) + ConstantKernel(1.0)
+    assert plots.parameter_names(twice) == ["k1 k1 constant value", "length scale", "k2 constant value"]
 
 
 def test_evidence_surface_equals_the_evidence(fitted):

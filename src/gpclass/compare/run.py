@@ -8,6 +8,8 @@ approximation alone gets wrong).
 
 Cost: (folds × repeats + 2) fits a method. Fails when: the data are refused. A method that fails is recorded
 with its error and the others go on. Seconds are wall-clock; with ``n_jobs`` > 1 the fits share the machine.
+Up to 1000 rows a fit runs on one thread of the linear algebra library: more are slower there, and on a busy
+machine very much slower.
 """
 
 from __future__ import annotations
@@ -15,25 +17,27 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFold
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no stubs
 
 from gpclass import metrics
 from gpclass._typing import Array, IntArray
 from gpclass.compare.advice import advise, base_rate_log_loss
+from gpclass.compare.agreement import add_agreement, number
 from gpclass.compare.presets import default_methods
-from gpclass.compare.result import LEFT_OUT, Agreement, Comparison, MethodResult
+from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
 from gpclass.plots._style import final_step
 from gpclass.plots.parameters import parameter_names
 from gpclass.progress import progress
 
+ONE_THREAD = 1000  # rows up to which threads of the linear algebra library cost more than they bring
 REFERENCES = ("exact", "ep")  # the first that is present
-N_WORST = 8
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def compare(
     feature_names : sequence of str, optional
         Names of the features; the frame's columns by default.
     max_seconds : float, optional
-        Leave out a method whose first fold shows that all its fits would take longer.
+        Leave out a method (never the reference) whose first fold shows that all its fits would take longer.
     random_state : int
         Seed of the folds, and of estimators whose ``random_state`` is None.
     n_jobs : int, optional
@@ -115,12 +119,14 @@ def compare(
         raise ValueError(f"reference={reference!r} is not among the methods {list(methods)}")
     estimators = {name: _seeded(est, random_state) for name, est in methods.items()}
     folds = _folds(len(y), index, groups, cv, repeats, random_state)
-    trials = _run(estimators, X, y, classes, folds, n_jobs, verbose, max_seconds)
+    trials = _run(estimators, X, y, classes, folds, n_jobs, verbose, max_seconds, reference)
     results = {
-        name: _summarise(name, trials[name], y, classes, folds, cv, repeats, random_state) for name in methods
+        name: _summarise(name, trials[name], y, classes, folds, cv, repeats, random_state, names)
+        for name in methods
     }
     if reference is not None and results[reference].error is None:
-        results = _agree(results, reference, X, y, classes)
+        with few_threads(len(y)):
+            results = add_agreement(results, reference, X, y)
     advice, recommended = advise(list(results.values()), reference, base_rate_log_loss(index))
     return Comparison(
         X=X,
@@ -203,6 +209,7 @@ def _run(
     n_jobs: int | None,
     verbose: int,
     max_seconds: float | None,
+    reference: str | None,
 ) -> dict[str, list[Trial]]:
     """Each method's trials: one a fold, then one on all rows.
 
@@ -218,7 +225,7 @@ def _run(
             found[name] = [first]
             bar.update(method=name)
             needed = (first.seconds_fit + first.seconds_predict) * len(splits)
-            if first.error is None and max_seconds is not None and needed > max_seconds:
+            if first.error is None and max_seconds is not None and name != reference and needed > max_seconds:
                 text = f"{LEFT_OUT}: it would need {needed:.0f} s, more than max_seconds={max_seconds:g}"
                 found[name] = [Trial(error=text)]
             if found[name][0].error is not None:
@@ -234,11 +241,16 @@ def _run(
     return found
 
 
+def few_threads(n: int) -> Any:
+    """A context in which linear algebra on n rows uses the number of threads that is fastest."""
+    return threadpool_limits(1 if n <= ONE_THREAD else None)
+
+
 def _trial(
     estimator: Any, X: Any, y: Any, classes: Any, train: IntArray, test: IntArray, keep: bool
 ) -> Trial:
     """Fit on ``train``, predict ``test``; what goes wrong is part of the result."""
-    with warnings.catch_warnings(record=True) as caught:
+    with few_threads(len(train)), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             began = time.perf_counter()
@@ -275,6 +287,7 @@ def _summarise(
     cv: int,
     repeats: int,
     seed: int,
+    features: Sequence[str],
 ) -> MethodResult:
     failed = next((t.error for t in trials if t.error is not None), None)
     texts = tuple(dict.fromkeys(text for t in trials for text in t.warnings))
@@ -305,13 +318,13 @@ def _summarise(
         seconds_fit=float(np.mean([t.seconds_fit for t in in_folds])),
         seconds_predict=float(np.mean([t.seconds_predict for t in in_folds])),
         estimator=whole.estimator,
-        log_evidence=_number(final, "log_evidence_", "log_marginal_likelihood_value_"),
-        log_evidence_error=_number(final, "log_evidence_error_"),
+        log_evidence=number(final, "log_evidence_", "log_marginal_likelihood_value_"),
+        log_evidence_error=number(final, "log_evidence_error_"),
         evidence_kind=getattr(final, "evidence_kind_", None),
         converged=all(t.converged for t in trials),
         reasons=tuple(dict.fromkeys(t.reason for t in trials if t.reason)),
         warnings=texts,
-        parameters=_parameters(final),
+        parameters=_parameters(final, features),
     )
 
 
@@ -322,80 +335,8 @@ def _mean_scores(each: Sequence[metrics.Scores]) -> metrics.Scores:
     return metrics.Scores(n=n, n_clipped=clipped, **mean)
 
 
-def _number(estimator: Any, *names: str) -> float | None:
-    for name in names:
-        value = getattr(estimator, name, None)
-        if value is not None:
-            return float(value)
-    return None
-
-
-def _parameters(estimator: Any) -> tuple[tuple[str, float], ...]:
+def _parameters(estimator: Any, features: Sequence[str]) -> tuple[tuple[str, float], ...]:
     kernel: Any = getattr(estimator, "kernel_", None)
     if not hasattr(kernel, "theta"):
         return ()
-    return tuple(zip(parameter_names(kernel), np.exp(kernel.theta).tolist(), strict=True))
-
-
-def _agree(
-    results: Mapping[str, MethodResult], reference: str, X: Any, y: Any, classes: Any
-) -> dict[str, MethodResult]:
-    """Add to each method how far it is from the reference."""
-    ref = results[reference]
-    fixed_ref, evidence_ref = _at_kernel_of(ref, ref, X, y)
-    found = {}
-    for name, r in results.items():
-        if name == reference or r.proba is None or ref.proba is None:
-            found[name] = r
-            continue
-        alone, gap = None, None
-        if fixed_ref is not None:
-            fixed, evidence = _at_kernel_of(r, ref, X, y)
-            if fixed is not None:
-                alone = _agreement(reference, fixed, fixed_ref)
-                gap = None if evidence is None or evidence_ref is None else evidence - evidence_ref
-        found[name] = replace(
-            r,
-            agreement=_agreement(reference, r.proba, ref.proba),
-            same_kernel=alone,
-            same_kernel_evidence=gap,
-        )
-    return found
-
-
-def _agreement(reference: str, proba: Array, proba_reference: Array) -> Agreement:
-    delta = np.abs(proba - proba_reference).max(axis=1)
-    worst = np.argsort(-delta, kind="stable")[:N_WORST]
-    return Agreement(
-        reference=reference,
-        mean=float(delta.mean()),
-        largest=float(delta.max()),
-        points=worst.astype(np.intp),
-        delta=delta[worst],
-        proba=proba[worst],
-        proba_reference=proba_reference[worst],
-        flips=int(np.sum(proba.argmax(axis=1) != proba_reference.argmax(axis=1))),
-        confidence=float(np.mean(proba.max(axis=1) - proba_reference.max(axis=1))),
-    )
-
-
-def _at_kernel_of(r: MethodResult, ref: MethodResult, X: Any, y: Any) -> tuple[Array | None, float | None]:
-    """Probabilities at X and log evidence of method ``r`` on all rows with the reference's kernel.
-
-    None when either is not a Gaussian process classifier of this package, or when the fit fails: the
-    comparison then simply lacks these figures.
-    """
-    mine, theirs = final_step(r.estimator), final_step(ref.estimator)
-    mine, theirs = (getattr(e, "classifier_", e) for e in (mine, theirs))
-    if not hasattr(theirs, "kernel_") or "hyperparameters" not in getattr(mine, "get_params", dict)():
-        return None, None
-    if getattr(mine, "likelihood_", None) != getattr(theirs, "likelihood_", None):
-        return None, None  # another model, not another approximation of the same one
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            features = r.estimator[:-1].transform(X) if hasattr(r.estimator, "steps") else X
-            fitted = clone(mine).set_params(kernel=theirs.kernel_, hyperparameters="fixed").fit(features, y)
-            return np.asarray(fitted.predict_proba(features)), _number(fitted, "log_evidence_")
-        except Exception:  # as above: a missing figure, not a failed comparison
-            return None, None
+    return tuple(zip(parameter_names(kernel, features), np.exp(kernel.theta).tolist(), strict=True))

@@ -18,21 +18,31 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def parameter_names(kernel: Any) -> list[str]:
+def parameter_names(kernel: Any, feature_names: Sequence[str] | None = None) -> list[str]:
     """One readable name for each free parameter of a kernel, in the order of ``kernel.theta``.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    feature_names : sequence of str, optional
+        Name the entries of a length scale by feature instead of by number.
 
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-    >>> parameter_names(ConstantKernel(2.0) * RBF([1.0, 1.0]))
-    ['k1 constant value', 'k2 length scale[0]', 'k2 length scale[1]']
+    >>> parameter_names(ConstantKernel(2.0) * RBF([1.0, 1.0]) + ConstantKernel(1.0))
+    ['k1 k1 constant value', 'length scale[0]', 'length scale[1]', 'k2 constant value']
     """
+    free = [h for h in kernel.hyperparameters if not h.fixed]
+    last = [h.name.split("__")[-1] for h in free]
     names = []
-    for h in kernel.hyperparameters:
-        if h.fixed:
-            continue
-        text = h.name.replace("__", " ").replace("_", " ")
-        names += [text] if h.n_elements == 1 else [f"{text}[{k}]" for k in range(h.n_elements)]
+    for h, short in zip(free, last, strict=True):
+        # The place in the kernel's tree is told only where the parameter's own name is not enough.
+        text = (short if last.count(short) == 1 else h.name.replace("__", " ")).replace("_", " ")
+        entries: Sequence[Any] = range(h.n_elements)
+        if feature_names is not None and len(feature_names) == h.n_elements:
+            entries = feature_names
+        names += [text] if h.n_elements == 1 else [f"{text}[{k}]" for k in entries]
     return names
 
 

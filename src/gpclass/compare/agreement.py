@@ -1,0 +1,95 @@
+"""How far each method's probabilities are from the reference's, and what the approximation alone changes.
+
+Two comparisons: out of fold, each method with the kernel parameters it found; and on all rows with the
+reference's parameters, so that nothing but the approximation differs. The second needs one more fit a method
+and exists for methods of this package that share the reference's likelihood.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from gpclass._typing import Array
+from gpclass.compare.result import Agreement, MethodResult
+from gpclass.plots._style import final_step
+
+N_WORST = 8
+
+
+def add_agreement(
+    results: Mapping[str, MethodResult], reference: str, X: Any, y: Any
+) -> dict[str, MethodResult]:
+    """Add to each method how far it is from the reference."""
+    ref = results[reference]
+    fixed_ref, evidence_ref = _at_kernel_of(ref, ref, X, y)
+    found = {}
+    for name, r in results.items():
+        if name == reference or r.proba is None or ref.proba is None:
+            found[name] = r
+            continue
+        alone, gap = None, None
+        if fixed_ref is not None:
+            fixed, evidence = _at_kernel_of(r, ref, X, y)
+            if fixed is not None:
+                alone = _agreement(reference, fixed, fixed_ref)
+                gap = None if evidence is None or evidence_ref is None else evidence - evidence_ref
+        found[name] = replace(
+            r,
+            agreement=_agreement(reference, r.proba, ref.proba),
+            same_kernel=alone,
+            same_kernel_evidence=gap,
+        )
+    return found
+
+
+def _agreement(reference: str, proba: Array, proba_reference: Array) -> Agreement:
+    delta = np.abs(proba - proba_reference).max(axis=1)
+    worst = np.argsort(-delta, kind="stable")[:N_WORST]
+    return Agreement(
+        reference=reference,
+        mean=float(delta.mean()),
+        largest=float(delta.max()),
+        points=worst.astype(np.intp),
+        delta=delta[worst],
+        proba=proba[worst],
+        proba_reference=proba_reference[worst],
+        flips=int(np.sum(proba.argmax(axis=1) != proba_reference.argmax(axis=1))),
+        confidence=float(np.mean(proba.max(axis=1) - proba_reference.max(axis=1))),
+    )
+
+
+def _at_kernel_of(r: MethodResult, ref: MethodResult, X: Any, y: Any) -> tuple[Array | None, float | None]:
+    """Probabilities at X and log evidence of method ``r`` on all rows with the reference's kernel.
+
+    None when either is not a Gaussian process classifier of this package, or when the fit fails: the
+    comparison then simply lacks these figures.
+    """
+    mine, theirs = final_step(r.estimator), final_step(ref.estimator)
+    mine, theirs = (getattr(e, "classifier_", e) for e in (mine, theirs))
+    if not hasattr(theirs, "kernel_") or "hyperparameters" not in getattr(mine, "get_params", dict)():
+        return None, None
+    if getattr(mine, "likelihood_", None) != getattr(theirs, "likelihood_", None):
+        return None, None  # another model, not another approximation of the same one
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            features = r.estimator[:-1].transform(X) if hasattr(r.estimator, "steps") else X
+            fitted = clone(mine).set_params(kernel=theirs.kernel_, hyperparameters="fixed").fit(features, y)
+            return np.asarray(fitted.predict_proba(features)), number(fitted, "log_evidence_")
+        except Exception:  # as above: a missing figure, not a failed comparison
+            return None, None
+
+
+def number(estimator: Any, *names: str) -> float | None:
+    """The first of the named attributes that is a number."""
+    for name in names:
+        value = getattr(estimator, name, None)
+        if value is not None:
+            return float(value)
+    return None
