@@ -281,6 +281,39 @@ def test_field_conditional_is_the_slice_of_the_joint(field):
     np.testing.assert_allclose(np.diff(joint), np.diff(law.logpdf(values)), rtol=1e-9)
 
 
+def line(x):
+    return 1.5 * np.exp(-np.abs(x[:, None] - x))
+
+
+def test_mode_elsewhere_is_the_kriged_mode():
+    # R §4.2.2: a site without labels does not move the others, and gets the kriged coordinate
+    x = np.array([0.0, 0.4, 1.1, 2.0, 1.4])
+    S = line(x)
+    both = ai.AitchisonField([1, 0, 1, 1, 0], [1, 1, 1, 1, 0], ai.HypercubeNormal(np.zeros(5), S)).mode()
+    seen = ai.AitchisonField([1, 0, 1, 1], [1, 1, 1, 1], ai.HypercubeNormal(np.zeros(4), S[:4, :4])).mode()
+    np.testing.assert_allclose(both.logits[:4], seen.logits, atol=1e-9)
+    np.testing.assert_allclose(both.logits[4], S[4, :4] @ np.linalg.solve(S[:4, :4], seen.logits), atol=1e-9)
+
+
+def test_scale_and_sill_are_one_parameter():
+    # R Remark 3: c0 and the covariance enter through c0² Σ alone when the mean is zero
+    x, y, N = np.array([0.0, 0.4, 1.1, 2.0]), [1, 0, 3, 1], [1, 1, 4, 1]
+    one = ai.AitchisonField(y, N, ai.HypercubeNormal(np.zeros(4), line(x), 2.0)).mode()
+    two = ai.AitchisonField(y, N, ai.HypercubeNormal(np.zeros(4), 4.0 * line(x), 1.0)).mode()
+    other = ai.AitchisonField(y, N, ai.HypercubeNormal(np.zeros(4), 2.0 * line(x), 1.0)).mode()
+    np.testing.assert_allclose(one.probability, two.probability, atol=1e-10)
+    assert np.abs(one.probability - other.probability).max() > 0.01
+
+
+def test_the_mode_listens_to_the_neighbours_of_a_lone_success():
+    x = np.linspace(0, 1, 9)
+    prior = ai.HypercubeNormal(np.zeros(9), 4.0 * line(x))
+    agree = ai.AitchisonField(np.ones(9), np.ones(9), prior).mode().probability[4]
+    lone = ai.AitchisonField(np.arange(9) == 4, np.ones(9), prior).mode().probability[4]
+    assert agree > 0.8
+    assert lone < 0.5
+
+
 def test_field_refuses_bad_counts():
     prior = ai.HypercubeNormal([0.0], [[1.0]])
     with pytest.raises(ValueError, match="between 0 and trials"):

@@ -152,7 +152,7 @@ class IndicatorKriging(TransformKeyword, ClassifierMixin, BaseEstimator):  # typ
         self._values = site_values(self.sites_.counts, self._transform, self._p())
         self._centre = mean_value(self.mean_, self._transform, self._p())
         notes = self._make_systems()
-        self.fit_report_ = self._report(notes, time.perf_counter() - start)
+        self.fit_report_ = self._report(notes, start)
         return self
 
     def _p(self) -> float:
@@ -230,7 +230,7 @@ class IndicatorKriging(TransformKeyword, ClassifierMixin, BaseEstimator):  # typ
             metric_scale=scale if scale.ndim else 1.0,
         )
 
-    def _report(self, notes: tuple[str, ...], seconds: float) -> Report:
+    def _report(self, notes: tuple[str, ...], start: float) -> Report:
         """Leave-one-out figures of the fit."""
         details: dict[str, Any] = {"sites": len(self.sites_.X), "labels": float(self.sites_.counts.sum())}
         if len(self.sites_.X) > 1:
@@ -253,7 +253,7 @@ class IndicatorKriging(TransformKeyword, ClassifierMixin, BaseEstimator):  # typ
         return Report(
             method=f"indicator kriging, {self._transform}",
             jitter=max(system.jitter for system in self._systems),
-            seconds=seconds,
+            seconds=time.perf_counter() - start,
             warnings=notes,
             details=details,
         )
