@@ -1,1 +1,6 @@
-"""TODO"""
+"""P(lower < v < upper) for Gaussian v: EP, the guided sampler, bootstrap, separation of variables, truths."""
+
+from gpclass.orthant.api import METHODS, OrthantEstimate, orthant_probability
+from gpclass.orthant.guided import Draws, guided_draws
+
+__all__ = ["METHODS", "Draws", "OrthantEstimate", "guided_draws", "orthant_probability"]

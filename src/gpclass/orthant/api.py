@@ -1,0 +1,291 @@
+"""One function for P(lower < v < upper), v ~ N(mean, cov), by any of the methods of this package.
+
+===============  ======================================================================= ===================
+method           what it is                                                              error
+===============  ======================================================================= ===================
+guided           sequential draws steered by EP's sites; the default                     unbiased, stated
+sov              separation of variables, greedy order, randomised lattice               unbiased, stated
+bootstrap-hard   the particle algorithm of Atiya et al. (2020), hard count               unbiased, stated
+bootstrap-soft   the same, soft count                                                    biased O(1/M), stated
+ep               expectation propagation                                                 unknown
+===============  ======================================================================= ===================
+
+All work is in logs: a probability of 10^-1000 is ordinary. Cost: see each method's module.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpclass._typing import Array, IntArray
+from gpclass.orthant.bootstrap import bootstrap
+from gpclass.orthant.box import Box, standard_form
+from gpclass.orthant.guided import propose
+from gpclass.orthant.plan import Order, Plan, coordinate_order, fit_sites, make_plan
+from gpclass.orthant.sov import greedy_order
+from gpclass.orthant.uniforms import POINT_SETS, PointSet, replicate_sizes
+from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
+from gpclass.sites import Sites
+
+N_SAMPLES = {"guided": 2000, "sov": 20_000, "bootstrap-hard": 100_000, "bootstrap-soft": 100_000}
+MAX_SAMPLES = 200_000  # budget of tol=
+ROOM = 4_000_000  # numbers in one array of draws
+FIRST = 1000  # draws before tol= is judged
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class OrthantEstimate:
+    """An estimate of log P(lower < v < upper), with its error."""
+
+    log_probability: float
+    standard_error: float  # of log_probability; NaN when the method cannot state one
+    method: str
+    n_samples: int = 0
+    ess: float = NAN  # effective number of draws
+    khat: float = NAN  # Pareto shape of the weights' tail
+    converged: bool = True  # tol met (if asked for), weights sound, EP at its fixed point
+    message: str = ""
+    samples: Array | None = None  # (M, n), on request
+    log_weights: Array | None = None  # (M,); their log mean exp is log_probability
+    group: IntArray | None = None  # (M,), draws that depend on each other share a group
+    seconds: float = 0.0
+    details: dict[str, Any] = field(default_factory=dict)  # site power, defensive share, jitter, ...
+
+
+def orthant_probability(
+    cov: npt.ArrayLike,
+    lower: npt.ArrayLike = 0.0,
+    upper: npt.ArrayLike = np.inf,
+    mean: npt.ArrayLike = 0.0,
+    *,
+    method: str = "guided",
+    n_samples: int | None = None,
+    tol: float | None = None,
+    max_samples: int = MAX_SAMPLES,
+    order: Order | npt.ArrayLike | None = None,
+    points: PointSet = "lattice",
+    runs: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    return_samples: bool = False,
+) -> OrthantEstimate:
+    """Probability that a Gaussian vector lies in a box, in logs and with its standard error.
+
+    Parameters
+    ----------
+    cov : (n, n) array
+        Covariance; may be singular, and in any units.
+    lower, upper : float or (n,) array
+        Limits, infinite ones included; the positive orthant by default.
+    mean : float or (n,) array
+        Mean of the Gaussian.
+    method : {"guided", "sov", "bootstrap-hard", "bootstrap-soft", "ep"}
+        See the module.
+    n_samples : int, optional
+        Number of draws. By default 2000 for ``guided``, more for the others.
+    tol : float, optional
+        Wanted standard error of the log probability, instead of n_samples: draws are added until it is met or
+        ``max_samples`` are spent (the result then says so).
+    max_samples : int
+        Budget of ``tol``.
+    order : {"sites", "given", "random", "interleaved"} or permutation, optional
+        Order in which coordinates are drawn. By default sharpest site first (``guided``), greedy (``sov``),
+        random (bootstrap).
+    points : {"lattice", "random", "sobol"}
+        Uniforms behind ``guided`` and ``sov``.
+    runs : int, optional
+        Number of independent runs of the bootstrap methods; by default as few as memory allows.
+    random_state : int or Generator, optional
+        Source of randomness; the same integer gives the same answer.
+    return_samples : bool
+        Keep the weighted draws.
+
+    Returns
+    -------
+    OrthantEstimate
+    """
+    begin = time.perf_counter()
+    _check_settings(method, n_samples, tol, max_samples, points, runs)
+    box = standard_form(cov, lower, upper, mean)
+    if not box.possible:
+        message = "a coordinate without variance lies outside its limits: the probability is 0"
+        return OrthantEstimate(-np.inf, 0.0, method, message=message)
+    task = _Task(
+        box, method, n_samples, tol, max_samples, order, points, runs, return_samples,
+        np.random.default_rng(random_state),
+    )  # fmt: skip
+    estimate = METHODS[method](task)
+    details = {**estimate.details, "jitter": box.jitter}
+    return _replaced(estimate, details=details, seconds=time.perf_counter() - begin)
+
+
+@dataclass(frozen=True)
+class _Task:
+    box: Box
+    method: str
+    n_samples: int | None
+    tol: float | None
+    max_samples: int
+    order: Any
+    points: PointSet
+    runs: int | None
+    keep: bool
+    rng: np.random.Generator
+
+
+def _guided(task: _Task) -> OrthantEstimate:
+    ep = fit_sites(task.box)
+    plan = make_plan(task.box, ep.sites, task.rng, order="sites" if task.order is None else task.order)
+    estimate = _sequential(task, plan)
+    details = {
+        "site_power": plan.power,
+        "defensive_share": plan.shares[1] if len(plan.shares) > 1 else 0.0,
+        "ep_log_z": ep.log_z,
+        "ep_sweeps": ep.sweeps,
+    }
+    return _replaced(estimate, details=details)
+
+
+def _sov(task: _Task) -> OrthantEstimate:
+    box = task.box
+    place = greedy_order(box) if task.order is None else coordinate_order(task.order, box, task.rng)
+    box = box.take(place)
+    flat = propose(box.S, Sites.flat(box.n), box.lower, box.upper)
+    return _sequential(task, Plan(box, place, (flat,), (1.0,), 0.0, NAN, True))
+
+
+def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
+    """Draw until n_samples or tol, in independent randomisations; judge the weights."""
+    M, budget = task.n_samples or N_SAMPLES[task.method], task.max_samples
+    if task.tol is not None:
+        wanted = 0.4 * (plan.spread / task.tol) ** 2 if np.isfinite(plan.spread) else FIRST
+        M = int(min(max(wanted, FIRST), budget))
+    log_w, group, kept = np.empty(0), np.empty(0, dtype=np.intp), []
+    while True:
+        for sizes in _chunks(replicate_sizes(M), plan.box.n):
+            x, lw, replicate = plan.draw(task.points, sizes, task.rng.spawn(1)[0])
+            if task.points == "random" and len(plan.shares) == 1:
+                replicate = np.arange(len(lw))  # every draw is independent of every other
+            group = np.concatenate([group, replicate + (group.max() + 1 if len(group) else 0)])
+            log_w = np.concatenate([log_w, lw])
+            if task.keep:
+                kept.append(plan.box.restore(x))
+        error = relative_error(log_w, group)
+        if task.tol is None or error <= task.tol or len(log_w) >= budget:
+            break
+        need = len(log_w) * (min((error / task.tol) ** 2, 16.0) * 1.1 - 1)
+        M = int(np.clip(need, 100, budget - len(log_w)))
+    samples = np.concatenate(kept)[:, np.argsort(plan.order)] if task.keep else None
+    return _judged(task, log_w, group, error, samples)
+
+
+def _chunks(sizes: list[int], n: int) -> Iterator[list[int]]:
+    """Randomisations that fit into memory together."""
+    chunk: list[int] = []
+    for size in sizes:
+        if chunk and n * (sum(chunk) + size) > ROOM:
+            yield chunk
+            chunk = []
+        chunk.append(size)
+    yield chunk
+
+
+def _judged(
+    task: _Task, log_w: Array, group: IntArray, error: float, samples: Array | None
+) -> OrthantEstimate:
+    remarks = []
+    if task.tol is not None and not error <= task.tol:
+        remarks.append(
+            f"the standard error {error:.2g} is above tol={task.tol:g} after {len(log_w)} draws; "
+            "raise max_samples or accept the error"
+        )
+    if heavy(log_w):
+        remarks.append("the weights have a heavy tail (k-hat > 0.7): the standard error may be too small")
+    return OrthantEstimate(
+        log_mean(log_w), error, task.method, len(log_w), effective_size(log_w), pareto_khat(log_w),
+        not remarks, "; ".join(remarks), samples, log_w, group,
+    )  # fmt: skip
+
+
+def _bootstrap(task: _Task) -> OrthantEstimate:
+    place = coordinate_order("random" if task.order is None else task.order, task.box, task.rng)
+    soft, box = task.method == "bootstrap-soft", task.box.take(place)
+    M = task.n_samples or N_SAMPLES[task.method]
+    spent, parts = 0, []
+    while True:
+        part = bootstrap(box, M, task.rng.spawn(1)[0], soft=soft, runs=task.runs, keep=task.keep)
+        spent += M
+        parts.append((M, part))
+        shares = np.array([m for m, _ in parts]) / spent
+        log_ps = np.array([p.log_p for _, p in parts])
+        log_p = float(np.logaddexp.reduce(log_ps + np.log(shares)))
+        relative = shares * np.exp(log_ps - log_p) if log_p > -np.inf else shares * np.nan
+        error = float(np.sqrt(np.nansum((relative * [p.error for _, p in parts]) ** 2)))
+        if task.tol is None or error <= task.tol or spent >= task.max_samples:
+            break
+        M = int(min(M, task.max_samples - spent))
+    extinct = [k for _, p in parts for k in p.extinct]
+    remarks = []
+    if extinct:
+        remarks.append(
+            f"no point survived coordinate {int(place[extinct[0]])} (step {extinct[0] + 1} of {box.n}) in "
+            f"{len(extinct)} run(s), which count as 0; use more samples or method='guided'"
+        )
+    if task.tol is not None and not error <= task.tol:
+        remarks.append(f"the standard error {error:.2g} is above tol={task.tol:g} after {spent} points")
+    log_w = np.concatenate([p.log_w for _, p in parts])
+    samples = None
+    if task.keep:
+        x = np.hstack([p.x for _, p in parts if p.x is not None])
+        samples = box.restore(x)[:, np.argsort(place)]
+    return OrthantEstimate(
+        log_p, error if log_p > -np.inf else NAN, task.method, spent,
+        effective_size(log_w) if len(log_w) else 0.0, NAN, not remarks, "; ".join(remarks), samples, log_w,
+        np.concatenate([p.group + 1000 * i for i, (_, p) in enumerate(parts)]),
+        details={"extinct": tuple(int(place[k]) for k in extinct)},
+    )  # fmt: skip
+
+
+def _ep(task: _Task) -> OrthantEstimate:
+    ep = fit_sites(task.box, tol=1e-8, max_sweeps=60)
+    message = "" if ep.converged else f"EP's sites still moved by {ep.change:.1e} after {ep.sweeps} sweeps"
+    details = {"ep_sweeps": ep.sweeps}
+    return OrthantEstimate(ep.log_z, NAN, "ep", converged=ep.converged, message=message, details=details)
+
+
+METHODS: dict[str, Callable[[_Task], OrthantEstimate]] = {
+    "guided": _guided,
+    "bootstrap-hard": _bootstrap,
+    "bootstrap-soft": _bootstrap,
+    "sov": _sov,
+    "ep": _ep,
+}
+
+
+def _check_settings(
+    method: str, n_samples: int | None, tol: float | None, max_samples: int, points: str, runs: int | None
+) -> None:
+    if method not in METHODS:
+        near = difflib.get_close_matches(str(method), METHODS, n=2, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise ValueError(f"unknown method {method!r}{hint} The methods are {', '.join(METHODS)}.")
+    if points not in POINT_SETS:
+        raise ValueError(f"points={points!r} is none of {POINT_SETS}")
+    for name, count in (("n_samples", n_samples), ("max_samples", max_samples), ("runs", runs)):
+        if count is not None and (count != int(count) or count < 1):
+            raise ValueError(f"{name} must be a whole number of at least 1; it is {count}")
+    if tol is not None and not tol > 0:
+        raise ValueError(f"tol must be positive (a standard error of the log probability); it is {tol}")
+    if tol is not None and n_samples is not None:
+        raise ValueError("give n_samples or tol, not both; max_samples limits what tol may spend")
+
+
+def _replaced(estimate: OrthantEstimate, **changes: Any) -> OrthantEstimate:
+    return OrthantEstimate(**{**vars(estimate), **changes})

@@ -1,0 +1,140 @@
+"""The bootstrap particle algorithm of Atiya et al. (A §5), with the hard and the soft count.
+
+For i = 1..n draw M points v_i from N(b_iᵀ v_{<i}, s_i²); P̂_i is the fraction inside the limits (hard
+count, A eq. 57) or the mean of their conditional probabilities (soft count, A eq. 62); points outside are
+replaced by survivors drawn with replacement, whole histories; log P = Σ log P̂_i. The hard count is
+unbiased for P, a run in which nobody survives counting as 0; the soft count keeps hard survivors and is
+biased at finite M.
+
+Histories are not copied at every step: within a block of coordinates only the replaced columns of that
+block move, and a vector of ancestors does for the rest, which is permuted once a block. So the n²M
+multiply-adds run as matrix products. More points than memory allows are several runs; P is averaged over
+runs, never log P.
+
+Standard error: of the runs' mean, given eight runs or more; otherwise from the genealogy of one run: with
+c_e final points descending from first point e, Var log P ≈ Σ_e (c_e − 1)²/M², which sees the dependence
+that A eq. 44 leaves out, and errs on the large side.
+Cost: n³/3 + n²M a run, O(nM) memory.
+Fails when: no point survives a step; P is then 0 to this method.
+References: Atiya, Fayed & Abdel-Gawad (2020); Chan & Lai (2013), A general theory of particle filters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gpclass._typing import Array, IntArray
+from gpclass.linalg import factor
+from gpclass.orthant.box import Box
+from gpclass.special import log_diff_ndtr
+
+BLOCK = 32
+ROOM = 20_000_000  # numbers of one array that a run may hold
+
+
+@dataclass(frozen=True)
+class BootstrapRun:
+    """One run. With log_p = −inf, ``extinct`` is the step at which nobody survived."""
+
+    log_p: float
+    log_steps: Array  # (n,), log P̂_i
+    x: Array  # (n, M), the points that are left: equally weighted draws
+    variance: float  # of log_p, from the genealogy
+    extinct: int | None
+
+
+def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool) -> BootstrapRun:
+    """One run of M points over all coordinates, in the order given."""
+    n = box.n
+    L = np.ascontiguousarray(factor(box.S, what="cov")[0])
+    x, z, log_steps = np.empty((n, M)), np.empty((n, M)), np.full(n, -np.inf)
+    first = np.arange(M)  # the first point that each one descends from
+    for a in range(0, n, BLOCK):
+        e = min(a + BLOCK, n)
+        base = L[a:e, :a] @ z[:a]
+        parent = np.arange(M)
+        for k in range(a, e):
+            m = base[k - a]
+            if k > a:
+                m = m + L[k, a:k] @ z[a:k]
+            z[k] = rng.standard_normal(M)
+            np.multiply(L[k, k], z[k], out=x[k])
+            x[k] += m
+            inside = (x[k] > box.lower[k]) & (x[k] < box.upper[k])
+            alive = np.flatnonzero(inside)
+            log_steps[k] = _count(box, L, k, m, len(alive), soft)
+            if not len(alive):
+                return BootstrapRun(-np.inf, log_steps, x[:, :0], np.inf, k)
+            dead = np.flatnonzero(~inside)
+            source = alive[rng.integers(len(alive), size=len(dead))]
+            for rows in (z[a : k + 1], x[a : k + 1], base[k - a + 1 :]):
+                rows[:, dead] = rows[:, source]
+            parent[dead] = parent[source]
+            first[dead] = first[source]
+        z[:a], x[:a] = z[:a, parent], x[:a, parent]
+    children = np.bincount(first, minlength=M) - 1.0
+    return BootstrapRun(float(log_steps.sum()), log_steps, x, float(children @ children) / M**2, None)
+
+
+def _count(box: Box, L: Array, k: int, m: Array, survivors: int, soft: bool) -> float:
+    """The log of P̂_k; −inf when nobody is inside, even if the soft count is not 0: no history goes on."""
+    if survivors == 0:
+        return float("-inf")
+    if not soft:
+        return float(np.log(survivors / len(m)))
+    a, b = (box.lower[k] - m) / L[k, k], (box.upper[k] - m) / L[k, k]
+    return float(logsumexp(log_diff_ndtr(a, b)) - np.log(len(m)))
+
+
+@dataclass(frozen=True)
+class BootstrapResult:
+    """Runs of bounded memory, averaged in P."""
+
+    log_p: float
+    error: float
+    x: Array | None  # (n, M)
+    log_w: Array  # (M,)
+    group: IntArray  # (M,), the run
+    extinct: tuple[int, ...]  # the steps at which runs died out
+
+
+def bootstrap(
+    box: Box, M: int, rng: np.random.Generator, *, soft: bool, runs: int | None = None, keep: bool = False
+) -> BootstrapResult:
+    """Run as often as memory (or ``runs``) asks, and average P."""
+    R = max(1, -(-box.n * M // ROOM)) if runs is None else min(runs, M)
+    sizes = np.diff(np.linspace(0, M, R + 1).astype(int))
+    log_ps, variances, kept, log_ws, extinct = [], [], [], [], []
+    for stream, size in zip(rng.spawn(R), sizes, strict=True):
+        run = bootstrap_run(box, int(size), stream, soft=soft)
+        log_ps.append(run.log_p)
+        variances.append(run.variance)
+        log_ws.append(np.full(int(size) if run.extinct is None else 0, run.log_p))
+        if run.extinct is not None:
+            extinct.append(run.extinct)
+        if keep:
+            kept.append(run.x)
+    log_p = float(logsumexp(log_ps, b=sizes / M))
+    return BootstrapResult(
+        log_p,
+        _error(np.array(log_ps), np.array(variances), sizes / M, log_p),
+        np.hstack(kept) if keep else None,
+        np.concatenate(log_ws),
+        np.repeat(np.arange(R), [len(w) for w in log_ws]),
+        tuple(extinct),
+    )
+
+
+def _error(log_ps: Array, variances: Array, share: Array, log_p: float) -> float:
+    """Standard error of log P: between runs when there are many, else from each run's genealogy."""
+    if log_p == -np.inf:
+        return float("nan")
+    relative = np.exp(log_ps - log_p)
+    if len(relative) >= 8:
+        gaps = share * (relative - 1)
+        return float(np.sqrt(len(gaps) / (len(gaps) - 1) * (gaps @ gaps)))
+    inner = np.where(relative > 0, relative, 0.0) ** 2 * np.where(np.isfinite(variances), variances, 0.0)
+    return float(np.sqrt(share**2 @ inner))

@@ -1,0 +1,182 @@
+"""The problem P(lower < v < upper), v ~ N(mean, cov), checked once and brought to a standard form.
+
+Standard form: zero mean, unit variances, and no coordinate that is bounded above alone (its sign is flipped).
+So (v_i − mean_i)/scale_i = x_i, x ~ N(0, S), lower_i < x_i < upper_i, and tails and tolerances mean the same
+whatever units the caller uses. A coordinate without variance is a constant: it either lies in its limits, and
+no longer matters, or the probability is 0.
+Cost: O(n²) for the checks, n³/3 for the factor that shows that cov is a covariance.
+Fails when: limits are reversed or NaN, shapes differ, cov is not symmetric or not positive semi-definite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpclass._typing import Array, IntArray
+from gpclass.linalg import NotPositiveDefiniteError, factor
+from gpclass.special import hazard_terms_scalar, truncated_normal_moments
+
+ROOT_2PI = math.sqrt(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Box:
+    """The standard form, with what leads back to the caller's units."""
+
+    S: Array  # (n, n), unit diagonal
+    lower: Array  # (n,), finite where any limit is
+    upper: Array  # (n,)
+    scale: Array  # (n,), negative where the sign was flipped
+    mean: Array  # (n,)
+    possible: bool  # False when a constant coordinate lies outside its limits
+    jitter: float  # added to the diagonal of S so that it has a factor
+
+    @property
+    def n(self) -> int:
+        """Number of coordinates."""
+        return len(self.lower)
+
+    def take(self, order: IntArray) -> Box:
+        """The same problem with its coordinates in another order."""
+        return Box(
+            self.S[np.ix_(order, order)], self.lower[order], self.upper[order], self.scale[order],
+            self.mean[order], self.possible, self.jitter,
+        )  # fmt: skip
+
+    def restore(self, x: Array) -> Array:
+        """Draws in the caller's units, (M, n), from draws x (n, M) in standard form."""
+        return np.asarray(self.mean + self.scale * x.T)
+
+
+@dataclass(frozen=True)
+class BoxFactors:
+    """The factors 1(lower_i < x_i < upper_i), by their tilted moments."""
+
+    lower: Array  # (n,)
+    upper: Array  # (n,)
+
+    def tilted(self, mean: Array, var: Array) -> tuple[Array, Array, Array]:
+        """Log probability of every interval under N(mean_i, var_i), truncated mean and variance."""
+        s = np.sqrt(var)
+        log_z, m, v = truncated_normal_moments((self.lower - mean) / s, (self.upper - mean) / s)
+        return log_z, mean + s * m, var * v
+
+    def tilted_one(self, i: int, mean: float, var: float) -> tuple[float, float, float]:
+        """The same for one interval."""
+        low, high = self.lower.item(i), self.upper.item(i)
+        s = math.sqrt(var)
+        a = (low - mean) / s
+        if high == math.inf:
+            if low == -math.inf:
+                return 0.0, mean, var
+            log_z, h, _, tau = hazard_terms_scalar(-a)
+            return log_z, mean + s * h, var * tau
+        b = (high - mean) / s
+        if -5 < a < b < 5 and b - a > 0.3:  # nothing cancels here, and arrays are slow
+            mass = 0.5 * (math.erfc(a * math.sqrt(0.5)) - math.erfc(b * math.sqrt(0.5)))
+            f_a, f_b = math.exp(-0.5 * a * a) / ROOT_2PI, math.exp(-0.5 * b * b) / ROOT_2PI
+            m = (f_a - f_b) / mass
+            return math.log(mass), mean + s * m, var * (1 + (a * f_a - b * f_b) / mass - m * m)
+        log_zs, ms, vs = truncated_normal_moments(np.array([a]), np.array([b]))
+        return float(log_zs[0]), mean + s * float(ms[0]), var * float(vs[0])
+
+
+def standard_form(
+    cov: npt.ArrayLike, lower: npt.ArrayLike = 0.0, upper: npt.ArrayLike = np.inf, mean: npt.ArrayLike = 0.0
+) -> Box:
+    """Check the problem and bring it to standard form.
+
+    Parameters
+    ----------
+    cov : (n, n) array
+        Covariance, positive semi-definite up to rounding.
+    lower, upper, mean : float or (n,) array
+        Limits and mean; limits may be infinite.
+
+    Returns
+    -------
+    Box
+    """
+    C = _checked_covariance(cov)
+    n = len(C)
+    low, high, m = (_vector(x, n, name) for x, name in ((lower, "lower"), (upper, "upper"), (mean, "mean")))
+    _check_limits(low, high, m)
+    scale = np.sqrt(np.diag(C))
+    fixed = scale == 0
+    possible = bool(np.all((low[fixed] <= m[fixed]) & (m[fixed] <= high[fixed])))
+    divisor = np.where(fixed, 1.0, scale)
+    a = np.where(fixed, -np.inf, (low - m) / divisor)
+    b = np.where(fixed, np.inf, (high - m) / divisor)
+    flip = (a == -np.inf) & (b < np.inf)
+    sign = np.where(flip, -1.0, 1.0)
+    S = C / divisor[:, None] / divisor * sign[:, None] * sign
+    S.flat[:: n + 1] = 1.0
+    jitter = _jitter(S)
+    if jitter:
+        S.flat[:: n + 1] += jitter
+    return Box(
+        S, np.where(flip, -b, a), np.where(flip, np.inf, b), np.where(fixed, 0.0, scale) * sign, m,
+        possible, jitter,
+    )  # fmt: skip
+
+
+def _checked_covariance(cov: npt.ArrayLike) -> Array:
+    C = np.array(cov, dtype=float)
+    if C.ndim != 2 or C.shape[0] != C.shape[1] or not len(C):
+        raise ValueError(f"cov must be a square matrix with at least one row; its shape is {C.shape}")
+    if not np.isfinite(C).all():
+        raise ValueError("cov holds NaN or infinite values; remove or repair those rows first")
+    diagonal = np.diag(C)
+    if (diagonal < 0).any():
+        i = int(np.argmin(diagonal))
+        raise ValueError(f"cov is indefinite: its diagonal entry {i} is {diagonal[i]:g}, a negative variance")
+    size = np.sqrt(np.outer(diagonal, diagonal))
+    gap = np.abs(C - C.T)
+    if (gap > 1e-8 * size + 1e-300).any():
+        i, j = divmod(int(np.argmax(gap - 1e-8 * size)), len(C))
+        raise ValueError(
+            f"cov is not symmetric: entries ({i}, {j}) and ({j}, {i}) are {C[i, j]:g} and {C[j, i]:g}; "
+            "pass (cov + cov.T)/2 if the difference is rounding"
+        )
+    if (np.abs(C) > (1 + 1e-8) * size + 1e-300).any():
+        i, j = divmod(int(np.argmax(np.abs(C) - size)), len(C))
+        raise ValueError(f"cov is indefinite: entry ({i}, {j}) exceeds what the two variances allow")
+    return np.asarray(0.5 * (C + C.T))
+
+
+def _vector(x: npt.ArrayLike, n: int, name: str) -> Array:
+    v = np.asarray(x, dtype=float)
+    if v.ndim > 1 or (v.ndim == 1 and v.shape != (n,)):
+        raise ValueError(
+            f"{name} must be a number or have one entry a row of cov ({n}); its shape is {v.shape}"
+        )
+    if np.isnan(v).any():
+        raise ValueError(f"{name} holds NaN; use -inf or inf for a limit that is not there")
+    return np.array(np.broadcast_to(v, (n,)))
+
+
+def _check_limits(low: Array, high: Array, mean: Array) -> None:
+    if not np.isfinite(mean).all():
+        raise ValueError("mean must be finite")
+    wrong = ~(low < high)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        what = "reversed" if low[i] > high[i] else "equal, so that the box is empty"
+        raise ValueError(f"the limits of coordinate {i} are {what}: lower {low[i]:g}, upper {high[i]:g}")
+    if (low == np.inf).any() or (high == -np.inf).any():
+        raise ValueError("a lower limit of inf or an upper limit of -inf leaves no room; check the limits")
+
+
+def _jitter(S: Array) -> float:
+    try:
+        return factor(S, what="cov")[1]
+    except NotPositiveDefiniteError as error:
+        low = float(np.linalg.eigvalsh(S)[0])
+        raise ValueError(
+            f"cov is indefinite: scaled to unit variances its smallest eigenvalue is {low:.2g}; "
+            "check how it was made, or project it on the positive semi-definite matrices"
+        ) from error

@@ -1,0 +1,85 @@
+"""Point sets in the unit cube, random and quasi-random, in independent randomisations.
+
+A sampler that turns n uniforms into one draw is an integral over the n-cube. Independent uniforms give an
+error of order M^-½. A randomised lattice or net covers the cube more evenly, and mirroring every point, u
+and 1 − u, integrates odd functions without error. Each point is still uniform, so that the estimate stays
+unbiased; its error is judged by R independent randomisations.
+
+- ``random``: independent uniforms; every point is a group of its own.
+- ``lattice``: Richtmyer's k·√p_j mod 1 with a random shift, folded by the tent map, and mirrored.
+- ``sobol``: Sobol's sequence with a random linear scramble in the first 32 coordinates, random in the rest,
+  and mirrored.
+
+Measured on the guided sampler (``benchmarks/orthant.py``) the lattice and Sobol's sequence cut the standard
+deviation by 1.3 to 4 against random points, and equally so; the lattice costs no more than random numbers.
+Cost: O(nM). References: Richtmyer (1951); Owen (1998), Scrambling Sobol' and Niederreiter-Xing points;
+L'Ecuyer & Lemieux (2002), Recent advances in randomized quasi-Monte Carlo methods.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.stats import qmc
+
+from gpclass._typing import Array
+
+PointSet = Literal["random", "lattice", "sobol"]
+POINT_SETS: tuple[str, ...] = get_args(PointSet)
+REPLICATES = 20  # randomisations behind one standard error: its own error is then 16 %
+EDGE = 2.0**-53  # a uniform is kept this far from 0 and 1, where quantiles are infinite
+SOBOL_DIMENSIONS = 32  # beyond them a scramble costs more than it saves
+
+
+def replicate_sizes(M: int, replicates: int = REPLICATES) -> list[int]:
+    """How M points are spread over randomisations of at least four points each."""
+    R = max(1, min(replicates, M // 4))
+    bounds = np.linspace(0, M, R + 1).astype(int)
+    return [int(size) for size in np.diff(bounds)]
+
+
+def point_sets(kind: PointSet, n: int, sizes: list[int], rng: np.random.Generator) -> Iterator[Array]:
+    """Independent randomisations, each (n, size)."""
+    for stream, size in zip(rng.spawn(len(sizes)), sizes, strict=True):
+        if kind == "random":
+            U = stream.random((n, size))
+        else:
+            half = (size + 1) // 2
+            U = np.empty((n, size))
+            U[:, :half] = lattice(n, half, stream) if kind == "lattice" else sobol(n, half, stream)
+            np.subtract(1.0, U[:, : size - half], out=U[:, half:])
+        yield np.clip(U, EDGE, 1 - EDGE, out=U)
+
+
+def lattice(n: int, M: int, rng: np.random.Generator) -> Array:
+    """One shifted and folded Richtmyer lattice, (n, M)."""
+    U = np.outer(np.sqrt(primes(n)) % 1.0, np.arange(1, M + 1))
+    U += rng.random((n, 1))
+    U %= 1.0
+    U *= 2.0
+    U -= 1.0
+    return np.asarray(np.abs(U, out=U))
+
+
+def sobol(n: int, M: int, rng: np.random.Generator) -> Array:
+    """One scrambled Sobol set in the first coordinates, uniforms in the rest, (n, M)."""
+    U = rng.random((n, M))
+    d = min(n, SOBOL_DIMENSIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # M need not be a power of two: it stays unbiased
+        U[:d] = qmc.Sobol(d, scramble=True, bits=32, rng=rng).random(M).T
+    return U
+
+
+def primes(n: int) -> Array:
+    """The first n primes."""
+    top = max(15, int(n * (np.log(n + 1) + np.log(np.log(n + 3)))) + 10)
+    sieve = np.ones(top + 1, dtype=bool)
+    sieve[:2] = False
+    for p in range(2, int(top**0.5) + 1):
+        if sieve[p]:
+            sieve[p * p :: p] = False
+    return np.flatnonzero(sieve)[:n].astype(float)

@@ -1,0 +1,71 @@
+"""What weighted draws say: the log of their mean, its standard error, effective size, Pareto k-hat.
+
+With weights w_m of mean W, log P = log W and its standard error is that of W divided by W (delta method).
+Draws that share a group (a randomised lattice, a resampled batch) depend on each other: groups are then the
+independent things, se² = G/(G−1) Σ_g (Σ_{m in g} (w_m − W))² / (M W)². k-hat is the shape of the
+generalised Pareto distribution fitted to the largest weights (arviz_stats): above 0.7 the error may be
+understated, unless the weights are nearly even, where the tail's shape is that of negligible differences.
+Cost: O(M log M). Reference: Vehtari et al. (2024), Pareto smoothed importance sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gpclass._typing import Array, IntArray
+
+KHAT_LIMIT = 0.7
+EVEN = 0.995  # above this share of effective draws the tail's shape does not matter
+FEWEST = 50  # draws that a tail can be fitted to
+
+
+def log_mean(log_w: Array) -> float:
+    """The log of the weights' mean."""
+    return float(logsumexp(log_w) - np.log(len(log_w)))
+
+
+def relative_weights(log_w: Array) -> Array:
+    """Weights divided by their mean; zeros where every weight is zero."""
+    top = log_w.max()
+    if top == -np.inf:
+        return np.zeros_like(log_w)
+    w = np.exp(log_w - top)
+    return np.asarray(w / w.mean())
+
+
+def relative_error(log_w: Array, group: IntArray) -> float:
+    """Standard error of log mean w; NaN when there are too few groups to say."""
+    gaps = np.bincount(group, weights=relative_weights(log_w) - 1)
+    gaps = gaps[np.bincount(group) > 0]
+    if len(gaps) < 2:
+        return float("nan")
+    return float(np.sqrt(len(gaps) / (len(gaps) - 1) * (gaps @ gaps)) / len(log_w))
+
+
+def effective_size(log_w: Array) -> float:
+    """Kish's effective number of draws."""
+    w = relative_weights(log_w)
+    return float(w.sum() ** 2 / (w @ w)) if w.any() else 0.0
+
+
+def pareto_khat(log_w: Array) -> float:
+    """Shape of the weights' upper tail; NaN for too few draws, −inf for even weights."""
+    finite = log_w[np.isfinite(log_w)]
+    if len(finite) < FEWEST:
+        return float("nan")
+    if np.ptp(np.sort(finite)[-len(finite) // 5 :]) < 1e-12:
+        return float("-inf")
+    from arviz_stats import base  # here, to keep the import of the package fast
+
+    fit: Callable[..., Any] = getattr(base, "array_stats").pareto_khat  # noqa: B009 (the name is not typed)
+    fitted = fit(finite - finite.max(), chain_axis=None, draw_axis=-1, r_eff=1.0, log_weights=True)
+    return float(fitted)
+
+
+def heavy(log_w: Array) -> bool:
+    """Whether the largest weights are so heavy that the standard error may be understated."""
+    return effective_size(log_w) < EVEN * len(log_w) and bool(pareto_khat(log_w) > KHAT_LIMIT)
