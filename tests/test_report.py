@@ -1,6 +1,9 @@
 """The report: complete, self-contained, honest about failures; the demonstration runs."""
 
+import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 
 import matplotlib
@@ -12,8 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from gpclass.compare import compare
 from gpclass.compare.advice import what_went_wrong
@@ -146,6 +152,20 @@ def test_more_than_two_features_get_partial_dependence():
     assert sum("against f<" in alt for alt in page.pictures) == 4
 
 
+def test_columns_of_words_and_polars_frames():
+    polars = pytest.importorskip("polars")
+    X, y = data(d=2)
+    X.columns = ["east", "north"]
+    X["soil"] = np.where(X["north"] > 0, "sand", "clay")
+    encode = make_column_transformer((OneHotEncoder(), ["soil"]), remainder="passthrough")
+    chosen = {"lr": make_pipeline(encode, LogisticRegression())}
+    pages = [Page(render_report(compare(t, y, chosen, cv=3))) for t in (X, polars.from_pandas(X))]
+    for page in pages:
+        assert sum("against" in alt for alt in page.pictures) == 2  # the words are not drawn
+        assert ["soil", "not numeric", *["–"] * 4] in page.tables
+    assert pages[0].tables[1][1:8] == pages[1].tables[1][1:8]  # the same scores (the last is seconds)
+
+
 def test_three_classes():
     X, _ = data()
     y = np.digitize(X.iloc[:, 0], [-0.5, 0.5])
@@ -196,3 +216,40 @@ def test_slow_methods_are_left_out_not_failed(tmp_path):
     other = next(name for name in names if name != c.reference)
     assert c.results[other].state == "left out"
     assert "max_seconds" in what_went_wrong(c.results[other], c.reference)
+
+
+# ---- in a browser -------------------------------------------------------------------------------------
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PROBE = """<script>
+const table = document.querySelector("table.sortable"), heads = table.tHead.rows[0].cells, found = {};
+const order = () => [...table.tBodies[0].rows].map((row) => row.cells[0].firstChild.textContent.trim());
+found.start = order();
+heads[2].querySelector("button").click();
+found.up = [order(), heads[2].getAttribute("aria-sort")];
+heads[2].querySelector("button").click();
+found.down = [order(), heads[2].getAttribute("aria-sort")];
+found.pictures = [...document.querySelectorAll(".picture svg")].map((e) => e.getBoundingClientRect().height);
+found.overflow = document.documentElement.scrollWidth - window.innerWidth;
+document.body.insertAdjacentHTML("beforeend", `<pre id="probe">${JSON.stringify(found)}</pre>`);
+</script></body>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine; the page's script needs one")
+@pytest.mark.parametrize("width", [1200, 500])
+def test_browser_sorts_tables_and_shows_figures(tmp_path, text, comparison, width):
+    path = tmp_path / "probe.html"
+    path.write_text(text.replace("</body>", PROBE), encoding="utf-8")
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    options += [f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    command = [BROWSER, *options, path.as_uri()]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "CONSOLE" not in run.stderr
+    found = json.loads(re.findall(r'<pre id="probe">(.*?)</pre>', run.stdout, re.S)[-1])  # first: the script
+    by_loss = sorted(["lr", "nb"], key=lambda name: comparison.results[name].scores.log_loss)
+    assert found["start"] == ["lr", "nb", "broken"]
+    assert found["up"] == [[*by_loss, "broken"], "ascending"]
+    assert found["down"] == [[*by_loss[::-1], "broken"], "descending"]  # what failed stays last
+    assert len(found["pictures"]) == 5
+    assert min(found["pictures"]) > 80
+    assert found["overflow"] <= 0

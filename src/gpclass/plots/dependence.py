@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpclass._typing import Array, IntArray
 from gpclass.plots._style import PALETTE, axes_for
-from gpclass.plots.maps import _frame, _like
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,22 +52,48 @@ def partial_dependence(
     -------
     Axes
     """
-    values, names = _frame(X, None)
-    if not 0 <= feature < values.shape[1]:
-        raise ValueError(f"feature {feature} does not exist; X has {values.shape[1]} columns")
+    n, d = np.shape(X)
+    if not 0 <= feature < d:
+        raise ValueError(f"feature {feature} does not exist; X has {d} columns")
     classes = np.asarray(clf.classes_)
     label = classes[-1] if label is None else label
-    column = np.flatnonzero(classes == label)
-    if len(column) == 0:
+    place = np.flatnonzero(classes == label)
+    if len(place) == 0:
         raise ValueError(f"label {label!r} is not among the classes {classes.tolist()}")
-    rows = values[np.unique(np.linspace(0, len(values) - 1, min(max_rows, len(values))).astype(int))]
-    low, high = np.quantile(values[:, feature], [0.01, 0.99])
+    name, values = numeric_column(X, feature)
+    rows = np.unique(np.linspace(0, n - 1, min(max_rows, n)).astype(int))
+    low, high = np.quantile(values, [0.01, 0.99])
     at = np.linspace(low, high, resolution)
-    points = np.repeat(rows, resolution, axis=0)  # each row at each value
-    points[:, feature] = np.tile(at, len(rows))
-    p = np.asarray(clf.predict_proba(_like(X, points)))[:, column[0]].reshape(len(rows), resolution)
+    points = _with_column(
+        X, np.repeat(rows, resolution), feature, np.tile(at, len(rows))
+    )  # each row, each value
+    p = np.asarray(clf.predict_proba(points))[:, place[0]].reshape(len(rows), resolution)
     axes: Axes = axes_for(ax, size=(4.0, 3.0))
     axes.plot(at, p.T, color=PALETTE[7], linewidth=0.4, alpha=0.35, rasterized=True)
     axes.plot(at, p.mean(axis=0), color=PALETTE[0], linewidth=2.4)
-    axes.set(xlabel=feature_name or names[feature], ylabel=f"probability of class {label}", ylim=(0.0, 1.0))
+    axes.set(xlabel=feature_name or name, ylabel=f"probability of class {label}", ylim=(0.0, 1.0))
     return axes
+
+
+def numeric_column(X: Any, k: int) -> tuple[str, Array]:
+    """Name and values of column k of an array or frame; an error when it is not numeric."""
+    name = X.columns[k] if hasattr(X, "columns") else f"feature {k + 1}"
+    column = X[name] if hasattr(X, "columns") else np.asarray(X)[:, k]
+    try:
+        return str(name), np.asarray(column, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column {name!r} is not numeric, so it has no scale to draw") from error
+
+
+def _with_column(X: Any, rows: IntArray, k: int, values: Array) -> Any:
+    """The given rows of X with column k replaced, as the kind of table that X is."""
+    if hasattr(X, "iloc"):  # pandas
+        points = X.iloc[rows].copy()
+        points[X.columns[k]] = values
+        return points
+    if hasattr(X, "columns"):  # polars
+        name = X.columns[k]
+        return X[rows].with_columns(type(X[name])(name, values))
+    array = np.asarray(X)[rows].astype(float)
+    array[:, k] = values
+    return array

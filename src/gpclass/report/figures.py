@@ -18,6 +18,7 @@ import numpy as np
 from gpclass import metrics, plots
 from gpclass.compare import Comparison, MethodResult
 from gpclass.plots._style import final_step, pyplot
+from gpclass.plots.dependence import numeric_column
 
 INK = "#010203"
 # Marks on the page's own background take its variables, which are lighter in the dark.
@@ -100,10 +101,15 @@ def _inline(svg: str, name: str, adapt: bool) -> str:
     return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
 
 
+def is_plane(c: Comparison) -> bool:
+    """Two features, both numbers: a map can be drawn."""
+    return len(c.feature_names) == 2 and len(numeric_features(c)) == 2
+
+
 def decision_figures(c: Comparison) -> list[Figure]:
     """Two features: the map of the advised method, and how sure it is."""
     best = c.results.get(c.recommended or "")
-    if best is None or len(c.feature_names) != 2:
+    if best is None or not is_plane(c):
         return []
     return _map_figures(c, best)
 
@@ -111,7 +117,7 @@ def decision_figures(c: Comparison) -> list[Figure]:
 def difference_figures(c: Comparison) -> list[Figure]:
     """Two features, two classes: where each method departs from the reference."""
     ref = c.results.get(c.reference or "")
-    if ref is None or ref.error is not None or len(c.classes) != 2 or len(c.feature_names) != 2:
+    if ref is None or ref.error is not None or len(c.classes) != 2 or not is_plane(c):
         return []
     others = [r for r in c.succeeded if r is not ref]
     return [_difference_figure(c, r, ref, f"dif{k}") for k, r in enumerate(others)]
@@ -159,13 +165,31 @@ def _difference_figure(c: Comparison, r: MethodResult, ref: MethodResult, name: 
     )
 
 
+def drawn_features(c: Comparison) -> list[int]:
+    """The first numeric columns: as many as partial dependence is drawn for."""
+    return numeric_features(c)[:MAX_FEATURES]
+
+
+def numeric_features(c: Comparison) -> list[int]:
+    """Columns of X that are numbers."""
+    found = []
+    for k in range(len(c.feature_names)):
+        try:
+            numeric_column(c.X, k)
+        except ValueError:
+            continue
+        found.append(k)
+    return found
+
+
 def dependence_figures(c: Comparison) -> list[Figure]:
     """More than two features: probability against each, for the advised method."""
     best = c.results.get(c.recommended or "")
-    if best is None or len(c.feature_names) == 2:
+    if best is None or is_plane(c):
         return []
     found = []
-    for k, name in enumerate(c.feature_names[:MAX_FEATURES]):
+    for k in drawn_features(c):
+        name = c.feature_names[k]
 
         def paint(figure: Any, k: int = k, name: str = name) -> None:
             plots.partial_dependence(best.estimator, c.X, k, feature_name=name, ax=figure.subplots())

@@ -19,6 +19,7 @@ from gpclass._version import __version__
 from gpclass.compare import Comparison, MethodResult
 from gpclass.compare.advice import base_rate_log_loss, what_went_wrong
 from gpclass.plots._style import final_step
+from gpclass.plots.dependence import numeric_column
 from gpclass.report import figures
 
 MAX_FEATURE_ROWS = 40
@@ -87,7 +88,7 @@ def render_report(
         maps=figures.decision_figures(c),
         differences=figures.difference_figures(c),
         dependence=figures.dependence_figures(c),
-        n_hidden=max(0, len(c.feature_names) - figures.MAX_FEATURES),
+        n_hidden=len(c.feature_names) - len(figures.drawn_features(c)),
         reliability=figures.reliability_figures(c),
         distance=figures.distance_figure(c),
         worst=_worst(c),
@@ -136,12 +137,16 @@ def _facts(c: Comparison) -> list[tuple[str, str]]:
 
 
 def _features(c: Comparison) -> Table:
-    values = np.asarray(c.X, dtype=float)
+    numeric = set(figures.numeric_features(c))
     rows = []
     for k, name in enumerate(c.feature_names[:MAX_FEATURE_ROWS]):
-        column = values[:, k]
-        figures_ = (column.mean(), column.std(), column.min(), np.median(column), column.max())
-        rows.append((Cell(name), *(Cell.number(float(v), ".4g") for v in figures_)))
+        if k in numeric:
+            column = numeric_column(c.X, k)[1]
+            facts = (column.mean(), column.std(), column.min(), np.median(column), column.max())
+            cells = [Cell.number(float(v), ".4g") for v in facts]
+        else:
+            cells = [Cell("not numeric", math.inf), *[Cell("–", math.inf)] * 4]
+        rows.append((Cell(name), *cells))
     head = ("feature", "mean", "sd", "least", "median", "largest")
     more = len(c.feature_names) - len(rows)
     caption = "Features as given" + (f" (the first {len(rows)}; {more} more)" if more else "")
