@@ -259,3 +259,26 @@ def test_unknown_likelihood(wrong, hint):
 def test_bad_scale(settings):
     with pytest.raises(ValueError, match="scale"):
         Probit(**settings)
+
+
+@pytest.mark.parametrize("link", [Probit(), Logit(), Probit(0.6)])
+def test_powered_moments(link):
+    """Against a dense trapezoid, and equal to the plain moments for power one."""
+    y, mean, var, power = (
+        x.ravel()
+        for x in np.meshgrid([-1.0, 1.0], [-30.0, -2.0, 0.3, 6.0], [1e-4, 0.5, 40.0, 1e4], [1e-3, 0.3, 0.9])
+    )
+    got = link.powered_tilted(y, mean, var, power)
+    for i in range(len(y)):
+        f = mean[i] + np.sqrt(var[i]) * np.linspace(-40, 40, 400_001)
+        g = power[i] * link.log_prob(y[i], f) - 0.5 * (f - mean[i]) ** 2 / var[i]
+        p = np.exp(g - g.max())
+        m = (p * f).sum() / p.sum()
+        v = (p * (f - m) ** 2).sum() / p.sum()
+        log_z = g.max() + np.log(p.sum() * (f[1] - f[0])) - 0.5 * np.log(2 * np.pi * var[i])
+        assert got[0][i] == pytest.approx(log_z, rel=1e-8, abs=1e-8)
+        assert got[1][i] == pytest.approx(m, rel=1e-7, abs=1e-7 * np.sqrt(v))
+        assert got[2][i] == pytest.approx(v, rel=1e-6)
+    plain = link.tilted(y, mean, var)
+    for a, b in zip(link.powered_tilted(y, mean, var, 1.0), plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-7)

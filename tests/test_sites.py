@@ -130,7 +130,7 @@ def test_whole_weights_are_repeated_rows():
     K, y = problem(40, variance=4.0, length=0.4, seed=3)
     w = np.random.default_rng(0).integers(0, 5, 40)
     rows = np.repeat(np.arange(40), w)
-    weighted = expectation_propagation(K, Probit(y), weights=w.astype(float), block=16, tol=1e-11)
+    weighted = expectation_propagation(K, Probit(y), copies=w.astype(float), block=16, tol=1e-11)
     repeated = expectation_propagation(K[np.ix_(rows, rows)], Probit(y[rows]), block=16, tol=1e-11)
     assert weighted.converged
     assert repeated.converged
@@ -143,13 +143,11 @@ def test_whole_weights_are_repeated_rows():
     assert not weighted.sites.precision[w == 0].any()
 
 
-@pytest.mark.parametrize(
-    ("w", "variance"), [(0.02, 1.0), (0.1, 2.0), (0.5, 30.0), (1.7, 30.0), (300.0, 30.0)]
-)
-def test_other_weights_converge(w, variance):
+@pytest.mark.parametrize(("w", "variance"), [(2.0, 30.0), (30.0, 1.0), (300.0, 30.0), (1e5, 100.0)])
+def test_many_copies_converge(w, variance):
     K, y = problem(30, variance=variance, length=0.3, seed=5)
-    y[::7] *= -1  # contradictions make cavities for w < 1 hard to keep positive
-    got = expectation_propagation(K, Probit(y), weights=np.full(30, w), tol=1e-7)
+    y[::7] *= -1  # contradictions
+    got = expectation_propagation(K, Probit(y), copies=np.full(30, w))
     assert got.converged
     assert np.isfinite(got.log_z)
     assert (got.sites.precision >= 0).all()
@@ -157,7 +155,7 @@ def test_other_weights_converge(w, variance):
 
 def test_no_weight_leaves_the_prior():
     K, y = problem(10)
-    got = expectation_propagation(K, Probit(y), weights=np.zeros(10))
+    got = expectation_propagation(K, Probit(y), copies=np.zeros(10))
     assert got.log_z == 0
     np.testing.assert_array_equal(got.covariance, K)
 

@@ -133,15 +133,24 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         began = time.perf_counter()
         self._check_settings()
         inference, strategy = get_inference(self.inference), get_strategy(self.hyperparameters)
-        likelihood = get_likelihood("probit" if isinstance(self.likelihood, str) and self.likelihood == "auto" else self.likelihood)
+        likelihood = get_likelihood(
+            "probit" if isinstance(self.likelihood, str) and self.likelihood == "auto" else self.likelihood
+        )
         check_pair(inference, strategy, likelihood.name)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         classes, signs = _encode(y)
         weights = self._weights(X, y, classes, signs, sample_weight)
         keep = slice(None) if weights is None else weights > 0
         checks.check_memory(len(signs[keep]))
-        kernel = default_kernel(X[keep]) if self.kernel is None else checks.check_kernel(self.kernel, X[keep])
-        problem = Problem(X[keep], signs[keep], kernel, likelihood, None if weights is None else weights[keep])
+        if (
+            self.kernel is None
+        ):  # repeated rows do not count, so that a weight of two is the row twice here too
+            kernel = default_kernel(np.unique(X[keep], axis=0))
+        else:
+            kernel = checks.check_kernel(self.kernel, X[keep])
+        problem = Problem(
+            X[keep], signs[keep], kernel, likelihood, None if weights is None else weights[keep]
+        )
         rng = checks.generator(self.random_state)
         run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose)
         fit = strategy(problem, inference, run)
@@ -159,7 +168,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         if sample_weight is None and self.class_weight is None:
             return None
         weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weights = weights * compute_class_weight(self.class_weight, classes=classes, y=y)[(signs > 0).astype(int)]
+        weights = (
+            weights * compute_class_weight(self.class_weight, classes=classes, y=y)[(signs > 0).astype(int)]
+        )
         for sign, label in zip((-1.0, 1.0), classes, strict=True):
             if not np.any(weights[signs == sign] > 0):
                 raise ValueError(
@@ -202,7 +213,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         self.log_marginal_likelihood_value_ = self.log_evidence_
         self._problem = problem
         if not self.fit_report_.converged:
-            warnings.warn(f"the fit did not converge: {self.fit_report_.reason}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(
+                f"the fit did not converge: {self.fit_report_.reason}", ConvergenceWarning, stacklevel=3
+            )
         for text in found:
             warnings.warn(text, UserWarning, stacklevel=3)
 
@@ -274,7 +287,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
                 raise ValueError("the gradient needs theta: pass theta=clf.kernel_.theta")
             return self.log_evidence_
         problem = self._problem.at(np.asarray(theta, dtype=float))
-        evidence = get_inference(self.inference)(problem, checks.generator(0), gradient=eval_gradient).evidence
+        evidence = get_inference(self.inference)(
+            problem, checks.generator(0), gradient=eval_gradient
+        ).evidence
         if evidence is None:
             raise ValueError(f"inference={self.inference!r} gives no evidence; use 'ep' or 'laplace'")
         return (evidence.log_z, evidence.gradient) if eval_gradient else evidence.log_z
@@ -299,7 +314,9 @@ def _encode(y: Any) -> tuple[npt.NDArray[Any], Array]:
     check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)
     if len(classes) == 1:
-        raise ValueError(f"y holds one class only ({classes[0]!r}); a classifier needs examples of two classes")
+        raise ValueError(
+            f"y holds one class only ({classes[0]!r}); a classifier needs examples of two classes"
+        )
     if len(classes) > 2:
         raise ValueError(
             f"Only binary classification is supported. The type of the target is {type_of_target(y)}: y has "

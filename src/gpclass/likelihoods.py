@@ -35,6 +35,10 @@ from gpclass import special
 from gpclass._typing import Array, IntArray
 
 
+DROP = 40.0  # in nats below the mode: e^-40 of the mass is left out
+KINK = 8.0  # beyond this the links are straight lines (logit) or parabolas (probit) in logs
+
+
 @dataclass(frozen=True)
 class BinaryLikelihood(ABC):
     """A link Λ with a scale; see :class:`Probit` and :class:`Logit`.
@@ -135,6 +139,20 @@ class BinaryLikelihood(ABC):
         s = self.scale
         log_z, centre, spread = self._tilt_scalar(s * y * mean, s * s * var)
         return log_z, y * centre / s, spread / (s * s)
+
+    def powered_tilted(
+        self, y: Array | float, mean: Array | float, var: Array | float, power: Array | float
+    ) -> tuple[Array, Array, Array]:
+        """:meth:`tilted` for the factor p(y | f)^power, 0 < power <= 1, by quadrature."""
+        y, mean, var, power = _as_floats(y, mean, var, power)
+        a, b = self.scale * (y * mean).ravel(), self.scale**2 * var.ravel()
+        log_z, centre, spread = _powered_tilt(self, a, b, power.ravel())
+        shape = mean.shape
+        return (
+            log_z.reshape(shape),
+            y * centre.reshape(shape) / self.scale,
+            spread.reshape(shape) / self.scale**2,
+        )
 
     def expected_log_prob(
         self, y: Array | float, mean: Array | float, var: Array | float
@@ -272,6 +290,50 @@ def get_likelihood(likelihood: str | BinaryLikelihood) -> BinaryLikelihood:
         f"unknown likelihood {likelihood!r}: {hint}choose one of {sorted(LIKELIHOODS)} "
         "or pass an object such as Probit(scale=1.0)"
     )
+
+
+def _powered_tilt(link: BinaryLikelihood, a: Array, b: Array, w: Array) -> tuple[Array, Array, Array]:
+    """The log Z, mean and variance of N(u; a, b) Λ(u)^w/Z for (n,) arrays, by three Gauss-Legendre panels.
+
+    The log integrand g is concave, with a kink of width one at zero: the panels meet on either side of it and end
+    where g has fallen by ``DROP`` from its mode, so each holds a smooth function.
+    """
+
+    def g(u: Array) -> Array:
+        return np.asarray(w * link._log_link(u) - 0.5 * (u - a) ** 2 / b)
+
+    def slope(u: Array) -> Array:
+        return np.asarray(w * link._slopes(u)[0] - (u - a) / b)
+
+    mode = a.copy()
+    for _ in range(100):  # g' is convex and falls, positive at a: Newton's steps rise to its zero
+        step = slope(mode) / (1.0 / b - w * link._slopes(mode)[1])
+        mode = mode + step
+        if np.all(np.abs(step) <= 1e-10 * np.sqrt(b)):
+            break
+    top = g(mode)
+    ends = []
+    for side in (-1.0, 1.0):  # from outside, Newton's steps on a concave g come inwards and stop at the drop
+        end = mode + side * np.sqrt(2.0 * DROP * b)
+        for _ in range(30):
+            end = end - (g(end) - top + DROP) / slope(end)
+        ends.append(end)
+    left, right = ends
+    edges = [left, np.clip(-KINK, left, right), np.clip(KINK, left, right), right]
+    x, weight = np.polynomial.legendre.leggauss(64)
+    half = 0.5 * np.diff(edges, axis=0)[:, :, None]  # (3, n, 1)
+    nodes = np.asarray(edges[:-1])[:, :, None] + half * (x + 1.0)
+    mass = (
+        half
+        * weight
+        * np.exp(
+            w[:, None] * link._log_link(nodes) - 0.5 * (nodes - a[:, None]) ** 2 / b[:, None] - top[:, None]
+        )
+    )
+    total = mass.sum(axis=(0, 2))
+    centre = (mass * nodes).sum(axis=(0, 2)) / total
+    spread = (mass * (nodes - centre[:, None]) ** 2).sum(axis=(0, 2)) / total
+    return top + np.log(total) - 0.5 * np.log(2.0 * np.pi * b), centre, spread
 
 
 def _as_floats(*values: Array | float) -> list[Array]:

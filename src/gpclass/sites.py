@@ -13,9 +13,8 @@ multiply-adds. A fresh factorisation of B = I + T^½ K T^½ and its inverse (n³
 drift. Points of high correlation share a block, and the sites that start a sweep are extrapolated from the
 last few sweeps (Anderson's method): together they cut the sweeps on hard problems from 15 to 9.
 
-A weight w_i stands for w_i copies of the factor that share one site: the cavity takes out T_i/w_i, and the
-evidence counts the copy's term w_i times. A whole number has the fixed point of repeated rows; 0 leaves the
-point out.
+A factor may occur w_i times; its copies share one site: the cavity takes out T_i/w_i, and the evidence counts the
+copy's term w_i times. That is the fixed point of repeated rows; w_i = 0 leaves the point out.
 
 Cost: about four Cholesky factorisations of an n×n matrix a sweep, O(n²) memory; 4 to 10 sweeps, 1 to 3 from
 the sites of a neighbouring problem.
@@ -35,6 +34,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 from scipy.linalg import blas, lapack
+from scipy.optimize import root
 
 from gpclass._typing import Array, IntArray
 from gpclass.linalg import NotPositiveDefiniteError, SiteFactor
@@ -100,7 +100,7 @@ def expectation_propagation(
     K: Array,
     factors: Factors,
     *,
-    weights: Array | None = None,
+    copies: Array | None = None,
     prior_mean: Array | None = None,
     start: Sites | None = None,
     block: int = 64,
@@ -115,8 +115,8 @@ def expectation_propagation(
         Prior covariance; may be singular.
     factors : Factors
         The true factors, by their tilted moments.
-    weights : (n,) array, optional
-        Power w_i >= 0 of each factor; 1 by default.
+    copies : (n,) array of whole numbers, optional
+        How often each factor occurs, w_i >= 0; 1 by default.
     prior_mean : (n,) array, optional
         m0; 0 by default.
     start : Sites, optional
@@ -138,18 +138,21 @@ def expectation_propagation(
         K if order is None else K[np.ix_(order, order)],
         np.zeros(n) if prior_mean is None else _ordered(np.asarray(prior_mean, dtype=float), order),
     )
-    task = _Task(factors, order, np.ones(n) if weights is None else np.asarray(weights, dtype=float))
+    task = _Task(factors, order, np.ones(n) if copies is None else np.asarray(copies, dtype=float))
     sites = Sites.flat(n) if start is None else Sites(*(_ordered(x, order) for x in _live(start, task.w)))
     q = prior.gaussian(sites)
     log_z, change, step, sweeps, history = task.evidence(q, sites)[0], np.inf, 1.0, 0, _History()
     for sweeps in range(1, max_sweeps + 1):
         last, log_z_old = change, log_z
+        task.stuck.clear()
         swept = _sweep(q, task, sites, block, step)
         moved = _change(sites, swept, q.variance) / step
         sites = history.extrapolate(sites, swept, q.variance) if tol < moved < last else swept
         q, sites = prior.gaussian_near(sites, swept)
         log_z = task.evidence(q, sites)[0]
         change = max(moved, abs(log_z - log_z_old) / max(1.0, abs(log_z)))
+        if task.stuck:  # a site that was left alone has not converged
+            change = max(change, 1.0)
         if change <= tol:
             break
         if sweeps >= 8 and change > 0.7 * last:  # it cycles or crawls: damp
@@ -280,11 +283,12 @@ class _Prior:
 
 @dataclass(frozen=True)
 class _Task:
-    """The factors with their weights, in the order of the caller; order leads from ours to theirs."""
+    """The factors with their numbers of copies, in the order of the caller; order leads from ours to theirs."""
 
     factors: Factors
     order: IntArray | None
     w: Array
+    stuck: list[int] = field(default_factory=list)  # sites that the sweep under way could not update
 
     def evidence(self, q: _Gaussian, sites: Sites) -> tuple[float, Array, Array]:
         """EP's evidence at the sites as they are, and the cavities (one copy out) in the caller's order."""
@@ -372,21 +376,23 @@ def _block_pass(
     A[:, :b], A[:, b] = S, mean
     A_t = A.T  # in Fortran's order, for BLAS
     variance_of, mean_of, dger = A.ravel()[:: b + 2].item, A[:, b].item, blas.dger
-    tilted_one, weights = task.factors.tilted_one, task.w[labels].tolist()
+    tilted_one, copies = task.factors.tilted_one, task.w[labels].tolist()
     ts, hs = T.tolist(), h.tolist()
     for _ in range(PASSES):
-        for i, (k, w) in enumerate(zip(labels, weights, strict=True)):
+        for i, (k, w) in enumerate(zip(labels, copies, strict=True)):
             var, m, t, s = variance_of(i), mean_of(i), ts[i], hs[i]
             if w == 0 or not var > TINY:
                 continue
             rest, rest_shift = 1 / var - t, m / var - s  # every copy of the site taken out
             if not rest > 0:  # lost to rounding: leave this site as it is
+                task.stuck.append(k)
                 continue
             if w == 1:
                 new = _match(tilted_one, k, rest, rest_shift)
             else:
                 new = _match_copies(tilted_one, k, w, rest, rest_shift, t, s)
             if new is None:
+                task.stuck.append(k)
                 continue
             dt, ds = step * (new[0] - t), step * (new[1] - s)
             ts[i], hs[i] = t + dt, s + ds
@@ -413,25 +419,27 @@ def _match_copies(
 ) -> tuple[float, float] | None:
     """The total of w copies of one site, each matched against a cavity that holds the w − 1 others.
 
-    A fixed point in the cavity (p, c), p = rest + (w − 1) site(p, c), solved here so that weights cost no
-    sweeps. For w < 1 the others count negatively; the steps are cut so that the cavity stays a Gaussian.
+    A fixed point p = rest + (w − 1) t(p, c), c = rest_shift + (w − 1) s(p, c) in the cavity (p, c) of one copy, solved
+    here so that copies cost no sweeps: by plain iteration from the site as it is, or by Powell's hybrid method from
+    the Gaussian without the site where that does not settle. None where neither does.
     """
-    others, step, last = (w - 1) / w, 0.5 if w < 1 else 1.0, math.inf
-    p, c = rest + others * t, rest_shift + others * s
-    if not p > 0.1 * rest:
-        p, c = rest, rest_shift
-    for _ in range(100):
+    p, c = rest + (w - 1) / w * t, rest_shift + (w - 1) / w * s
+    for _ in range(40):
         new = _match(tilted_one, k, p, c)
         if new is None:
-            return None
-        t, s = new
-        dp, dc = rest + (w - 1) * t - p, rest_shift + (w - 1) * s - c
-        change = abs(dp) / p + abs(dc) / (abs(c) + math.sqrt(p))
-        if change < 1e-11:
             break
-        if change > 0.7 * last:
-            step = max(0.5 * step, 0.02)
-        last = change
-        cut = step if step * dp > -0.5 * p else -0.5 * p / dp
-        p, c = p + cut * dp, c + cut * dc
-    return w * t, w * s
+        dp, dc = rest + (w - 1) * new[0] - p, rest_shift + (w - 1) * new[1] - c
+        if abs(dp) / p + abs(dc) / (abs(c) + math.sqrt(p)) < 1e-11:
+            return w * new[0], w * new[1]
+        p, c = p + dp, c + dc
+
+    def residual(x: Array) -> tuple[float, float]:
+        p = math.exp(min(max(float(x[0]), -500.0), 500.0))
+        c = float(x[1]) * p / math.sqrt(rest)
+        t, s = _match(tilted_one, k, p, c) or (math.inf, math.inf)
+        return (rest + (w - 1) * t) / p - 1, (rest_shift + (w - 1) * s - c) / p * math.sqrt(min(p, rest))
+
+    found = root(residual, [math.log(rest), rest_shift / math.sqrt(rest)], method="hybr", tol=1e-12)
+    p = math.exp(min(max(float(found.x[0]), -500.0), 500.0))
+    new = _match(tilted_one, k, p, float(found.x[1]) * p / math.sqrt(rest))
+    return None if new is None or max(map(abs, residual(found.x))) > 1e-8 else (w * new[0], w * new[1])

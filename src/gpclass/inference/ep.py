@@ -32,14 +32,32 @@ class LikelihoodFactors:
 
     likelihood: BinaryLikelihood
     y: Array  # (n,)
+    power: Array | None = None  # (n,), in ]0, 1]: factors p(y_i | f_i)^power_i; None: all one
 
     def tilted(self, mean: Array, var: Array) -> tuple[Array, Array, Array]:
         """Log normaliser, mean and variance of N(f; mean, var) p(y|f), for all points."""
-        return self.likelihood.tilted(self.y, mean, var)
+        if self.power is None:
+            return self.likelihood.tilted(self.y, mean, var)
+        return self.likelihood.powered_tilted(self.y, mean, var, self.power)
 
     def tilted_one(self, i: int, mean: float, var: float) -> tuple[float, float, float]:
         """The same for point i."""
-        return self.likelihood.tilted_scalar(self.y[i], mean, var)
+        if self.power is None or self.power[i] == 1.0:
+            return self.likelihood.tilted_scalar(self.y[i], mean, var)
+        log_z, m, v = self.likelihood.powered_tilted(self.y[i : i + 1], mean, var, self.power[i])
+        return float(log_z[0]), float(m[0]), float(v[0])
+
+
+def as_copies(weights: Array | None) -> tuple[Array | None, Array | None]:
+    """A weight w as ⌈w⌉ copies of the factor raised to the power w/⌈w⌉: copies and powers.
+
+    So a whole number is that many rows, each with a site of its own, and w < 1 one site for a weaker factor.
+    """
+    if weights is None:
+        return None, None
+    copies = np.ceil(weights)
+    power = weights / copies
+    return copies, None if np.all(power == 1.0) else power
 
 
 @dataclass(frozen=True)
@@ -73,10 +91,11 @@ class EP:
         """Approximate the posterior of ``problem``; ``noise`` is not used."""
         began = time.perf_counter()
         warm = isinstance(start, GaussianPosterior) and len(start.t) == problem.n
+        copies, power = as_copies(problem.weights)
         result = expectation_propagation(
             problem.prior.K,
-            LikelihoodFactors(problem.likelihood, problem.y),
-            weights=problem.weights,
+            LikelihoodFactors(problem.likelihood, problem.y, power),
+            copies=copies,
             start=Sites(start.t, start.h) if warm else None,
             block=self.block,
             max_sweeps=self.max_sweeps,
@@ -97,7 +116,9 @@ class EP:
             report=Report(
                 method=self.name,
                 converged=result.converged,
-                reason="" if result.converged else f"sites still moved by {result.change:.1e} after {result.sweeps} sweeps",
+                reason=""
+                if result.converged
+                else f"sites still moved by {result.change:.1e} after {result.sweeps} sweeps",
                 iterations=result.sweeps,
                 seconds=time.perf_counter() - began,
             ),

@@ -45,7 +45,9 @@ class GaussianPosterior:
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
         """Joint draws over X_new, (n, m, 1). Cost: O(m³) for m points."""
         mean, A, _ = self._condition(X_new)
-        L, _ = factor(self.problem.covariance(X_new) - A.T @ A, what="the posterior covariance of the new points")
+        L, _ = factor(
+            self.problem.covariance(X_new) - A.T @ A, what="the posterior covariance of the new points"
+        )
         return (mean + rng.standard_normal((n, len(X_new))) @ L.T)[:, :, None]
 
     def _condition(self, X_new: Array) -> tuple[Array, Array, Array]:

@@ -126,7 +126,9 @@ def _find_mode(problem: Problem, alpha0: Array | None, max_iter: int, tol: float
             moved = _line_search(problem, a, f, psi, step_a, step_f)
             if moved is None:
                 if first:
-                    return _Mode(f, a, W, d3, psi, factor, iteration, decrement < 1e-8, "the step was halved 30 times")
+                    return _Mode(
+                        f, a, W, d3, psi, factor, iteration, decrement < 1e-8, "the step was halved 30 times"
+                    )
                 break
             a, f, psi, g, W, d3 = moved
             last, first = decrement, False

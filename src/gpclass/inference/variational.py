@@ -40,7 +40,7 @@ class Variational:
     """
 
     max_iter: int = 200
-    tol: float = 1e-7
+    tol: float = 1e-8
 
     name: ClassVar[str] = "variational"
 
