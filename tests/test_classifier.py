@@ -30,7 +30,9 @@ def moons():
 
 
 def fixed(name="ep", **settings):
-    return GPClassifier(**({"kernel": KERNEL, "inference": name, "hyperparameters": "fixed", "random_state": 0} | settings))
+    return GPClassifier(
+        **({"kernel": KERNEL, "inference": name, "hyperparameters": "fixed", "random_state": 0} | settings)
+    )
 
 
 # ---- outputs -------------------------------------------------------------------------------------------
@@ -122,7 +124,8 @@ def test_frames_and_names(moons, frame):
 
 
 @pytest.mark.parametrize(
-    "labels", [np.array(["benign", "malignant"]), np.array([False, True]), np.array([3, 8]), np.array([-1, 1])]
+    "labels",
+    [np.array(["benign", "malignant"]), np.array([False, True]), np.array([3, 8]), np.array([-1, 1])],
 )
 def test_labels_of_any_type(moons, labels):
     X, y = moons
@@ -159,7 +162,9 @@ def test_free_likelihood_scale_is_learned(moons):
     scaled = Probit(scale=1.0, scale_bounds=(0.1, 50))
     free = GPClassifier(kernel, likelihood=scaled, hyperparameters=search).fit(X, y)
     plain = GPClassifier(C(1.0) * RBF(0.8, "fixed"), hyperparameters=search).fit(X, y)
-    assert free.likelihood_.scale**2 == pytest.approx(plain.kernel_.k1.constant_value, rel=1e-2)  # s is variance s²
+    assert free.likelihood_.scale**2 == pytest.approx(
+        plain.kernel_.k1.constant_value, rel=1e-2
+    )  # s is variance s²
     assert free.log_evidence_ == pytest.approx(plain.log_evidence_, abs=1e-5)
 
 
@@ -168,13 +173,18 @@ def test_map_with_flat_priors_is_maximize(moons):
     flat = GPClassifier(KERNEL, hyperparameters="map", priors=Flat()).fit(X, y)
     plain = GPClassifier(KERNEL).fit(X, y)
     np.testing.assert_allclose(flat.kernel_.theta, plain.kernel_.theta)
-    tight = GPClassifier(KERNEL, hyperparameters="map", priors={"*length_scale*": LogNormal(np.log(3.0), 0.01)}).fit(X, y)
+    tight = GPClassifier(
+        KERNEL, hyperparameters="map", priors={"*length_scale*": LogNormal(np.log(3.0), 0.01)}
+    ).fit(X, y)
     assert tight.kernel_.k2.length_scale == pytest.approx(3.0, rel=0.05)
 
 
 def test_restarts_do_not_depend_on_jobs(moons):
     X, y = moons
-    runs = [GPClassifier(KERNEL, inference="laplace", n_restarts=2, n_jobs=k, random_state=3).fit(X, y) for k in (1, 2)]
+    runs = [
+        GPClassifier(KERNEL, inference="laplace", n_restarts=2, n_jobs=k, random_state=3).fit(X, y)
+        for k in (1, 2)
+    ]
     np.testing.assert_allclose(runs[0].kernel_.theta, runs[1].kernel_.theta, rtol=1e-9)  # to rounding
     poor = C(1.0) * RBF(1e3, (1e-2, 1e4))
     stuck = GPClassifier(poor, inference="laplace").fit(X, y)
@@ -333,7 +343,9 @@ def test_too_large_for_memory(moons, monkeypatch):
 
 
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000), name=st.sampled_from(NAMES), likelihood=st.sampled_from([Probit(), Logit()]))
+@given(
+    seed=st.integers(0, 10_000), name=st.sampled_from(NAMES), likelihood=st.sampled_from([Probit(), Logit()])
+)
 def test_invariances(seed, name, likelihood):
     """Label flip, row permutation, a constant feature, and the scale of X with the length scale."""
     rng = np.random.default_rng(seed)
@@ -350,7 +362,9 @@ def test_invariances(seed, name, likelihood):
     assert mixed.log_evidence_ == pytest.approx(base.log_evidence_, abs=1e-5)
     np.testing.assert_allclose(mixed.predict_proba(X), p, atol=1e-5)
     wide = np.column_stack([X, np.full(20, 7.0)])
-    np.testing.assert_allclose(fixed(name, likelihood=likelihood).fit(wide, y).predict_proba(wide), p, atol=1e-5)
+    np.testing.assert_allclose(
+        fixed(name, likelihood=likelihood).fit(wide, y).predict_proba(wide), p, atol=1e-5
+    )
     stretched = fixed(name, likelihood=likelihood, kernel=2.0 * RBF(80.0)).fit(100 * X, y)
     np.testing.assert_allclose(stretched.predict_proba(100 * X), p, atol=1e-5)
 

@@ -27,7 +27,9 @@ def generator(random_state: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"random_state must be None, a whole number or a Generator, got {random_state!r}") from error
+        raise ValueError(
+            f"random_state must be None, a whole number or a Generator, got {random_state!r}"
+        ) from error
 
 
 def available_memory() -> float:
@@ -65,7 +67,9 @@ def check_kernel(kernel: Any, X: Array) -> Kernel:
     if K.shape != (len(few), len(few)):
         raise ValueError(f"kernel {kernel} gives shape {K.shape} for {len(few)} points, not a square matrix")
     if not np.all(np.isfinite(K)):
-        raise ValueError(f"kernel {kernel} gives NaN or infinity on these data; check its parameters and the data's scale")
+        raise ValueError(
+            f"kernel {kernel} gives NaN or infinity on these data; check its parameters and the data's scale"
+        )
     factor(K, what=f"the covariance of kernel {kernel}")
     return kernel
 

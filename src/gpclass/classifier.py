@@ -19,12 +19,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from gpclass import checks
 from gpclass._typing import Array
-from gpclass.hyper.base import Fit, FitReport, Run
+from gpclass.hyper.base import Fit, FitReport, Inference, Run
 from gpclass.kernels import default_kernel
 from gpclass.likelihoods import get_likelihood
-from gpclass.predict import Prediction, Uncertainty, predict_proba, uncertainty
+from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
 from gpclass.problem import Problem
 from gpclass.registry import check_pair, get_inference, get_strategy
+
+MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
 
 
 class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -132,7 +134,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """
         began = time.perf_counter()
         self._check_settings()
-        inference, strategy = get_inference(self.inference), get_strategy(self.hyperparameters)
+        inference, strategy = self._inference(), get_strategy(self.hyperparameters)
         likelihood = get_likelihood(
             "probit" if isinstance(self.likelihood, str) and self.likelihood == "auto" else self.likelihood
         )
@@ -156,6 +158,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         fit = strategy(problem, inference, run)
         self._store(fit, classes, strategy.name, time.perf_counter() - began)
         return self
+
+    def _inference(self) -> Inference:
+        """The inference, with the estimator's tolerance where it is given by name and draws."""
+        inference = get_inference(self.inference)
+        if isinstance(self.inference, str) and getattr(inference, "stochastic", False):
+            return replace(inference, tol=float(self.tol))  # type: ignore[type-var]  # a dataclass, all are
+        return inference
 
     def _check_settings(self) -> None:
         if not isinstance(self.tol, Real) or not self.tol > 0:
@@ -258,8 +267,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         if not (isinstance(level, Real) and 0 < level < 1):
             raise ValueError(f"level must lie between 0 and 1, got {level!r}")
         X = self._check_new(X)
-        latent = self.posterior_.latent(X)
-        return uncertainty(latent, self.likelihood_, level)
+        found = in_blocks(X, self.posterior_, lambda latent: uncertainty(latent, self.likelihood_, level))
+        self._warn_of_error(found.mcse)
+        return found
 
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Joint draws of the latent values at the rows of X from the posterior, (n_samples, m)."""
@@ -300,7 +310,21 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def _predict(self, X: Any) -> Prediction:
         X = self._check_new(X)
-        return predict_proba(self.posterior_.latent(X), self.likelihood_)
+        found = in_blocks(X, self.posterior_, lambda latent: predict_proba(latent, self.likelihood_))
+        self._warn_of_error(found.mcse)
+        return found
+
+    def _warn_of_error(self, mcse: Array) -> None:
+        """Say where the Monte Carlo error is larger than was asked for."""
+        above = mcse[:, 0] > MCSE_SLACK * self.tol  # NaN, a deterministic method, is not above
+        if np.any(above):
+            warnings.warn(
+                f"the Monte Carlo standard error of {above.sum()} of {len(mcse)} probabilities is above "
+                f"tol={self.tol:g}, up to {np.nanmax(mcse):.2g}; see predict_uncertainty(X).mcse, and fit with a "
+                "smaller tol where these points matter",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def __sklearn_tags__(self) -> Any:
         """Two classes only."""

@@ -125,6 +125,10 @@ class Posterior(Protocol):
     def report(self) -> Report:
         """How the computation went."""
 
+    @property
+    def n_components(self) -> int:
+        """Number S of Gaussians in the mixtures that ``latent`` gives."""
+
     def latent(self, X_new: Array) -> LatentMixture:
         """Latent values at X_new (m, d), each point by itself."""
 

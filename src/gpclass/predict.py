@@ -20,19 +20,21 @@ Reference: Owen (2013), Monte Carlo theory, methods and examples, §9.2; Geyer (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
 from gpclass.likelihoods import BinaryLikelihood
-from gpclass.posterior import LatentMixture
+from gpclass.posterior import LatentMixture, Posterior
 
 _CELLS = 500_000  # components × points taken at once: 4 MB an array, under 64 MB with all temporaries
 _PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
 _MAX_STEPS = 200
+BLOCK_ELEMENTS = 8_000_000  # components × points of one mixture: 64 MB
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,19 @@ class Uncertainty:
     upper: Array  # (m, C)
     latent_mean: Array  # (m, L)
     latent_sd: Array  # (m, L)
+
+
+T = TypeVar("T", Prediction, Uncertainty)
+
+
+def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:
+    """Answer for the points of X_new in blocks, so that a mixture of many components fits into memory."""
+    step = max(1, BLOCK_ELEMENTS // posterior.n_components)
+    parts = [answer(posterior.latent(X_new[begin : begin + step])) for begin in range(0, len(X_new), step)]
+    if len(parts) == 1:
+        return parts[0]
+    names = parts[0].__dataclass_fields__
+    return type(parts[0])(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Prediction:

@@ -161,7 +161,9 @@ def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> Prior
         spec = {}
     if not isinstance(spec, Mapping):
         if not hasattr(spec, "log_density"):
-            raise ValueError(f"priors must be a prior such as LogNormal(0, 1) or a dict of them by name, got {spec!r}")
+            raise ValueError(
+                f"priors must be a prior such as LogNormal(0, 1) or a dict of them by name, got {spec!r}"
+            )
         spec = {"*": spec}
     unused = set(spec)
     chosen: list[Prior] = []

@@ -91,7 +91,9 @@ class Problem:
         """The same data at another θ."""
         theta = np.asarray(theta, dtype=float)
         if theta.shape != self.theta.shape:
-            raise ValueError(f"theta has shape {theta.shape}, the model has {len(self.theta)} parameters: {self.names}")
+            raise ValueError(
+                f"theta has shape {theta.shape}, the model has {len(self.theta)} parameters: {self.names}"
+            )
         likelihood = self.likelihood
         if self.scale_is_free:
             theta, likelihood = theta[:-1], likelihood.with_scale(float(np.exp(theta[-1])))

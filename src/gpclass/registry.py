@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from gpclass.hyper import Fixed, Map, Maximize
 from gpclass.hyper.base import Inference, Strategy
-from gpclass.inference import EP, Laplace, Variational
+from gpclass.inference import EP, Exact, Laplace, Variational
 
 T = TypeVar("T")
 
@@ -37,6 +37,17 @@ class Method:
 INFERENCES: Mapping[str, Method] = {
     row.name: row
     for row in (
+        Method(
+            "exact",
+            "inference",
+            Exact,
+            "The exact posterior by draws that EP guides, each number with its Monte Carlo error",
+            "EP, then O(n²M) for M draws",
+            "Atiya, Fayed & Abdel-Gawad (2020)",
+            exact=True,
+            likelihoods=("probit",),
+            evidence="unbiased",
+        ),
         Method(
             "ep",
             "inference",
@@ -68,7 +79,9 @@ INFERENCES: Mapping[str, Method] = {
 STRATEGIES: Mapping[str, Method] = {
     row.name: row
     for row in (
-        Method("fixed", "hyperparameters", Fixed, "Kernel parameters as given", "one inference", "", exact=True),
+        Method(
+            "fixed", "hyperparameters", Fixed, "Kernel parameters as given", "one inference", "", exact=True
+        ),
         Method(
             "maximize",
             "hyperparameters",

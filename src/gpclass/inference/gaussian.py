@@ -31,6 +31,11 @@ class GaussianPosterior:
     evidence: Evidence
     report: Report
 
+    @property
+    def n_components(self) -> int:
+        """One Gaussian."""
+        return 1
+
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian a point."""
         m = len(X_new)

@@ -1,0 +1,223 @@
+"""The exact posterior of the probit classifier, by draws that EP's sites guide.
+
+p(y|X, θ) is the probability of the orthant v > 0 under v ~ N(0, D_y (K + I/s²) D_y). :mod:`gpclass.orthant.guided` draws v one
+coordinate after another, each draw weighted so that the weights' mean is unbiased for the ratio of p(y|X, θ) to what EP's
+sites integrate to. The weighted draws answer predictions (:mod:`gpclass.inference.particles`), and the score identity
+
+  ∂ log p(y) / ∂K = ½ (E[R z zᵀ R] − R),   R = (K + I/s²)⁻¹, z = y∘v,
+
+gives the gradient. Draws are added until the probabilities at the training points have a Monte Carlo standard error below
+``tol``; the number of draws, the order of coordinates and the strength of the sites are chosen on pilot draws that are not
+used otherwise, so that the evidence stays unbiased.
+
+"Exact" means: no approximation but the Monte Carlo error, which is stated, and which more draws make as small as you like.
+Cost: EP (some O(n³) sweeps), then n²M multiply-adds for M draws; O(n² + nM) memory.
+Fails when: the weights have a heavy tail (k-hat > 0.7 in the report): the stated error may then be too small.
+Reference: Atiya, Fayed & Abdel-Gawad (2020) for the orthant form; the guided sampler is this package's own.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+from gpclass.inference.ep import EP
+from gpclass.inference.gaussian import GaussianPosterior
+from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor, repeated
+from gpclass.orthant.box import Box, BoxFactors
+from gpclass.orthant.guided import propose
+from gpclass.orthant.plan import POWER, Plan, coordinate_order, make_plan
+from gpclass.orthant.uniforms import REPLICATES, replicate_sizes
+from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
+from gpclass.linalg import SiteFactor
+from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
+from gpclass.predict import predict_proba
+from gpclass.problem import Problem
+from gpclass.sites import SiteApproximation, Sites, expectation_propagation
+
+EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough
+LOOK_AT = 200  # training points at which the error of the probabilities is judged
+CHUNK = 8_000_000  # numbers in one array of draws
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Settings of the exact inference.
+
+    Parameters
+    ----------
+    tol : float
+        Wanted Monte Carlo standard error of the probabilities at the training points. The estimator sets it from its own
+        ``tol``.
+    n_samples : int, optional
+        A fixed number of draws instead of ``tol``. Nothing is then chosen by a pilot, so that the evidence is unbiased
+        whatever the data, as pseudo-marginal sampling needs.
+    first, max_samples : int
+        Draws before ``tol`` is judged, and the most that may be drawn for it.
+    """
+
+    tol: float = 1e-3
+    n_samples: int | None = None
+    first: int = 1000
+    max_samples: int = 50_000
+
+    name: ClassVar[str] = "exact"
+    stochastic: ClassVar[bool] = True
+    guide: ClassVar[EP] = EP(tol=1e-4)  # climbs to the kernel parameters before exact steps finish
+
+    @property
+    def for_search(self) -> Exact:
+        """A fixed, moderate number of draws, for steps in θ."""
+        return replace(self, n_samples=self.n_samples or self.first)
+
+    def __call__(
+        self,
+        problem: Problem,
+        noise: np.random.Generator | None = None,
+        *,
+        start: Posterior | None = None,
+        gradient: bool = False,
+    ) -> ParticlePosterior:
+        """Draw from the posterior of ``problem`` with the random numbers of ``noise``."""
+        began = time.perf_counter()
+        rng = np.random.default_rng(0) if noise is None else noise
+        rows = repeated(problem)
+        if rows is None:
+            raise ValueError(
+                "inference='exact' takes whole-number weights (repeated rows, at most four times as many as there are); "
+                "use inference='ep', which takes any weights"
+            )
+        problem = rows
+        box = as_box(problem)
+        ep = expectation_propagation(
+            box.S, BoxFactors(box.lower, box.upper), start=starting_sites(problem, start), tol=EP_TOL
+        )
+        plan = make_plan(box, ep, rng) if self.n_samples is None else _bare_plan(box, ep, rng)
+        factor = noise_factor(problem)
+        if self.n_samples is not None:
+            drawn = _Drawn.empty(problem.n).grown(plan, self.n_samples, rng)
+            met = True
+        else:
+            drawn, met = _until(plan, problem, factor, self, rng)
+        A = factor.solve(problem.y[:, None] * drawn.v)
+        w = drawn.weights
+        slope = problem.gradient(factor, A * (0.5 * w), A) if gradient else None
+        log_z = log_mean(drawn.log_w)
+        error = relative_error(drawn.log_w, drawn.group)
+        return ParticlePosterior(
+            problem=problem,
+            factor=factor,
+            A=A,
+            weights=w,
+            group=drawn.group,
+            evidence=Evidence(log_z, error, "unbiased", slope),
+            report=self._report(drawn, plan, met, time.perf_counter() - began, ep),
+            sites=ep.sites,
+        )
+
+    def _report(self, drawn: _Drawn, plan: Plan, met: bool, seconds: float, ep: SiteApproximation) -> Report:
+        warnings = []
+        if not met:
+            warnings.append(
+                f"the Monte Carlo error of the probabilities is above tol={self.tol:g} after {len(drawn.log_w)} draws; "
+                "raise Exact(max_samples=...) or tol"
+            )
+        if heavy(drawn.log_w) and not plan.bounded:
+            warnings.append(
+                "the weights of the draws have a heavy tail (k-hat > 0.7), so the stated Monte Carlo errors may be too "
+                "small; compare with another random_state"
+            )
+        return Report(
+            method=self.name,
+            n_samples=len(drawn.log_w),
+            ess=effective_size(drawn.log_w),
+            khat=pareto_khat(drawn.log_w),
+            seconds=seconds,
+            warnings=tuple(warnings),
+            details={"ep_log_evidence": ep.log_z, "defended": len(plan.shares) > 1},
+        )
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Draws so far, in the problem's order and units."""
+
+    v: Array  # (n, M)
+    log_w: Array  # (M,), log_sites included
+    group: IntArray  # (M,)
+
+    @classmethod
+    def empty(cls, n: int) -> _Drawn:
+        return cls(np.empty((n, 0)), np.empty(0), np.empty(0, dtype=np.intp))
+
+    @property
+    def weights(self) -> Array:
+        w = np.exp(self.log_w - self.log_w.max())
+        return np.asarray(w / w.sum())
+
+    def grown(self, plan: Plan, M: int, rng: np.random.Generator) -> _Drawn:
+        """M more draws, in independent randomisations."""
+        back = np.argsort(plan.order)
+        v, log_w, group = [self.v], [self.log_w], [self.group]
+        last = int(self.group.max()) + 1 if len(self.group) else 0
+        sizes = replicate_sizes(M, REPLICATES)
+        step = max(1, CHUNK // max(1, plan.box.n * max(sizes)))
+        for begin in range(0, len(sizes), step):
+            x, lw, replicate = plan.draw("lattice", sizes[begin : begin + step], rng)
+            v.append(plan.box.restore(x).T[back])
+            log_w.append(lw)
+            group.append(replicate + last)
+            last += len(sizes[begin : begin + step])
+        return _Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group))
+
+
+def _bare_plan(box: Box, ep: SiteApproximation, rng: np.random.Generator) -> Plan:
+    """EP's sites and their order, no pilot and no defence."""
+    place = coordinate_order("sites", box, rng, ep.sites)
+    box = box.take(place)
+    guide = propose(box.S, ep.widened(POWER).take(place), box.lower, box.upper)
+    return Plan(box, place, (guide,), (1.0,), POWER, np.nan, False)
+
+
+def _until(plan: Plan, problem: Problem, factor: SiteFactor, settings: Exact, rng: np.random.Generator) -> tuple[_Drawn, bool]:
+    """Draw until the probabilities at the training points have the wanted error, or the budget is spent.
+
+    A pilot sets the number of draws; its draws are thrown away, so that the weights' mean stays unbiased.
+    """
+    few = np.unique(np.linspace(0, problem.n - 1, min(problem.n, LOOK_AT)).astype(int))
+    to_latent = problem.y * factor.solve(problem.prior.K[:, few]).T  # (few, n): E[f | v] = to_latent v
+    variance = np.maximum(np.diag(problem.prior.K)[few] - np.einsum("ij,ji->i", to_latent * problem.y, problem.prior.K[:, few]), 0.0)
+
+    def error(drawn: _Drawn) -> float:
+        mixture = LatentMixture(
+            drawn.weights, (to_latent @ drawn.v).T[:, :, None], variance[None, :, None, None], drawn.group
+        )
+        return float(np.max(predict_proba(mixture, problem.likelihood).mcse))
+
+    pilot = _Drawn.empty(problem.n).grown(plan, settings.first, rng.spawn(1)[0])
+    M = _needed(error(pilot), settings.first, settings)
+    drawn = _Drawn.empty(problem.n).grown(plan, M, rng.spawn(1)[0])
+    return drawn, error(drawn) <= 1.25 * settings.tol
+
+
+def _needed(error: float, M: int, settings: Exact) -> int:
+    """Draws that bring an error measured with M down to the tolerance, with something to spare."""
+    wanted = M * (error / settings.tol) ** 2 * 1.2
+    return int(np.clip(wanted, settings.first, settings.max_samples))
+
+
+def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
+    """Sites for the standardised v from those of a neighbouring posterior, on v or on f."""
+    if isinstance(start, ParticlePosterior) and start.sites is not None and len(start.sites.shift) == problem.n:
+        return start.sites
+    if not isinstance(start, GaussianPosterior) or len(start.t) != problem.n:
+        return None
+    # A site N(f; m, 1/t) on f is a site N(z; m, 1/t − 1/s²) on z = f + ε; then the sign and the scale.
+    noise = problem.likelihood.scale**-2
+    stretch = 1.0 / np.maximum(1.0 - noise * start.t, 1e-9)
+    scale = np.sqrt(np.diag(problem.prior.K) + noise)
+    return Sites(start.t * stretch * scale**2, problem.y * start.h * stretch * scale)
