@@ -13,8 +13,8 @@ multiply-adds. A fresh factorisation of B = I + T^½ K T^½ and its inverse (n³
 drift. Points of high correlation share a block, and the sites that start a sweep are extrapolated from the
 last few sweeps (Anderson's method): together they cut the sweeps on hard problems from 15 to 9.
 
-A factor may occur w_i times; its copies share one site: the cavity takes out T_i/w_i, and the evidence counts the
-copy's term w_i times. That is the fixed point of repeated rows; w_i = 0 leaves the point out.
+A factor may occur w_i times; its copies share one site: the cavity takes out T_i/w_i, and the evidence counts
+the copy's term w_i times. That is the fixed point of repeated rows; w_i = 0 leaves the point out.
 
 Cost: about four Cholesky factorisations of an n×n matrix a sweep, O(n²) memory; 4 to 10 sweeps, 1 to 3 from
 the sites of a neighbouring problem.
@@ -71,10 +71,6 @@ class Sites:
         """Sites that say nothing."""
         return cls(np.zeros(n), np.zeros(n))
 
-    def tempered(self, power: float) -> Sites:
-        """The sites raised to a power."""
-        return Sites(power * self.precision, power * self.shift)
-
     def take(self, order: IntArray) -> Sites:
         """The sites in another order."""
         return Sites(self.precision[order], self.shift[order])
@@ -94,6 +90,14 @@ class SiteApproximation:
     sweeps: int
     converged: bool
     change: float  # the largest relative change of a site, or of log Z, in the last sweep
+
+    def widened(self, power: float) -> Sites:
+        """Sites of the same mean and a broader Gaussian: precision power·T, shift h − (1 − power) T mu.
+
+        Power 0 leaves the prior's covariance, moved to the mean of q: exponential tilting.
+        """
+        t, h = self.sites.precision, self.sites.shift
+        return Sites(power * t, h - (1 - power) * t * self.mean)
 
 
 def expectation_propagation(
@@ -268,7 +272,12 @@ class _Prior:
     def gaussian_near(self, sites: Sites, safe: Sites) -> tuple[_Gaussian, Sites]:
         """The Gaussian of these sites or, where rounding breaks them, of safe ones, weaker ones, none."""
         flat = Sites.flat(len(self.m0))
-        trials = (sites, safe, *(safe.tempered(0.5**k) for k in range(1, 5)), flat)
+        trials = (
+            sites,
+            safe,
+            *(Sites(safe.precision * 0.5**k, safe.shift * 0.5**k) for k in range(1, 5)),
+            flat,
+        )
         for trial in trials:
             try:
                 q = self.gaussian(trial)
@@ -283,7 +292,7 @@ class _Prior:
 
 @dataclass(frozen=True)
 class _Task:
-    """The factors with their numbers of copies, in the order of the caller; order leads from ours to theirs."""
+    """The factors and their copies, in the order of the caller; order leads from ours to theirs."""
 
     factors: Factors
     order: IntArray | None
@@ -419,9 +428,9 @@ def _match_copies(
 ) -> tuple[float, float] | None:
     """The total of w copies of one site, each matched against a cavity that holds the w − 1 others.
 
-    A fixed point p = rest + (w − 1) t(p, c), c = rest_shift + (w − 1) s(p, c) in the cavity (p, c) of one copy, solved
-    here so that copies cost no sweeps: by plain iteration from the site as it is, or by Powell's hybrid method from
-    the Gaussian without the site where that does not settle. None where neither does.
+    A fixed point p = rest + (w − 1) t(p, c), c = rest_shift + (w − 1) s(p, c) in the cavity (p, c) of one
+    copy, solved here so that copies cost no sweeps: by plain iteration from the site as it is, or by Powell's
+    hybrid method from the Gaussian without the site where that does not settle. None where neither does.
     """
     p, c = rest + (w - 1) / w * t, rest_shift + (w - 1) / w * s
     for _ in range(40):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -123,7 +123,7 @@ def orthant_probability(
     )  # fmt: skip
     estimate = METHODS[method](task)
     details = {**estimate.details, "jitter": box.jitter}
-    return _replaced(estimate, details=details, seconds=time.perf_counter() - begin)
+    return replace(estimate, details=details, seconds=time.perf_counter() - begin)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class _Task:
 
 def _guided(task: _Task) -> OrthantEstimate:
     ep = fit_sites(task.box)
-    plan = make_plan(task.box, ep.sites, task.rng, order="sites" if task.order is None else task.order)
+    plan = make_plan(task.box, ep, task.rng, order="sites" if task.order is None else task.order)
     estimate = _sequential(task, plan)
     details = {
         "site_power": plan.power,
@@ -150,7 +150,7 @@ def _guided(task: _Task) -> OrthantEstimate:
         "ep_log_z": ep.log_z,
         "ep_sweeps": ep.sweeps,
     }
-    return _replaced(estimate, details=details)
+    return replace(estimate, details=details)
 
 
 def _sov(task: _Task) -> OrthantEstimate:
@@ -183,7 +183,7 @@ def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
         need = len(log_w) * (min((error / task.tol) ** 2, 16.0) * 1.1 - 1)
         M = int(np.clip(need, 100, budget - len(log_w)))
     samples = np.concatenate(kept)[:, np.argsort(plan.order)] if task.keep else None
-    return _judged(task, log_w, group, error, samples)
+    return _judged(task, log_w, group, error, samples, plan.bounded)
 
 
 def _chunks(sizes: list[int], n: int) -> Iterator[list[int]]:
@@ -198,7 +198,7 @@ def _chunks(sizes: list[int], n: int) -> Iterator[list[int]]:
 
 
 def _judged(
-    task: _Task, log_w: Array, group: IntArray, error: float, samples: Array | None
+    task: _Task, log_w: Array, group: IntArray, error: float, samples: Array | None, bounded: bool
 ) -> OrthantEstimate:
     remarks = []
     if task.tol is not None and not error <= task.tol:
@@ -206,7 +206,7 @@ def _judged(
             f"the standard error {error:.2g} is above tol={task.tol:g} after {len(log_w)} draws; "
             "raise max_samples or accept the error"
         )
-    if heavy(log_w):
+    if heavy(log_w) and not bounded:
         remarks.append("the weights have a heavy tail (k-hat > 0.7): the standard error may be too small")
     return OrthantEstimate(
         log_mean(log_w), error, task.method, len(log_w), effective_size(log_w), pareto_khat(log_w),
@@ -285,7 +285,3 @@ def _check_settings(
         raise ValueError(f"tol must be positive (a standard error of the log probability); it is {tol}")
     if tol is not None and n_samples is not None:
         raise ValueError("give n_samples or tol, not both; max_samples limits what tol may spend")
-
-
-def _replaced(estimate: OrthantEstimate, **changes: Any) -> OrthantEstimate:
-    return OrthantEstimate(**{**vars(estimate), **changes})
