@@ -113,6 +113,13 @@ class Problem:
         """Covariance of the latent values at X with those at X_new, (n, m)."""
         return self.covariance(self.X, X_new)
 
+    def gradient_from(self, G: Array) -> Array:
+        """d log Z / dθ from d log Z / dK = G, (n, n)."""
+        kernel_part = self.prior.pullback(G)
+        if not self.scale_is_free:
+            return kernel_part
+        return np.append(kernel_part, 2.0 * float(np.vdot(G, self.prior.K)))
+
     def gradient(self, factor: SiteFactor, left: Array, right: Array) -> Array:
         """d log Z / dθ for an evidence with d log Z / dK = left rightᵀ − ½ (K + T⁻¹)⁻¹."""
         kernel_part, along_K = self.prior.gradient(factor, left, right)

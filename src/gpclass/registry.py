@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, TypeVar
 
 from gpclass.hyper import Fixed, Map, Maximize
 from gpclass.hyper.base import Inference, Strategy
-from gpclass.inference import EP, Exact, Laplace, Variational
+from gpclass.inference import EP, GPCMC, Exact, Laplace, Variational
 
 T = TypeVar("T")
 
@@ -45,7 +46,6 @@ INFERENCES: Mapping[str, Method] = {
             "EP, then O(n²M) for M draws",
             "Atiya, Fayed & Abdel-Gawad (2020)",
             exact=True,
-            likelihoods=("probit",),
             evidence="unbiased",
         ),
         Method(
@@ -55,6 +55,29 @@ INFERENCES: Mapping[str, Method] = {
             "Expectation propagation: sites that match moments",
             "O(n³) a sweep, 3 to 10 sweeps",
             "Minka (2001); Filippone & Girolami (2014)",
+        ),
+        Method(
+            "gpc-mc",
+            "inference",
+            GPCMC,
+            "The particle algorithm of Atiya et al. with the soft count",
+            "O(n²M) for M draws, M of 10⁴ to 10⁶",
+            "Atiya, Fayed & Abdel-Gawad (2020)",
+            exact=True,
+            likelihoods=("probit",),
+            gradient=False,
+        ),
+        Method(
+            "gpc-mc-hard",
+            "inference",
+            partial(GPCMC, soft=False),
+            "The same with the hard count, which is unbiased",
+            "O(n²M) for M draws, M of 10⁴ to 10⁶",
+            "Atiya, Fayed & Abdel-Gawad (2020)",
+            exact=True,
+            likelihoods=("probit",),
+            evidence="unbiased",
+            gradient=False,
         ),
         Method(
             "laplace",

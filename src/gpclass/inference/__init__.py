@@ -6,7 +6,8 @@ An inference is a frozen dataclass of settings that is callable: ``(problem, noi
 
 from gpclass.inference.ep import EP
 from gpclass.inference.exact import Exact
+from gpclass.inference.gpc_mc import GPCMC
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.variational import Variational
 
-__all__ = ["EP", "Exact", "Laplace", "Variational"]
+__all__ = ["EP", "GPCMC", "Exact", "Laplace", "Variational"]

@@ -26,6 +26,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.ep import EP
+from gpclass.inference.exact_latent import HEAVY, importance_posterior, logit_posterior, stretched, worst_error
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor, repeated
 from gpclass.orthant.box import Box, BoxFactors
@@ -33,6 +34,7 @@ from gpclass.orthant.guided import propose
 from gpclass.orthant.plan import POWER, Plan, coordinate_order, make_plan
 from gpclass.orthant.uniforms import REPLICATES, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
+from gpclass.inference.samples import SamplePosterior
 from gpclass.linalg import SiteFactor
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.predict import predict_proba
@@ -41,6 +43,8 @@ from gpclass.sites import SiteApproximation, Sites, expectation_propagation
 
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough
 LOOK_AT = 200  # training points at which the error of the probabilities is judged
+SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
+DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB an array
 CHUNK = 8_000_000  # numbers in one array of draws
 
 
@@ -81,17 +85,43 @@ class Exact:
         *,
         start: Posterior | None = None,
         gradient: bool = False,
-    ) -> ParticlePosterior:
+    ) -> ParticlePosterior | SamplePosterior:
         """Draw from the posterior of ``problem`` with the random numbers of ``noise``."""
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
         rows = repeated(problem)
-        if rows is None:
-            raise ValueError(
-                "inference='exact' takes whole-number weights (repeated rows, at most four times as many as there are); "
-                "use inference='ep', which takes any weights"
-            )
-        problem = rows
+        if rows is not None and rows.likelihood.name == "probit":
+            return self._orthant(rows, rng, start, gradient, began)
+        posterior = self._latent(problem, rows, rng, start, gradient)
+        return replace(posterior, report=replace(posterior.report, seconds=time.perf_counter() - began))
+
+    def _latent(
+        self, problem: Problem, rows: Problem | None, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> SamplePosterior:
+        """The logit link, or weights that are no whole numbers; the first draws tell how many are needed."""
+        target = problem if rows is None else rows
+        most = self._most(target.n)
+
+        def draws(M: int) -> SamplePosterior:
+            if rows is None:
+                return importance_posterior(problem, M, rng.spawn(1)[0], gradient)
+            probit = replace(self, n_samples=(M + 1) // 2)._orthant(stretched(rows), rng.spawn(1)[0], start, False, 0.0)
+            return logit_posterior(rows, probit, rng.spawn(1)[0], gradient)
+
+        if self.n_samples is not None:
+            return draws(self.n_samples)
+        few = look_at(target.n)
+        M = _needed(worst_error(draws(self.first), few), self.first, self, most)
+        posterior = draws(M)
+        if worst_error(posterior, few) > SLACK * self.tol:
+            report = posterior.report
+            posterior = replace(posterior, report=replace(report, warnings=(*report.warnings, self._unmet(M))))
+        return posterior
+
+    def _orthant(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool, began: float
+    ) -> ParticlePosterior:
+        """The probit link: draws in the orthant."""
         box = as_box(problem)
         ep = expectation_propagation(
             box.S, BoxFactors(box.lower, box.upper), start=starting_sites(problem, start), tol=EP_TOL
@@ -119,18 +149,22 @@ class Exact:
             sites=ep.sites,
         )
 
+    def _most(self, n: int) -> int:
+        """The most draws that budget and memory allow."""
+        return max(self.first, min(self.max_samples, DRAWS_IN_MEMORY // n))
+
+    def _unmet(self, M: int) -> str:
+        return (
+            f"the Monte Carlo error of the probabilities is above tol={self.tol:g} after {M} draws; "
+            "raise Exact(max_samples=...) or tol"
+        )
+
     def _report(self, drawn: _Drawn, plan: Plan, met: bool, seconds: float, ep: SiteApproximation) -> Report:
         warnings = []
         if not met:
-            warnings.append(
-                f"the Monte Carlo error of the probabilities is above tol={self.tol:g} after {len(drawn.log_w)} draws; "
-                "raise Exact(max_samples=...) or tol"
-            )
+            warnings.append(self._unmet(len(drawn.log_w)))
         if heavy(drawn.log_w) and not plan.bounded:
-            warnings.append(
-                "the weights of the draws have a heavy tail (k-hat > 0.7), so the stated Monte Carlo errors may be too "
-                "small; compare with another random_state"
-            )
+            warnings.append(HEAVY)
         return Report(
             method=self.name,
             n_samples=len(drawn.log_w),
@@ -188,7 +222,7 @@ def _until(plan: Plan, problem: Problem, factor: SiteFactor, settings: Exact, rn
 
     A pilot sets the number of draws; its draws are thrown away, so that the weights' mean stays unbiased.
     """
-    few = np.unique(np.linspace(0, problem.n - 1, min(problem.n, LOOK_AT)).astype(int))
+    few = look_at(problem.n)
     to_latent = problem.y * factor.solve(problem.prior.K[:, few]).T  # (few, n): E[f | v] = to_latent v
     variance = np.maximum(np.diag(problem.prior.K)[few] - np.einsum("ij,ji->i", to_latent * problem.y, problem.prior.K[:, few]), 0.0)
 
@@ -199,15 +233,20 @@ def _until(plan: Plan, problem: Problem, factor: SiteFactor, settings: Exact, rn
         return float(np.max(predict_proba(mixture, problem.likelihood).mcse))
 
     pilot = _Drawn.empty(problem.n).grown(plan, settings.first, rng.spawn(1)[0])
-    M = _needed(error(pilot), settings.first, settings)
+    M = _needed(error(pilot), settings.first, settings, settings._most(problem.n))
     drawn = _Drawn.empty(problem.n).grown(plan, M, rng.spawn(1)[0])
-    return drawn, error(drawn) <= 1.25 * settings.tol
+    return drawn, error(drawn) <= SLACK * settings.tol
 
 
-def _needed(error: float, M: int, settings: Exact) -> int:
+def look_at(n: int) -> IntArray:
+    """Training points at which the error of the probabilities is judged."""
+    return np.unique(np.linspace(0, n - 1, min(n, LOOK_AT)).astype(np.intp))
+
+
+def _needed(error: float, M: int, settings: Exact, most: int) -> int:
     """Draws that bring an error measured with M down to the tolerance, with something to spare."""
-    wanted = M * (error / settings.tol) ** 2 * 1.2
-    return int(np.clip(wanted, settings.first, settings.max_samples))
+    wanted = 1.2 * M * (error / settings.tol) ** 2
+    return int(np.clip(wanted, settings.first, most))
 
 
 def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
