@@ -1,0 +1,53 @@
+r"""Likelihoods of C classes, each with a latent value f_c.
+
+Softmax: p(y = c | f) = exp(f_c) / Σ_b exp(f_b). Multinomial probit: utilities u_c = f_c + ε_c with
+independent ε_c ~ N(0, 1), and y is the class of the largest, so
+
+    p(y = c | f) = ∫ φ(t − f_c) Π_{b≠c} Φ(t − f_b) dt.
+
+For C = 2 the first is the logit of f_1 − f_0 and the second its probit with scale 1/√2: since f_1 − f_0 has
+covariance 2K, multinomial probit with K is probit with K, and softmax with K is logit with 2K.
+Averages over latent values are in :mod:`gpclass.multiclass.predict`.
+Reference: Rasmussen & Williams (2006), §3.5; Girolami & Rogers (2006) for the utilities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gpclass._typing import Array
+from gpclass.multiclass.utilities import log_largest
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The softmax link."""
+
+    name: ClassVar[str] = "softmax"
+
+    def log_prob(self, f: Array) -> Array:
+        """Log probability of every class, for latent values f (..., C)."""
+        return np.asarray(f - logsumexp(f, axis=-1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class MultinomialProbit:
+    """The class of the largest utility, each utility with standard normal noise of its own."""
+
+    name: ClassVar[str] = "multinomial-probit"
+
+    def log_prob(self, f: Array) -> Array:
+        """Log probability of every class, for latent values f (..., C)."""
+        flat = f.reshape(-1, f.shape[-1])
+        return log_largest(flat, np.ones(f.shape[-1])).reshape(f.shape)
+
+
+MultiLikelihood = Softmax | MultinomialProbit
+MULTI_LIKELIHOODS: dict[str, type[MultiLikelihood]] = {
+    Softmax.name: Softmax,
+    MultinomialProbit.name: MultinomialProbit,
+}

@@ -1,0 +1,99 @@
+r"""Which of C independent Gaussian utilities is the largest: a one-dimensional integral over that largest one.
+
+    P(u_c > all others) = ∫ N(t; m_c, s_c²) Π_{b≠c} Φ((t − m_b)/s_b) dt,
+
+by the trapezoidal rule, whose error for such smooth functions falls faster than any power of the step: one
+of about half the smallest s, less for many classes, leaves 1e-8 (relative). The nodes are the same for all classes, so that C normal tails a
+node serve all C probabilities. The interval reaches down to where the least probable class has its mass, so
+small probabilities are right in relative terms, down to e^-400.
+Cost: 25 to 60 nodes × C normal tails a row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_ndtr, logsumexp, ndtr
+
+from gpclass._typing import Array, IntArray
+
+# Step (over √C, of the smallest standard deviation: the more classes, the narrower the integrand) and reach
+# (standard deviations beyond the outermost mode), for errors of 1e-10 and of 1e-6.
+FINE, COARSE = (0.95, 6.7), (1.4, 5.0)
+FAR = 20.0  # standard deviations below its mean down to which a tail is computed without logs
+FARTHEST = 40.0  # beyond this a class has probability e^-400 and takes no nodes
+CELLS = 400_000  # rows × nodes × classes taken at once
+LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
+
+
+def log_largest(means: Array, sds: Array, *, fine: bool = True) -> Array:
+    """Log probability that each utility is the largest.
+
+    Parameters
+    ----------
+    means : (N, C) array
+    sds : array that broadcasts to (N, C), positive
+    fine : bool
+        False: errors of 1e-6, for averages over draws whose own error is larger.
+
+    Returns
+    -------
+    (N, C) array
+    """
+    step, reach = FINE if fine else COARSE
+    sds = np.broadcast_to(sds, means.shape)
+    top = means.argmax(axis=1)[:, None]
+    best, wide = np.take_along_axis(means, top, axis=1), sds.max(axis=1)
+    low, high = _interval(means, sds, best, np.take_along_axis(sds, top, axis=1), reach * wide)
+    narrow = sds.min(axis=1)
+    nodes = np.ceil((high - low) / (step / np.sqrt(means.shape[1]) * narrow)).astype(int) + 1
+    depth = np.maximum(best[:, 0] - low, 0.7 * (best - means).max(axis=1)) / narrow
+    out = np.empty_like(means)
+    for near in (True, False):
+        rows = np.flatnonzero((depth <= FAR) == near)
+        rows = rows[np.argsort(nodes[rows], kind="stable")]
+        begin = 0
+        while begin < len(rows):
+            size = max(1, CELLS // (int(nodes[rows[begin]]) * means.shape[1]))
+            chosen = rows[begin : begin + size]
+            rule = _plain if near else _in_logs
+            out[chosen] = _integrate(means[chosen], sds[chosen], low[chosen], high[chosen], nodes[chosen], rule)
+            begin += size
+    return out
+
+
+def _interval(means: Array, sds: Array, best: Array, sd_best: Array, reach: Array) -> tuple[Array, Array]:
+    """Where the integrands of a row live, (N,) each."""
+    close = means > best - FARTHEST * sds.max(axis=1, keepdims=True)
+    # The integrand of class c peaks at or above the point where its density meets the best class's tail.
+    meet = (means * sd_best**2 + best * sds**2) / (sds**2 + sd_best**2)
+    meet = np.where(close, np.minimum(meet, best), best)
+    return meet.min(axis=1) - reach, best[:, 0] + reach
+
+
+def _integrate(m: Array, s: Array, low: Array, high: Array, nodes: IntArray, rule: object) -> Array:
+    J = int(nodes.max())
+    h = (high - low) / (J - 1)
+    t = low[:, None] + h[:, None] * np.arange(J)  # (N, J)
+    z = (t[:, None, :] - m[:, :, None]) / s[:, :, None]  # (N, C, J)
+    log_p = rule(z, s)  # type: ignore[operator]  # one of the two below
+    log_p += np.log(h)[:, None]
+    return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
+
+
+def _plain(z: Array, s: Array) -> Array:
+    """Log of Σ_j φ_c Π_{b≠c} Φ_b, where no tail underflows."""
+    below = ndtr(z)
+    every = below.prod(axis=1, keepdims=True)
+    z *= z
+    z *= -0.5
+    np.exp(z, out=z)
+    z /= below
+    z *= every
+    return np.asarray(np.log(z.sum(axis=2)) - LOG_ROOT_2PI - np.log(s))
+
+
+def _in_logs(z: Array, s: Array) -> Array:
+    """The same in logs."""
+    below = log_ndtr(z)
+    every = below.sum(axis=1, keepdims=True)
+    return np.asarray(logsumexp(every - below - 0.5 * z * z, axis=2) - LOG_ROOT_2PI - np.log(s))
