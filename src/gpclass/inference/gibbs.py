@@ -1,0 +1,216 @@
+r"""Gibbs sampling, one latent value at a time: Neal's scan.
+
+Probit: scan v, v_i = y_i (f_i + ε_i) with unit noise, under the Gaussian N(0, S), S = D_y (K + I) D_y,
+restricted to v > 0 (D_y holds the labels; a link of scale s has noise variance 1/s²). Given the rest v_i is
+a truncated normal with variance 1/Q_ii and mean −Σ_{j≠i} Q_ij v_j / Q_ii, Q = S⁻¹; S has eigenvalues of at
+least 1/s², so a singular K does no harm. Then f | v is Gaussian. A weight w_i, a whole number, is w_i copies
+of the row.
+
+Logit, or weights that are not whole: scan f itself. Given the rest f_i has conditional prior N(c_i, 1/Q_ii),
+Q = (K + δI)⁻¹, and moves by one elliptical slice step in one dimension. For smooth kernels 1/Q_ii is little
+more than δ, so chains move by √δ at a time: δ is part of the model here (each latent value has noise of its
+own, of variance ``jitter`` times the mean prior variance, reported) and the chains may still not mix, which
+R-hat tells.
+Cost: n² a chain and scan, in n dependent steps; O(n³) once.
+Fails when: neighbouring points are strongly correlated and labels sharp: slow even for v. Prefer
+elliptical-slice or hmc.
+Reference: Neal (1999), Regression and classification using Gaussian process priors; Robert (1995) for the
+draws.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+from scipy.special import log_ndtr, ndtri_exp
+
+from gpclass._typing import Array, IntArray
+from gpclass.inference.annealed import annealed_evidence, ladder
+from gpclass.inference.elliptical_slice import elliptical_step
+from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
+from gpclass.inference.samples import SamplePosterior
+from gpclass.inference.whitened import Whitened, whiten, whiten_around
+from gpclass.linalg import cholesky, mirror_lower
+from gpclass.posterior import Posterior
+from gpclass.problem import Problem
+
+MOST_SHRINKS = 100
+
+
+@dataclass(frozen=True)
+class Gibbs(ChainSettings):
+    """Settings of Gibbs sampling.
+
+    Parameters
+    ----------
+    jitter : float
+        Noise added to the prior of each latent value where f itself is scanned (logit), relative to the mean
+        prior variance; without it the scan stands still for smooth kernels.
+    chains, warmup, draws, thin, evidence
+        See :class:`~gpclass.inference.mcmc.ChainSettings`; the evidence has elliptical slice steps, because a
+        scan of v has no temperature.
+    """
+
+    chains: int = 16
+    warmup: int = 20
+    draws: int = 60
+    jitter: float = 0.01
+
+    name: ClassVar[str] = "gibbs"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.jitter > 0:
+            raise ValueError(f"Gibbs: jitter must be positive, got {self.jitter!r}")
+
+    def __call__(
+        self,
+        problem: Problem,
+        noise: np.random.Generator | None = None,
+        *,
+        start: Posterior | None = None,
+        gradient: bool = False,
+    ) -> SamplePosterior:
+        """Draw from the posterior of ``problem``; ``start`` is not used."""
+        began = time.perf_counter()
+        rng = np.random.default_rng(0) if noise is None else noise
+        whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
+        if problem.likelihood.name == "probit" and whole:
+            target = whiten(problem)
+            eta, f = self._scan_noisy(problem, target, rng)
+        else:
+            target = _with_own_noise(problem, self.jitter)
+            eta, f = self._scan_latent(target, rng)
+        log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
+        evidence = None
+        if self.evidence:
+            around, _ = whiten_around(problem, "ep")
+            evidence = annealed_evidence(around, ladder(problem.n), EVIDENCE_PARTICLES, rng, elliptical_step)
+        seconds = time.perf_counter() - began
+        return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, seconds, {})
+
+    def _scan_noisy(
+        self, problem: Problem, target: Whitened, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Scans of v for probit; the draws of f in prior coordinates and as they are, (chains, draws, n)."""
+        sampler = NoisyScan.of(problem, target)
+        v = sampler.first(self.chains, rng)
+        eta = np.empty((self.chains, self.draws, problem.n))
+        for i in range(-self.warmup, self.draws * self.thin):
+            v = sampler.scan(v, rng)
+            if i >= 0 and (i + 1) % self.thin == 0:
+                eta[:, i // self.thin] = sampler.latents(v, rng)
+        return eta, eta @ target.L.T
+
+    def _scan_latent(self, target: Whitened, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Scans of f; the same shapes."""
+        n = len(target.m)
+        Q = _inverse(target.L)
+        gaussian, _ = whiten_around(target.problem, "laplace")
+        f = gaussian.latents(rng.standard_normal((self.chains, n)))
+        kept = np.empty((self.chains, self.draws, n))
+        for i in range(-self.warmup, self.draws * self.thin):
+            f = latent_scan(target, Q, f, rng)
+            if i >= 0 and (i + 1) % self.thin == 0:
+                kept[:, i // self.thin] = f
+        white: Array = np.asarray(solve_triangular(target.L, kept.reshape(-1, n).T, lower=True)).T
+        return white.reshape(kept.shape), kept
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyScan:
+    """Scans of v for probit, rows repeated as their weights say."""
+
+    y: Array  # (N,), labels of the repeated rows
+    rows: IntArray  # (N,), which point each belongs to
+    Q: Array  # (N, N), precision of y∘v
+    L: Array  # (n, n), root of the prior
+    gain: Array  # (n, N): E[η | z] = gain z, z = f + ε
+    noise_sd: float
+
+    @classmethod
+    def of(cls, problem: Problem, target: Whitened) -> NoisyScan:
+        """The scan of a probit problem with whole weights."""
+        copies = np.ones(problem.n) if problem.weights is None else problem.weights
+        rows = np.repeat(np.arange(problem.n), copies.astype(int))
+        L, sd = target.L, 1.0 / problem.likelihood.scale
+        spread = L[rows] @ L[rows].T
+        spread.flat[:: len(rows) + 1] += sd**2
+        Q = _inverse(cholesky(spread))
+        return cls(problem.y[rows], rows, Q, L, L[rows].T @ Q, sd)
+
+    def first(self, chains: int, rng: np.random.Generator) -> Array:
+        """Starting points v > 0, (chains, N)."""
+        return np.abs(rng.standard_normal((chains, len(self.y)))) / np.sqrt(np.diag(self.Q))
+
+    def scan(self, v: Array, rng: np.random.Generator) -> Array:
+        """One pass over all coordinates of every chain."""
+        z = (v * self.y).T.copy()  # (N, chains): a coordinate of all chains is a row
+        sd = 1.0 / np.sqrt(np.diag(self.Q))
+        log_u = np.log(rng.random(z.shape))
+        for i in range(len(self.y)):
+            mean = z[i] - (self.Q[i] @ z) / self.Q[i, i]
+            z[i] = self.y[i] * _positive_normal(self.y[i] * mean, sd[i], log_u[i])
+        return np.asarray(z.T * self.y)
+
+    def latents(self, v: Array, rng: np.random.Generator) -> Array:
+        """A draw of η given v for every chain, (chains, n): a prior draw corrected by what v says."""
+        eta = rng.standard_normal((len(v), len(self.L)))
+        simulated = (eta @ self.L.T)[:, self.rows] + self.noise_sd * rng.standard_normal(v.shape)
+        return np.asarray(eta + (v * self.y - simulated) @ self.gain.T)
+
+
+def _positive_normal(mean: Array, sd: float, log_u: Array) -> Array:
+    """N(mean, sd²) restricted to the positive numbers, by inversion in logs, which holds in both tails."""
+    # P(v > x | v > 0) = u, so the upper tail at x is u Φ(mean/sd).
+    return np.maximum(mean - sd * ndtri_exp(log_u + log_ndtr(mean / sd)), np.finfo(float).tiny)
+
+
+def latent_scan(target: Whitened, Q: Array, f: Array, rng: np.random.Generator) -> Array:
+    """One pass over all latent values of every chain by slices on the ellipse of the conditional prior."""
+    g = f.T.copy()  # (n, chains)
+    n, chains = g.shape
+    y = np.broadcast_to(target.y[:, None] if target.y.ndim == 1 else target.y.T, g.shape)
+    powers = np.ones(n) if target.problem.weights is None else target.problem.weights
+    nu = rng.standard_normal(g.shape) / np.sqrt(np.diag(Q))[:, None]
+    drop = np.log(rng.random(g.shape))
+    turn = rng.uniform(0.0, 2.0 * np.pi, g.shape)
+    log_prob = target.problem.likelihood.log_prob
+    for i in range(n):
+        mean = g[i] - (Q[i] @ g) / Q[i, i]
+        gap, angle = g[i] - mean, turn[i]
+        level = powers[i] * log_prob(y[i], g[i]) + drop[i]
+        low, high = angle - 2.0 * np.pi, angle
+        for _ in range(MOST_SHRINKS):
+            tried = mean + gap * np.cos(angle) + nu[i] * np.sin(angle)
+            miss = powers[i] * log_prob(y[i], tried) <= level
+            if not miss.any():
+                break
+            # Chains that have hit keep their angle: their bracket closes on it.
+            low = np.where(miss & (angle < 0.0), angle, low)
+            high = np.where(miss & (angle >= 0.0), angle, high)
+            angle = np.where(miss, low + (high - low) * rng.random(chains), angle)
+        else:
+            tried = np.where(miss, g[i], tried)
+        g[i] = tried
+    return np.asarray(g.T)
+
+
+def _with_own_noise(problem: Problem, relative: float) -> Whitened:
+    """Prior coordinates of K + δI."""
+    target = whiten(problem)
+    delta = relative * float(np.mean(np.diag(problem.prior.K)))
+    K = problem.prior.K.copy()
+    K.flat[:: problem.n + 1] += delta
+    L = cholesky(K)
+    return Whitened(problem, problem.y, L, None, L, target.m, target.centre, target.t, target.h, 0.0, delta)
+
+
+def _inverse(L: Array) -> Array:
+    """(L Lᵀ)⁻¹, symmetric."""
+    inverse, _ = lapack.dpotri(np.asfortranarray(L), lower=1)
+    return np.ascontiguousarray(mirror_lower(inverse))
