@@ -89,6 +89,12 @@ def _count(box: Box, L: Array, k: int, m: Array, survivors: int, soft: bool) -> 
     return float(logsumexp(log_diff_ndtr(a, b)) - np.log(len(m)))
 
 
+def predicted_error(log_steps: Array, M: int) -> tuple[float, float]:
+    """Bias and variance of log P that A eq. 43 and 44 predict for independent steps."""
+    odds = float(np.sum(np.expm1(-log_steps)))  # Σ (1 − P_i)/P_i
+    return -0.5 * odds / M, odds / M
+
+
 @dataclass(frozen=True)
 class BootstrapResult:
     """Runs of bounded memory, averaged in P."""

@@ -189,7 +189,7 @@ def _draw_one(proposal: Proposal, k: int, m: Array, u: Array, out: Array) -> Arr
     low, high, c = proposal.lower[k], proposal.upper[k], proposal.c[k]
     mc = m if proposal.flat else proposal.pull[k] * m - proposal.push[k]
     if low == -np.inf:
-        np.multiply(c, ndtri(u), out=out)
+        np.multiply(-c, ndtri(u), out=out)  # falling in u, as on a half-line
         out += mc
         return np.zeros_like(m)
     a = (low - mc) / c

@@ -62,7 +62,8 @@ def pareto_khat(log_w: Array) -> float:
     from arviz_stats import base  # here, to keep the import of the package fast
 
     fit: Callable[..., Any] = getattr(base, "array_stats").pareto_khat  # noqa: B009 (the name is not typed)
-    fitted = fit(finite - finite.max(), chain_axis=None, draw_axis=-1, r_eff=1.0, log_weights=True)
+    # The weights themselves: with log_weights=True the library fits the tail of the logs.
+    fitted = fit(np.exp(finite - finite.max()), chain_axis=None, draw_axis=-1, r_eff=1.0, tail="right")
     return float(fitted)
 
 
