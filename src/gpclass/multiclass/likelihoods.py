@@ -20,7 +20,14 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gpclass._typing import Array
+from gpclass.multiclass.averages import (
+    log_probit_average,
+    log_softmax_average,
+    log_softmax_few_nodes,
+)
 from gpclass.multiclass.utilities import log_largest
+
+ENOUGH = 16  # components of a mixture from which a few nodes each are enough
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,20 @@ class Softmax:
         """Log probability of every class, for latent values f (..., C)."""
         return np.asarray(f - logsumexp(f, axis=-1, keepdims=True))
 
+    def log_predictive(self, means: Array, covariances: Array) -> Array:
+        """Log probabilities averaged over N(means, covariances), (S, m, C).
+
+        Parameters
+        ----------
+        means : (S, m, C) array
+        covariances : (1 or S, m, C, C) array
+        """
+        S, m, C = means.shape
+        if S >= ENOUGH and C > 2:
+            return log_softmax_few_nodes(means, covariances)
+        full = np.broadcast_to(covariances, (S, m, C, C)).reshape(-1, C, C)
+        return log_softmax_average(means.reshape(-1, C), full).reshape(S, m, C)
+
 
 @dataclass(frozen=True)
 class MultinomialProbit:
@@ -43,7 +64,13 @@ class MultinomialProbit:
     def log_prob(self, f: Array) -> Array:
         """Log probability of every class, for latent values f (..., C)."""
         flat = f.reshape(-1, f.shape[-1])
-        return log_largest(flat, np.ones(f.shape[-1])).reshape(f.shape)
+        return log_largest(flat, np.ones(f.shape[-1]), fine=False).reshape(f.shape)
+
+    def log_predictive(self, means: Array, covariances: Array) -> Array:
+        """Log probabilities averaged over N(means, covariances), (S, m, C); shapes as of :class:`Softmax`."""
+        S, m, C = means.shape
+        full = np.broadcast_to(covariances, (S, m, C, C)).reshape(-1, C, C)
+        return log_probit_average(means.reshape(-1, C), full, fine=S == 1).reshape(S, m, C)
 
 
 MultiLikelihood = Softmax | MultinomialProbit
