@@ -2,6 +2,7 @@
 
 from gpclass._version import __version__
 from gpclass.classifier import GPClassifier
+from gpclass.persistence import load_model
 from gpclass.registry import methods
 
-__all__ = ["GPClassifier", "__version__", "methods"]
+__all__ = ["GPClassifier", "__version__", "load_model", "methods"]

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gpclass import checks
+from gpclass._estimator import Deciding, Planning, Savable
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, FitReport, Inference, Run
 from gpclass.kernels import default_kernel
@@ -29,7 +30,7 @@ from gpclass.registry import check_pair, get_inference, get_strategy
 MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
 
 
-class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """Gaussian process classifier for two classes.
 
     Parameters
@@ -41,9 +42,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
     likelihood : {"auto", "probit", "logit"} or object, default="auto"
         Link from latent value to probability; "auto" is probit. ``Probit(scale=...)`` and
         ``Logit(scale=...)`` stretch it; with ``scale_bounds`` the scale is learned with the kernel.
-    inference : str or object, default="ep"
+    inference : str or object, default="exact"
         How the posterior is computed at fixed kernel parameters: a name that ``gpclass.methods("inference")``
-        lists, or a configured object such as ``EP(max_sweeps=200)``.
+        lists, or a configured object such as ``EP(max_sweeps=200)``. The default draws from the exact posterior
+        until the probabilities have the Monte Carlo error ``tol``; "ep" is the fast approximation that it corrects.
     hyperparameters : str or object, default="maximize"
         How kernel parameters are found: a name that ``gpclass.methods("hyperparameters")`` lists, or a
         configured object.
@@ -94,7 +96,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         kernel: Kernel | None = None,
         *,
         likelihood: Any = "auto",
-        inference: Any = "ep",
+        inference: Any = "exact",
         hyperparameters: Any = "maximize",
         priors: Any = None,
         tol: float = 1e-3,

@@ -1,0 +1,324 @@
+"""Python values as JSON and arrays, and back: what a fitted model is made of, and nothing else.
+
+A model is a graph of estimators and frozen dataclasses of this package, scikit-learn kernels, arrays and
+plain values. Each kind has one spelling:
+
+    None, bool, int, str, finite float, list    themselves
+    everything else                             {"$": kind, ...}
+
+Dataclasses and estimators go to a table, children before parents, and are written once however often they
+are referred to; equal arrays are stored once. A class decides what it is made of in one of three ways: a
+dataclass by its fields; an estimator by its attributes; a class with ``state()`` and the class method
+``from_state(state)`` by these, for what is better computed again than kept. So a new posterior joins by
+being a dataclass.
+
+Only classes of this package and the listed ones of scikit-learn are ever made on reading, and no function is
+called by a name in the file: a file can be wrong, it cannot act.
+
+Cost: O(bytes). Fails when: a value has no spelling, with its place and type named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process import kernels as sk
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+
+from gpclass._typing import Array
+from gpclass.covariance import Covariance, compile_kernel
+from gpclass.kernels import On
+from gpclass.linalg import SiteFactor
+from gpclass.problem import Problem
+
+PACKAGE = "gpclass."
+KERNELS: Mapping[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        sk.ConstantKernel,
+        sk.WhiteKernel,
+        sk.RBF,
+        sk.Matern,
+        sk.RationalQuadratic,
+        sk.ExpSineSquared,
+        sk.DotProduct,
+        sk.PairwiseKernel,
+        sk.Sum,
+        sk.Product,
+        sk.Exponentiation,
+        On,
+    )
+}
+FOREIGN: Mapping[str, type] = {  # of scikit-learn, to be saved with a classifier behind them
+    f"sklearn.{cls.__name__}": cls for cls in (Pipeline, StandardScaler, MinMaxScaler, RobustScaler)
+}
+BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+
+
+class NotSavableError(ValueError):
+    """The model holds something that has no spelling in a file."""
+
+
+# Classes that are not made of their attributes: what to keep of them, and how to make them again.
+_HOOKS: dict[type, tuple[Callable[[Any], dict[str, Any]], Callable[[dict[str, Any]], Any]]] = {
+    Covariance: (lambda c: {"kernel": c.kernel}, lambda s: compile_kernel(s["kernel"])),
+    SiteFactor: (
+        lambda f: {"K": f.K, "root": f.root, "L": f.L},
+        lambda s: _bare(SiteFactor, s),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class SitesOf:
+    """Stands for a factor of a problem's own prior: n numbers instead of n², factored again on reading."""
+
+    problem: Problem
+    root: Array  # (n,), roots of the site precisions
+
+    def state(self) -> dict[str, Any]:
+        """Both fields."""
+        return {"problem": self.problem, "root": self.root}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> SiteFactor:
+        """The factor; the square root of a square is exact in binary arithmetic."""
+        return SiteFactor(state["problem"].prior.K, state["root"] ** 2)
+
+
+class Encoder:
+    """Collects the arrays and objects of one value."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, npt.NDArray[Any]] = {}  # by member name
+        self.objects: list[dict[str, Any]] = []
+        self._seen: dict[int, int] = {}  # id of an object -> its row in ``objects``
+        self._alive: list[Any] = []  # so that no id is used twice
+
+    def encode(self, value: Any, place: str) -> Any:
+        """The spelling of a value; ``place`` is named when there is none."""
+        if value is None or isinstance(value, (bool, int, str)):
+            return value if type(value) in (type(None), bool, int, str) else _plain(value, place)
+        if isinstance(value, (float, np.floating)):
+            return float(value) if math.isfinite(value) else {"$": "float", "v": repr(float(value))}
+        if isinstance(value, np.generic) and not isinstance(value, (np.datetime64, np.timedelta64)):
+            return self.encode(value.item(), place)
+        if isinstance(value, np.ndarray):
+            return self._array(value, place)
+        if isinstance(value, list):
+            return [self.encode(item, f"{place}[{k}]") for k, item in enumerate(value)]
+        if isinstance(value, tuple):
+            return {"$": "tuple", "v": [self.encode(item, f"{place}[{k}]") for k, item in enumerate(value)]}
+        if isinstance(value, Mapping):
+            pairs = [
+                [self.encode(k, f"a key of {place}"), self.encode(v, f"{place}[{k!r}]")]
+                for k, v in value.items()
+            ]
+            return {"$": "dict", "v": pairs}
+        if isinstance(value, PurePath):
+            return {"$": "path", "v": str(value)}
+        if isinstance(value, sk.Kernel):
+            return self._kernel(value, place)
+        if isinstance(value, (np.random.Generator, np.random.RandomState)):
+            return self._random(value, place)
+        return self._object(value, place)
+
+    def _array(self, value: npt.NDArray[Any], place: str) -> Any:
+        if value.dtype == object:
+            items = [self.encode(item, place) for item in value.ravel().tolist()]
+            return {"$": "objects", "shape": list(value.shape), "v": items}
+        if value.dtype.kind not in "biufcUSMm":
+            raise NotSavableError(f"{place}: an array of {value.dtype} cannot be written to a file")
+        value = np.asarray(value)  # a subclass, such as a memory map, as what it holds
+        what = f"{value.dtype.str}{value.shape}{value.flags.c_contiguous}".encode()
+        name = hashlib.sha256(what + value.tobytes()).hexdigest()[:24]
+        self.arrays[name] = value
+        return {"$": "array", "v": name}
+
+    def _kernel(self, kernel: Any, place: str) -> Any:
+        name = type(kernel).__name__
+        if type(kernel) not in KERNELS.values():  # the exact type: a subclass may compute something else
+            raise NotSavableError(
+                f"{place}: the kernel {type(kernel).__module__}.{name} cannot be written down; a file can "
+                f"hold {', '.join(KERNELS)} and what is built from them"
+            )
+        params = kernel.get_params(deep=False)
+        return {
+            "$": "kernel",
+            "class": name,
+            "v": {key: self.encode(item, f"{name}.{key} of {place}") for key, item in params.items()},
+        }
+
+    def _random(self, source: Any, place: str) -> Any:
+        state: Any = (
+            source.bit_generator.state
+            if isinstance(source, np.random.Generator)
+            else source.get_state(legacy=False)
+        )
+        if state["bit_generator"] not in BIT_GENERATORS:
+            raise NotSavableError(f"{place}: the bit generator {state['bit_generator']} cannot be written")
+        return {
+            "$": "random",
+            "legacy": isinstance(source, np.random.RandomState),
+            "v": self.encode(state, place),
+        }
+
+    def _object(self, value: Any, place: str) -> Any:
+        if id(value) in self._seen:
+            return {"$": "ref", "v": self._seen[id(value)]}
+        name, state = _take_apart(value, place)
+        spelled = {key: self.encode(item, f"{place}.{key}") for key, item in state.items()}
+        self.objects.append({"class": name, "state": spelled})
+        self._alive.append(value)
+        self._seen[id(value)] = len(self.objects) - 1
+        return {"$": "ref", "v": len(self.objects) - 1}
+
+
+def _plain(value: Any, place: str) -> Any:
+    """An instance of a subclass of int or str as its base: numpy's strings, but not an enum."""
+    if isinstance(value, np.str_):
+        return str(value)
+    raise NotSavableError(f"{place}: a {type(value).__qualname__} cannot be written to a file")
+
+
+def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
+    """The name of an object's class and what the object is made of."""
+    cls = type(value)
+    foreign = next((name for name, known in FOREIGN.items() if known is cls), None)
+    if foreign is not None:
+        return foreign, vars(value)
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    if name.startswith(PACKAGE) and "<" not in name:
+        if cls in _HOOKS:
+            return name, _HOOKS[cls][0](value)
+        if hasattr(cls, "from_state"):
+            return name, value.state()
+        if is_dataclass(cls):
+            return name, _light({f.name: getattr(value, f.name) for f in fields(value) if f.init})
+        if issubclass(cls, BaseEstimator):
+            return name, dict(vars(value))
+    raise NotSavableError(
+        f"{place}: {_describe(value)} cannot be written to a file; a model may hold arrays, plain values, "
+        "known kernels and this package's own classes"
+    )
+
+
+def _light(state: dict[str, Any]) -> dict[str, Any]:
+    """Factors of the prior of a problem that stands beside them, by what they can be made of again."""
+    priors = [item for item in state.values() if isinstance(item, Problem) and "prior" in vars(item)]
+    for key, item in state.items():
+        if isinstance(item, SiteFactor):
+            owner = next((p for p in priors if getattr(p.prior, "K", None) is item.K), None)
+            state[key] = item if owner is None else SitesOf(owner, item.root)
+    return state
+
+
+def _describe(value: Any) -> str:
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"the function or class {value.__qualname__}"
+    return f"an object of {type(value).__module__}.{type(value).__qualname__}"
+
+
+class Decoder:
+    """Makes values of their spelling. Any error here means that the file is wrong."""
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.arrays = arrays
+        self.objects: list[Any] = []
+
+    def add(self, row: Any) -> None:
+        """Make the next object of the table."""
+        name, state = row["class"], {str(key): self.decode(item) for key, item in row["state"].items()}
+        self.objects.append(_put_together(_find(name), state))
+
+    def decode(self, spelled: Any) -> Any:
+        """The value of a spelling."""
+        if isinstance(spelled, list):
+            return [self.decode(item) for item in spelled]
+        if not isinstance(spelled, dict):
+            return spelled
+        kind, v = spelled["$"], spelled["v"]
+        if kind == "float":
+            return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[v]
+        if kind == "array":
+            return self.arrays[v]
+        if kind == "objects":
+            return _object_array([self.decode(item) for item in v], spelled["shape"])
+        if kind == "tuple":
+            return tuple(self.decode(item) for item in v)
+        if kind == "dict":
+            return {self.decode(key): self.decode(item) for key, item in v}
+        if kind == "path":
+            return Path(v)
+        if kind == "kernel":
+            return KERNELS[spelled["class"]](**{key: self.decode(item) for key, item in v.items()})
+        if kind == "random":
+            return _random_source(self.decode(v), bool(spelled["legacy"]))
+        if kind == "ref":
+            if not 0 <= v < len(self.objects):
+                raise ValueError(f"object {v} is referred to before it is there")
+            return self.objects[v]
+        raise ValueError(f"{kind!r} is no kind of value")
+
+
+def _find(name: str) -> Any:
+    """The class of a name: one of scikit-learn's few, or one of this package that a model may be made of."""
+    if name in FOREIGN:
+        return FOREIGN[name]
+    if not name.startswith(PACKAGE):
+        raise ValueError(f"the class {name!r} is not one of this package")
+    module, _, bare = name.rpartition(".")
+    cls = getattr(importlib.import_module(module), bare)
+    known = isinstance(cls, type) and f"{cls.__module__}.{cls.__qualname__}" == name
+    if not known or not (
+        cls in _HOOKS or hasattr(cls, "from_state") or is_dataclass(cls) or issubclass(cls, BaseEstimator)
+    ):
+        raise ValueError(f"{name!r} is no class that a model is made of")
+    return cls
+
+
+def _put_together(cls: Any, state: dict[str, Any]) -> Any:
+    if cls in _HOOKS:
+        return _HOOKS[cls][1](state)
+    if hasattr(cls, "from_state"):
+        return cls.from_state(state)
+    return cls(**state) if hasattr(cls, "__dataclass_fields__") else _bare(cls, state)
+
+
+def _bare(cls: Any, state: Mapping[str, Any]) -> Any:
+    """An instance with these attributes, without the constructor's checks."""
+    made = cls.__new__(cls)
+    for key in state:
+        if not key.isidentifier() or key.startswith("__"):
+            raise ValueError(f"{key!r} is no attribute")
+    vars(made).update(state)
+    return made
+
+
+def _object_array(items: Sequence[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+    flat = np.empty(len(items), dtype=object)
+    flat[:] = items
+    return flat.reshape(shape)
+
+
+def _random_source(state: dict[str, Any], legacy: bool) -> Any:
+    name = state["bit_generator"]
+    if name not in BIT_GENERATORS:
+        raise ValueError(f"{name!r} is no bit generator")
+    if legacy:
+        made = np.random.RandomState()
+        made.set_state(state)
+        return made
+    bits = getattr(np.random, name)()
+    bits.state = state
+    return np.random.Generator(bits)
