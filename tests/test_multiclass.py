@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 from sklearn.gaussian_process.kernels import ConstantKernel as Constant
 
 from gpclass.multiclass import MultinomialProbit, MultiProblem, Softmax
-from gpclass.multiclass.softmax_laplace import softmax_laplace
+from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
 
 OWN = [2.0 * RBF(0.8), 1.5 * Matern(1.1, nu=1.5), 0.7 * RBF(1.5) + Constant(0.4)]
 
@@ -23,7 +23,7 @@ def problem(n=25, C=3, kernel=None, seed=0, weights=None, likelihood=Softmax()):
 
 
 def laplace(task, **settings):
-    return softmax_laplace(task, **({"max_iter": 50, "tol": 1e-20} | settings))
+    return SoftmaxLaplace(tol=1e-20)(task, **settings)
 
 
 def dense_laplace(task, X_new):

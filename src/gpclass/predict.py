@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
 from gpclass.likelihoods import BinaryLikelihood
+from gpclass.multiclass.likelihoods import MultiLikelihood
 from gpclass.posterior import LatentMixture, Posterior
 
 _CELLS = 500_000  # components × points taken at once: 4 MB an array, under 64 MB with all temporaries
@@ -63,7 +64,7 @@ T = TypeVar("T", Prediction, Uncertainty)
 
 def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:
     """Answer for the points of X_new in blocks, so that a mixture of many components fits into memory."""
-    step = max(1, BLOCK_ELEMENTS // posterior.n_components)
+    step = max(1, BLOCK_ELEMENTS // (posterior.n_components * latents(posterior)))
     parts = [answer(posterior.latent(X_new[begin : begin + step])) for begin in range(0, len(X_new), step)]
     if len(parts) == 1:
         return parts[0]
@@ -71,29 +72,31 @@ def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixtur
     return type(parts[0])(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
-def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Prediction:
+def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLikelihood) -> Prediction:
     """Probabilities of the classes -1 and +1 (in this order) at the points of a mixture.
 
     Parameters
     ----------
     mixture : LatentMixture
         Latent values at m points, one latent a point.
-    likelihood : BinaryLikelihood
+    likelihood : BinaryLikelihood, or that of many classes
         The link to average.
     """
+    if not isinstance(likelihood, BinaryLikelihood):
+        return many_classes().many_proba(mixture, likelihood)
     _check_binary(mixture)
     m = mixture.means.shape[1]
     log_proba = np.empty((m, 2))
     mcse = np.full((m, 2), np.nan)
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None]
-    starts, order = _group_starts(mixture.group)
+    starts, order = group_starts(mixture.group)
     for block in _point_blocks(mixture):
         plus, minus = likelihood.log_predictive(
             mixture.means[:, block, 0], mixture.covariances[:, block, 0, 0]
         )
-        log_proba[block, 0] = _log_sum(log_w + minus)
-        log_proba[block, 1] = _log_sum(log_w + plus)
+        log_proba[block, 0] = log_sum(log_w + minus)
+        log_proba[block, 1] = log_sum(log_w + plus)
         if len(starts) > 1:
             # Both classes have the same error; the rarer one shows it without cancellation.
             rarer = np.where(log_proba[block, 1] < log_proba[block, 0], plus, minus)
@@ -107,7 +110,9 @@ def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predi
     return Prediction(np.exp(log_proba), log_proba, mcse)
 
 
-def uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level: float = 0.9) -> Uncertainty:
+def uncertainty(
+    mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLikelihood, level: float = 0.9
+) -> Uncertainty:
     """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of p(x).
 
     Parameters
@@ -123,6 +128,8 @@ def uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level: flo
         raise ValueError(
             f"level is the probability of the interval and must lie between 0 and 1, got {level!r}"
         )
+    if not isinstance(likelihood, BinaryLikelihood):
+        return many_classes().many_uncertainty(mixture, likelihood, level)
     prediction = predict_proba(mixture, likelihood)
     tail = 0.5 * (1.0 - level)
     low = likelihood.log_inverse_link(mixture_quantile(mixture, tail))
@@ -135,6 +142,18 @@ def uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level: flo
         latent_mean=mixture.mean(),
         latent_sd=np.sqrt(mixture.variance()),
     )
+
+
+def many_classes() -> Any:
+    """The same for many classes; imported here, because it builds on this module."""
+    from gpclass.multiclass import predict
+
+    return predict
+
+
+def latents(posterior: Posterior) -> int:
+    """Latent values a point: one for two classes, C for C classes."""
+    return int(getattr(getattr(posterior, "problem", None), "n_classes", 1))
 
 
 def mixture_quantile(mixture: LatentMixture, level: float) -> Array:
@@ -182,7 +201,7 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
     return q
 
 
-def _log_sum(log_terms: Array) -> Array:
+def log_sum(log_terms: Array) -> Array:
     """The log of the sum over the first axis; overwrites its argument."""
     if len(log_terms) == 1:
         return np.asarray(log_terms[0])
@@ -191,7 +210,7 @@ def _log_sum(log_terms: Array) -> Array:
     return np.asarray(top + np.log(np.exp(log_terms, out=log_terms).sum(axis=0)))
 
 
-def _group_starts(group: IntArray) -> tuple[IntArray, IntArray]:
+def group_starts(group: IntArray) -> tuple[IntArray, IntArray]:
     """Where each group starts once the components are ordered by group, and that order."""
     order = np.argsort(group, kind="stable")
     starts = np.unique(group[order], return_index=True)[1]

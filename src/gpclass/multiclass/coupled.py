@@ -49,6 +49,11 @@ class CoupledFactor:
             log_det + np.log(np.diag(self.L)).sum() - 0.5 * np.log(D.sum(axis=0)).sum()
         )
 
+    @property
+    def megabytes(self) -> float:
+        """Memory of E and :attr:`half`, which prediction needs."""
+        return 2.0 * self.E.nbytes / 2**20
+
     def solve(self, b: Array) -> Array:
         """M b, for b (C, n) or (C, n, r)."""
         c = self.E @ (b[:, :, None] if b.ndim == 2 else b)

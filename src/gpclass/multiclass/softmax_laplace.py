@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -32,49 +33,54 @@ from gpclass.posterior import Evidence, Posterior, Report
 CHORD_GAIN = 0.2  # keep a factor while each step shrinks the Newton decrement at least this much
 
 
-def softmax_laplace(
-    problem: MultiProblem,
-    *,
-    max_iter: int,
-    tol: float,
-    start: Posterior | None = None,
-    gradient: bool = False,
-) -> MultiGaussianPosterior:
-    """Approximate the posterior of ``problem``.
+@dataclass(frozen=True)
+class SoftmaxLaplace:
+    """Settings of Laplace's approximation for many classes.
 
     Parameters
     ----------
-    problem : MultiProblem
-        With the softmax likelihood.
     max_iter : int
         Largest number of factorisations.
     tol : float
-        Stop when the Newton decrement is below this share of Ψ.
-    start : Posterior, optional
-        A neighbouring posterior, whose mode is where the search begins.
-    gradient : bool
-        Whether the evidence comes with its gradient.
+        Stop when the Newton decrement (twice the gain in Ψ that is still expected) is below this share of Ψ.
     """
-    began = time.perf_counter()
-    warm = isinstance(start, MultiGaussianPosterior) and start.alpha.shape == (problem.n_classes, problem.n)
-    mode = _find_mode(problem, start.alpha if warm else None, max_iter, tol)
-    log_z = mode.at.psi - mode.factor.half_log_det
-    slope = _gradient(problem, mode) if gradient else None
-    return MultiGaussianPosterior(
-        problem=problem,
-        mean=mode.at.f,
-        alpha=mode.at.a,
-        factor=mode.factor,
-        evidence=Evidence(log_z, kind="approximate", gradient=slope),
-        report=Report(
-            method="laplace",
-            converged=mode.converged,
-            reason=mode.reason,
-            iterations=mode.factorisations,
-            seconds=time.perf_counter() - began,
-            details={"memory_mb": 3 * mode.factor.E.nbytes / 2**20},
-        ),
-    )
+
+    max_iter: int = 50
+    tol: float = 1e-14
+
+    name: ClassVar[str] = "laplace"
+    likelihood: ClassVar[str] = "softmax"
+
+    def __call__(
+        self,
+        problem: MultiProblem,
+        noise: np.random.Generator | None = None,
+        *,
+        start: Posterior | None = None,
+        gradient: bool = False,
+    ) -> MultiGaussianPosterior:
+        """Approximate the posterior of ``problem``; ``noise`` is not used."""
+        began = time.perf_counter()
+        shape = (problem.n_classes, problem.n)
+        warm = isinstance(start, MultiGaussianPosterior) and start.alpha.shape == shape
+        mode = _find_mode(problem, start.alpha if warm else None, self.max_iter, self.tol)
+        log_z = mode.at.psi - mode.factor.half_log_det
+        slope = _gradient(problem, mode) if gradient else None
+        return MultiGaussianPosterior(
+            problem=problem,
+            mean=mode.at.f,
+            alpha=mode.at.a,
+            factor=mode.factor,
+            evidence=Evidence(log_z, kind="approximate", gradient=slope),
+            report=Report(
+                method=self.name,
+                converged=mode.converged,
+                reason=mode.reason,
+                iterations=mode.factorisations,
+                seconds=time.perf_counter() - began,
+                details={"n_classes": problem.n_classes, "memory_mb": mode.factor.megabytes},
+            ),
+        )
 
 
 @dataclass(frozen=True)
