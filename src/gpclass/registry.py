@@ -7,7 +7,7 @@ it. To add a method, write its file and add its row here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
@@ -15,6 +15,9 @@ from typing import Any, TypeVar
 from gpclass.hyper import Fixed, Map, Maximize
 from gpclass.hyper.base import Inference, Strategy
 from gpclass.inference import EP, GPCMC, Exact, Laplace, Variational
+from gpclass.likelihoods import BinaryLikelihood, get_likelihood
+from gpclass.multiclass import MULTI_LIKELIHOODS, MultiLikelihood, MultinomialProbit, Softmax
+from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
 
 T = TypeVar("T")
 
@@ -33,6 +36,7 @@ class Method:
     likelihoods: tuple[str, ...] = ("probit", "logit")
     evidence: str | None = "approximate"  # kind of its evidence, None if it has none
     gradient: bool = True  # whether the evidence has a gradient, for maximize and map
+    many: Any = None  # the inference for more than two classes, with its likelihood; None if there is none
 
 
 INFERENCES: Mapping[str, Method] = {
@@ -86,6 +90,7 @@ INFERENCES: Mapping[str, Method] = {
             "Laplace's approximation: a Gaussian at the mode",
             "O(n³) a Newton step, 2 to 6 steps",
             "Williams & Barber (1998)",
+            many=SoftmaxLaplace,
         ),
         Method(
             "variational",
@@ -145,15 +150,54 @@ def check_pair(inference: Inference, strategy: Strategy, likelihood: str) -> Non
     row = INFERENCES.get(inference.name)
     if row is None:
         return  # a user's own inference: let it speak for itself
-    if likelihood not in row.likelihoods:
+    handled = [*row.likelihoods, *([] if row.many is None else [row.many.likelihood])]
+    if likelihood not in handled:
         raise ValueError(
-            f"inference={row.name!r} does not handle likelihood={likelihood!r}; it handles {list(row.likelihoods)}"
+            f"inference={row.name!r} does not handle likelihood={likelihood!r}; it handles {handled}"
         )
     if strategy.name in ("maximize", "map") and not row.gradient:
         raise ValueError(
             f"hyperparameters={strategy.name!r} climbs the evidence's gradient, which inference={row.name!r} "
             "does not have; use hyperparameters='fixed', or fit the kernel parameters with inference='ep' first"
         )
+
+
+def choose_likelihood(spec: Any, inference: Inference, n_classes: int) -> BinaryLikelihood | MultiLikelihood:
+    """The likelihood that a setting means: "auto" is that of the inference for the number of classes."""
+    row = INFERENCES.get(inference.name)
+    auto = isinstance(spec, str) and spec == "auto"
+    if isinstance(spec, (Softmax, MultinomialProbit)):
+        return spec
+    if isinstance(spec, str) and spec in MULTI_LIKELIHOODS:
+        return MULTI_LIKELIHOODS[spec]()
+    if n_classes > 2 and auto and row is not None and row.many is not None:
+        return MULTI_LIKELIHOODS[row.many.likelihood]()
+    likelihood = get_likelihood("probit" if auto else spec)
+    if n_classes > 2:
+        able = [name for name, row in INFERENCES.items() if row.many is not None]
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is multiclass: y has {n_classes} classes "
+            f"and inference={inference.name!r} with likelihood={likelihood.name!r} takes two; use likelihood='auto' with "
+            f"inference={' or '.join(map(repr, able))}, or sklearn.multiclass.OneVsRestClassifier"
+        )
+    return likelihood
+
+
+def for_many(inference: Inference) -> Any:
+    """The inference for many classes that stands behind one for two, with the settings they share."""
+    row = INFERENCES.get(inference.name)
+    if row is None or row.many is None:
+        return inference  # a user's own inference: let it speak for itself
+    shared = {f.name: getattr(inference, f.name) for f in fields(row.many) if hasattr(inference, f.name)}
+    return row.many(**shared)
+
+
+def takes_many(inference: Any, likelihood: Any) -> bool:
+    """Whether an estimator with these settings takes more than two classes."""
+    name = inference if isinstance(inference, str) else getattr(inference, "name", None)
+    row = INFERENCES.get(str(name))
+    named = likelihood.name if isinstance(likelihood, (Softmax, MultinomialProbit)) else likelihood
+    return row is not None and row.many is not None and named in ("auto", row.many.likelihood)
 
 
 def unknown(what: str, given: Any, names: Mapping[str, Any] | list[str]) -> ValueError:
