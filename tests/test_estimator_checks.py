@@ -12,18 +12,37 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpclass import GPClassifier
+from gpclass.hyper import Maximize
+from gpclass.inference import EP
 from gpclass.registry import INFERENCES
 
-FAST = [
-    GPClassifier(inference=row.name, likelihood=likelihood, hyperparameters=strategy)
-    for row in INFERENCES.values()
-    for likelihood in row.likelihoods
-    for strategy in ("fixed", "maximize")
-    if strategy == "fixed" or (row.gradient and likelihood == row.likelihoods[0])
-] + [GPClassifier(inference="laplace", hyperparameters="map")]
+TIGHT = Maximize(tol=1e-12, gradient_tol=1e-7)  # the checks compare fits to seven digits
+
+# Every inference at fixed parameters, and the climbs of those that most people use.
+FAST = [GPClassifier(inference=row.name, hyperparameters="fixed") for row in INFERENCES.values()] + [
+    GPClassifier(),
+    GPClassifier(inference=EP(tol=1e-10), hyperparameters=TIGHT),
+    GPClassifier(inference="laplace", likelihood="logit", hyperparameters=TIGHT),
+    GPClassifier(inference="laplace", hyperparameters="map"),
+]
 
 
-@parametrize_with_checks(FAST)
+def cannot_hold(estimator):
+    """Checks that ask of a Monte Carlo answer what only a deterministic one can give, with the reason."""
+    row = INFERENCES.get(estimator.inference) if isinstance(estimator.inference, str) else None
+    if row is None or not row.exact:
+        return {}
+    reason = "draws depend on the order of the rows; equal within Monte Carlo error, see test_exact.py"
+    expected = {
+        "check_sample_weight_equivalence_on_dense_data": reason,
+        "check_methods_sample_order_invariance": reason,
+    }
+    if row.name.startswith("gpc-mc"):
+        expected["check_class_weight_classifiers"] = "a fractional weight is no repeated row; refused with the cure"
+    return expected
+
+
+@parametrize_with_checks(FAST, expected_failed_checks=cannot_hold)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -44,14 +63,14 @@ def test_pipeline_grid_search(moons):
 
 def test_cross_val_predict(moons):
     X, y = moons
-    proba = cross_val_predict(GPClassifier(), X, y, cv=4, method="predict_proba")
+    proba = cross_val_predict(GPClassifier(random_state=0), X, y, cv=4, method="predict_proba")
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     assert np.mean((proba[:, 1] > 0.5) == y) > 0.85
 
 
 def test_calibrated_classifier(moons):
     X, y = moons
-    clf = CalibratedClassifierCV(GPClassifier(hyperparameters="fixed"), method="sigmoid", cv=3).fit(X, y)
+    clf = CalibratedClassifierCV(GPClassifier(hyperparameters="fixed", random_state=0), method="sigmoid", cv=3).fit(X, y)
     assert clf.score(X, y) > 0.85
 
 

@@ -36,6 +36,7 @@ from gpclass._typing import Array, IntArray
 
 
 DROP = 40.0  # in nats below the mode: e^-40 of the mass is left out
+LEGENDRE = np.polynomial.legendre.leggauss(64)
 KINK = 8.0  # beyond this the links are straight lines (logit) or parabolas (probit) in logs
 
 
@@ -272,6 +273,8 @@ class Logit(BinaryLikelihood):
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var)."""
+        if not np.any(var):
+            return self.log_inverse_link(mean)
         return special.logistic_normal(mean, var, self.scale)
 
 
@@ -316,11 +319,14 @@ def _powered_tilt(link: BinaryLikelihood, a: Array, b: Array, w: Array) -> tuple
     for side in (-1.0, 1.0):  # from outside, Newton's steps on a concave g come inwards and stop at the drop
         end = mode + side * np.sqrt(2.0 * DROP * b)
         for _ in range(30):
-            end = end - (g(end) - top + DROP) / slope(end)
+            step = (g(end) - top + DROP) / slope(end)
+            end = end - step
+            if np.all(np.abs(step) <= 0.01 * np.abs(end - mode)):
+                break
         ends.append(end)
     left, right = ends
     edges = [left, np.clip(-KINK, left, right), np.clip(KINK, left, right), right]
-    x, weight = np.polynomial.legendre.leggauss(64)
+    x, weight = LEGENDRE
     half = 0.5 * np.diff(edges, axis=0)[:, :, None]  # (3, n, 1)
     nodes = np.asarray(edges[:-1])[:, :, None] + half * (x + 1.0)
     mass = (

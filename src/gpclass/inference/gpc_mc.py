@@ -42,7 +42,7 @@ class GPCMC:
         Order in which training points are visited; the paper's section 6.2 says why sorted classes are bad.
     """
 
-    n_samples: int = 20_000
+    n_samples: int = 10_000
     soft: bool = True
     runs: int = 20
     order: str = "random"
@@ -65,7 +65,9 @@ class GPCMC:
         rng = np.random.default_rng(0) if noise is None else noise
         rows = repeated(problem)
         if rows is None:
-            raise ValueError(f"inference={self.name!r} takes whole-number weights; use inference='ep' for others")
+            raise ValueError(
+                f"inference={self.name!r} takes whole-number weights; use inference='ep' for others"
+            )
         problem = rows
         box = as_box(problem)
         place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # checked there
@@ -80,7 +82,11 @@ class GPCMC:
         v = box.restore(result.x[np.argsort(place)]).T
         weights = np.exp(result.log_w - result.log_w.max())
         factor = noise_factor(problem)
-        warned = (f"{len(result.extinct)} of {self.runs} runs died out and count as probability 0",) if result.extinct else ()
+        warned = (
+            (f"{len(result.extinct)} of {self.runs} runs died out and count as probability 0",)
+            if result.extinct
+            else ()
+        )
         return ParticlePosterior(
             problem=problem,
             factor=factor,
