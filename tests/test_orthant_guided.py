@@ -31,7 +31,7 @@ def random_box(n, seed=0, kind="mixed"):
 def box_probability(box):
     n = len(box.S)
     return multivariate_normal.cdf(
-        box.upper, np.zeros(n), box.S, lower_limit=box.lower, abseps=1e-8, releps=1e-8, rng=0
+        box.upper, np.zeros(n), box.S, lower_limit=box.lower, abseps=1e-8, releps=1e-8
     )
 
 

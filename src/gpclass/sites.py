@@ -16,6 +16,9 @@ last few sweeps (Anderson's method): together they cut the sweeps on hard proble
 A factor may occur w_i times; its copies share one site: the cavity takes out T_i/w_i, and the evidence counts
 the copy's term w_i times. That is the fixed point of repeated rows; w_i = 0 leaves the point out.
 
+The loop over single sites is plain Python: at n = 1000 it takes a fifth of the time, at n = 100 two fifths,
+so that compiling it could not halve the whole.
+
 Cost: about four Cholesky factorisations of an n×n matrix a sweep, O(n²) memory; 4 to 10 sweeps, 1 to 3 from
 the sites of a neighbouring problem.
 Fails when: a factor is not log-concave, so that its tilted variance exceeds the cavity's (the site is then

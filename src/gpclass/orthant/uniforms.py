@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.stats import qmc
 
 from gpclass._typing import Array
 
@@ -66,11 +65,13 @@ def lattice(n: int, M: int, rng: np.random.Generator) -> Array:
 
 def sobol(n: int, M: int, rng: np.random.Generator) -> Array:
     """One scrambled Sobol set in the first coordinates, uniforms in the rest, (n, M)."""
+    from scipy.stats import qmc  # here, to keep the import of the package fast
+
     U = rng.random((n, M))
     d = min(n, SOBOL_DIMENSIONS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # M need not be a power of two: it stays unbiased
-        U[:d] = qmc.Sobol(d, scramble=True, bits=32, rng=rng).random(M).T
+        U[:d] = qmc.Sobol(d, scramble=True, bits=32, seed=rng).random(M).T
     return U
 
 
