@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass._typing import Array
 from gpclass.covariance import compile_kernel
@@ -40,9 +40,9 @@ def available_memory() -> float:
         return np.inf
 
 
-def check_memory(n: int) -> None:
-    """Refuse a dense fit that cannot fit into memory."""
-    need, have = DENSE_MATRICES * 8.0 * n * n, available_memory()
+def check_memory(n: int, latents: int = 1) -> None:
+    """Refuse a dense fit, with so many latent values a point, that cannot fit into memory."""
+    need, have = DENSE_MATRICES * 8.0 * n * n * latents, available_memory()
     if need > have:
         raise ValueError(
             f"a dense Gaussian process on n = {n} points needs about {need / 2**30:.1f} GiB of memory and "
@@ -51,7 +51,14 @@ def check_memory(n: int) -> None:
 
 
 def check_kernel(kernel: Any, X: Array) -> Kernel:
-    """A copy of the kernel, after a look that it is one, fits the columns and gives a covariance."""
+    """A copy of the kernel, after a look that it is one, fits the columns and gives a covariance.
+
+    A list of kernels, or a compound of them, is checked one by one and becomes a compound.
+    """
+    if isinstance(kernel, CompoundKernel):
+        kernel = kernel.kernels
+    if isinstance(kernel, (list, tuple)) and kernel:
+        return CompoundKernel([check_kernel(part, X) for part in kernel])
     if isinstance(kernel, type) or not isinstance(kernel, Kernel):
         raise ValueError(
             f"kernel must be a scikit-learn kernel such as 1.0 * RBF(1.0), got {kernel!r}; "
@@ -86,9 +93,10 @@ def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
         )
     if evidence is not None:
         count = problem.weighted(np.ones(problem.n)).sum()
-        if abs(evidence.log_z + count * np.log(2)) < NOTHING_LEARNED * count:
+        chance = -count * np.log(getattr(problem, "n_classes", 2))
+        if abs(evidence.log_z - chance) < NOTHING_LEARNED * count:
             found.append(
-                f"the log evidence, {evidence.log_z:.1f}, is about that of a coin, {-count * np.log(2):.1f}: the fit has "
+                f"the log evidence, {evidence.log_z:.1f}, is about that of a coin, {chance:.1f}: the fit has "
                 "learned nothing; standardise the features, start from another length scale, or try n_restarts=5"
             )
     return tuple(found)

@@ -14,33 +14,43 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gpclass import checks
 from gpclass._estimator import Deciding, Planning, Savable
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.hyper.base import Fit, FitReport, Inference, Run
 from gpclass.kernels import default_kernel
-from gpclass.likelihoods import get_likelihood
+from gpclass.likelihoods import BinaryLikelihood
+from gpclass.multiclass import MultiProblem
 from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
 from gpclass.problem import Problem
-from gpclass.registry import check_pair, get_inference, get_strategy
+from gpclass.registry import (
+    check_pair,
+    choose_likelihood,
+    for_many,
+    get_inference,
+    get_strategy,
+    takes_many,
+)
 
 MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
 
 
 class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
-    """Gaussian process classifier for two classes.
+    """Gaussian process classifier for two classes and more.
 
     Parameters
     ----------
-    kernel : scikit-learn kernel, default=None
+    kernel : scikit-learn kernel, or list of one a class, default=None
         Covariance function of the latent process. None: ``constant * RBF + constant``, the second constant
         being a learned base rate, with the length scale started at the median distance between points.
-        Constructors for the papers' kernels are in :mod:`gpclass.kernels`.
-    likelihood : {"auto", "probit", "logit"} or object, default="auto"
-        Link from latent value to probability; "auto" is probit. ``Probit(scale=...)`` and
+        Constructors for the papers' kernels are in :mod:`gpclass.kernels`. With more than two classes each has a
+        latent process of its own; they share the kernel, or have one each, in the order of ``classes_``.
+    likelihood : {"auto", "probit", "logit", "softmax", "multinomial-probit"} or object, default="auto"
+        Link from latent values to probabilities; "auto" is probit for two classes, and for more multinomial
+        probit, or softmax where the inference needs it. ``Probit(scale=...)`` and
         ``Logit(scale=...)`` stretch it; with ``scale_bounds`` the scale is learned with the kernel.
     inference : str or object, default="exact"
         How the posterior is computed at fixed kernel parameters: a name that ``gpclass.methods("inference")``
@@ -67,7 +77,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (C,)
     kernel_ : scikit-learn kernel, at the parameters that were found.
     likelihood_ : likelihood, with the scale that was found.
     log_evidence_, log_evidence_error_, evidence_kind_ : estimate of log p(y | X), its Monte Carlo standard
@@ -137,24 +147,27 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         began = time.perf_counter()
         self._check_settings()
         inference, strategy = self._inference(), get_strategy(self.hyperparameters)
-        likelihood = get_likelihood(
-            "probit" if isinstance(self.likelihood, str) and self.likelihood == "auto" else self.likelihood
-        )
-        check_pair(inference, strategy, likelihood.name)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
-        classes, signs = _encode(y)
-        weights = self._weights(X, y, classes, signs, sample_weight)
+        classes, index = _encode(y)
+        likelihood = choose_likelihood(self.likelihood, inference, len(classes))
+        check_pair(inference, strategy, likelihood.name)
+        weights = self._weights(X, y, classes, index, sample_weight)
         keep = slice(None) if weights is None else weights > 0
-        checks.check_memory(len(signs[keep]))
+        X, index, weights = X[keep], index[keep], None if weights is None else weights[keep]
+        many = not isinstance(likelihood, BinaryLikelihood)
+        checks.check_memory(len(index), len(classes) if many else 1)
         if (
             self.kernel is None
         ):  # repeated rows do not count, so that a weight of two is the row twice here too
-            kernel = default_kernel(np.unique(X[keep], axis=0))
+            kernel = default_kernel(np.unique(X, axis=0))
         else:
-            kernel = checks.check_kernel(self.kernel, X[keep])
-        problem = Problem(
-            X[keep], signs[keep], kernel, likelihood, None if weights is None else weights[keep]
-        )
+            kernel = checks.check_kernel(self.kernel, X)
+        problem: Any
+        if many:
+            inference = for_many(inference)
+            problem = MultiProblem(X, index, len(classes), kernel, likelihood, weights)
+        else:
+            problem = Problem(X, 2.0 * index - 1.0, kernel, likelihood, weights)
         rng = checks.generator(self.random_state)
         run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose)
         fit = strategy(problem, inference, run)
@@ -174,18 +187,18 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         if not isinstance(self.n_restarts, Integral) or self.n_restarts < 0:
             raise ValueError(f"n_restarts must be a whole number of at least 0, got {self.n_restarts!r}")
 
-    def _weights(self, X: Array, y: Any, classes: Any, signs: Array, sample_weight: Any) -> Array | None:
+    def _weights(self, X: Array, y: Any, classes: Any, index: IntArray, sample_weight: Any) -> Array | None:
         """Sample weights times class weights; None if all are one."""
         if sample_weight is None and self.class_weight is None:
             return None
         weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weights = (
-            weights * compute_class_weight(self.class_weight, classes=classes, y=y)[(signs > 0).astype(int)]
-        )
-        for sign, label in zip((-1.0, 1.0), classes, strict=True):
-            if not np.any(weights[signs == sign] > 0):
+        weights = weights * compute_class_weight(self.class_weight, classes=classes, y=y)[index]
+        for c, label in enumerate(classes):
+            if not np.any(weights[index == c] > 0):
                 raise ValueError(
                     f"every row of class {label!r} has weight zero, so one class is left: give it some weight"
+                    if len(classes) == 2
+                    else f"every row of class {label!r} has weight zero: give it some weight, or leave its rows out"
                 )
         return None if np.all(weights == 1.0) else weights
 
@@ -233,21 +246,23 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     # ---- prediction ---------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The more probable class of each row of X."""
+        """The most probable class of each row of X."""
         most_probable = np.argmax(self.predict_log_proba(X), axis=1)
         return np.asarray(self.classes_[most_probable])
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, (m, 2), the link averaged over the posterior of the latent value."""
+        """Probabilities of the classes, (m, C), the link averaged over the posterior of the latent values."""
         return self._predict(X).proba
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities, (m, 2), accurate also where a probability is 1e-300."""
+        """Logarithms of the probabilities, (m, C), accurate also where a probability is 1e-300."""
         return self._predict(X).log_proba
 
     def decision_function(self, X: Any) -> Array:
-        """Log odds of the second class, (m,)."""
+        """Log odds of the second class, (m,); for more than two classes the log probabilities, (m, C)."""
         log_proba = self.predict_log_proba(X)
+        if log_proba.shape[1] > 2:
+            return log_proba
         return np.asarray(log_proba[:, 1] - log_proba[:, 0])
 
     def predict_uncertainty(self, X: Any, level: float = 0.9) -> Uncertainty:
@@ -262,9 +277,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         Returns
         -------
         Uncertainty
-            ``proba`` (m, 2); ``mcse`` (m, 2), how far the computed number may be from the exact one (NaN for
+            ``proba`` (m, C); ``mcse`` (m, C), how far the computed number may be from the exact one (NaN for
             a deterministic approximation, whose error is another, unknown one); ``lower`` and ``upper``
-            (m, 2), the credible interval of p(x) itself; ``latent_mean`` and ``latent_sd`` (m, 1).
+            (m, C), the credible interval of p(x) itself; ``latent_mean`` and ``latent_sd``, (m, 1) for two
+            classes, (m, C) where each class has a latent value.
         """
         if not (isinstance(level, Real) and 0 < level < 1):
             raise ValueError(f"level must lie between 0 and 1, got {level!r}")
@@ -274,11 +290,15 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         return found
 
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Joint draws of the latent values at the rows of X from the posterior, (n_samples, m)."""
+        """Joint draws of the latent values at the rows of X from the posterior.
+
+        Shape (n_samples, m); with a latent value for each class (softmax, multinomial probit) (n_samples, m, C).
+        """
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
         X = self._check_new(X)
-        return np.asarray(self.posterior_.draw(X, int(n_samples), checks.generator(random_state))[:, :, 0])
+        draws = np.asarray(self.posterior_.draw(X, int(n_samples), checks.generator(random_state)))
+        return draws[:, :, 0] if draws.shape[2] == 1 else draws
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
         """Log evidence at ``theta`` (log parameters, as ``kernel_.theta``), with its gradient on request.
@@ -299,9 +319,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
                 raise ValueError("the gradient needs theta: pass theta=clf.kernel_.theta")
             return self.log_evidence_
         problem = self._problem.at(np.asarray(theta, dtype=float))
-        evidence = get_inference(self.inference)(
-            problem, checks.generator(0), gradient=eval_gradient
-        ).evidence
+        inference = get_inference(self.inference)
+        if isinstance(problem, MultiProblem):
+            inference = for_many(inference)
+        evidence = inference(problem, checks.generator(0), gradient=eval_gradient).evidence
         if evidence is None:
             raise ValueError(f"inference={self.inference!r} gives no evidence; use 'ep' or 'laplace'")
         return (evidence.log_z, evidence.gradient) if eval_gradient else evidence.log_z
@@ -318,7 +339,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     def _warn_of_error(self, mcse: Array) -> None:
         """Say where the Monte Carlo error is larger than was asked for."""
-        above = mcse[:, 0] > MCSE_SLACK * self.tol  # NaN, a deterministic method, is not above
+        above = mcse.max(axis=1) > MCSE_SLACK * self.tol  # NaN, a deterministic method, is not above
         if np.any(above):
             warnings.warn(
                 f"the Monte Carlo standard error of {above.sum()} of {len(mcse)} probabilities is above "
@@ -329,23 +350,18 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             )
 
     def __sklearn_tags__(self) -> Any:
-        """Two classes only."""
+        """More than two classes where the inference takes them."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = takes_many(self.inference, self.likelihood)
         return tags
 
 
-def _encode(y: Any) -> tuple[npt.NDArray[Any], Array]:
-    """Classes in order, and labels as -1 (first class) or +1 (second)."""
+def _encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
+    """Classes in order, and the place of each label among them."""
     check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)
     if len(classes) == 1:
         raise ValueError(
             f"y holds one class only ({classes[0]!r}); a classifier needs examples of two classes"
         )
-    if len(classes) > 2:
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {type_of_target(y)}: y has "
-            f"{len(classes)} classes. Wrap the estimator in sklearn.multiclass.OneVsRestClassifier"
-        )
-    return classes, np.where(index == 1, 1.0, -1.0)
+    return classes, index
