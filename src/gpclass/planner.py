@@ -1,16 +1,17 @@
 """What a fit will cost, before it is begun: seconds and memory, from a short calibration on this machine.
 
-The method itself is run on a few small subsets of the rows, with the strategy that was asked for, and its
-calls of the inference are counted and timed. A call is then taken to cost
+The very fit that is asked about is run on a few small subsets of the rows, so that a new method needs no cost
+model of its own. Its seconds are then taken to be
 
-    a n² + b n³ e(n₀)/e(n),
+    a n + b n² + c n³ e(n),
 
-a and b from the subsets, e the speed of a Cholesky factorisation of that size: small matrices are slower a
-flop than large ones, which an extrapolation by n³ alone would carry along. The peak of memory is a n + b n²,
-from allocations that were traced. So a new method needs no cost model of its own.
+a, b and c from the subsets, e the seconds a flop of a Cholesky factorisation of that size on this machine:
+small matrices are slower a flop than large ones, which an extrapolation by n³ alone would carry along. The
+peak of memory is a n + b n², from allocations that were traced.
 
-Cost: about ``budget`` seconds. Fails when: the number of calls at n is far from that at the subset (a harder
-search), or a sampler needs many more draws there; expect a factor of two, and be glad of it.
+Cost: about ``budget`` seconds, and at least a fit of 60 rows. Fails when: the search for the kernel
+parameters is much harder at n than on the subset, or a sampler needs many more draws there; expect a factor
+of two.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,27 +68,6 @@ class Plan:
         return f"{text}; judged from {', '.join(map(str, self.sizes))} rows, good to a factor of two or so"
 
 
-class _Counted:
-    """An inference that counts and times its calls."""
-
-    def __init__(self, inference: Any) -> None:
-        self.inference = inference
-        self.seconds: list[float] = []
-        self.last: Any = None
-        self.wants_gradient = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inference, name)
-
-    def __call__(self, problem: Any, noise: Any = None, **options: Any) -> Any:
-        began = time.perf_counter()
-        posterior = self.inference(problem, noise, **options)
-        self.seconds.append(time.perf_counter() - began)
-        self.last = (problem, posterior)
-        self.wants_gradient |= bool(options.get("gradient", False))
-        return posterior
-
-
 def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     """Expected cost of ``clf.fit(X, y)``.
 
@@ -107,32 +88,51 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must be (n, d) and y (n,), not {X.shape} and {y.shape}")
     n = len(y)
-    began = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the subset, not about the data
-        counted = _run_small(clf, X, y, min(n, SMALLEST))
-        calls = len(counted.seconds)
-        sizes, seconds = [len(counted.last[0].y)], [float(np.median(counted.seconds))]
-        memory = [_traced(lambda: _call(counted, *counted.last))]
-        while sizes[-1] < min(n, LARGEST) and time.perf_counter() - began < budget / 3:
-            size = min(n, 2 * sizes[-1])
-            problem, posterior = _problem(clf, X, y, size)
-            sizes.append(len(problem.y))
-            seconds.append(_timed(lambda p=problem, q=posterior: _call(counted, p, q)))  # type: ignore[misc]
-            memory.append(_traced(lambda p=problem, q=posterior: _call(counted, p, q)))  # type: ignore[misc]
-    each = _extrapolate(np.array(sizes), np.array(seconds), n)
+    sizes, seconds, traced, peaks, calls = _calibrate(clf, X, y, budget)
+    total = _extrapolate(sizes, seconds, n)
     return Plan(
         n=n,
         d=X.shape[1],
         inference=str(get_inference(clf.inference).name),
         hyperparameters=str(get_strategy(clf.hyperparameters).name),
-        seconds=calls * each,
-        memory=_memory(np.array(sizes), np.array(memory), n),
+        seconds=total,
+        memory=_memory(traced, peaks, n),
         inferences=calls,
-        seconds_each=each,
-        sizes=tuple(sizes),
+        seconds_each=total / calls,
+        sizes=tuple(int(k) for k in sizes),
         available_memory=checks.available_memory(),
     )
+
+
+def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array, Array, Array, int]:
+    """Sizes and seconds of fits to subsets, sizes and bytes of those that were traced, calls of the last."""
+    largest = min(len(y), LARGEST)
+    sizes: list[int] = []
+    seconds: list[float] = []
+    peaks: dict[int, float] = {}
+
+    def fit(rows: IntArray) -> Any:
+        return clone(clf).set_params(n_jobs=None, verbose=0).fit(X[rows], y[rows])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the subset, not about the data
+        rows = _subset(y, min(SMALLEST, largest))
+        fitted = fit(rows)  # not timed: what is made at first use is made here
+        began = time.perf_counter()
+        while True:
+            last = _timed(partial(fit, rows))
+            sizes.append(len(rows))
+            seconds.append(last)
+            if last < budget / 8 or len(sizes) == 1:
+                peaks[len(rows)] = _traced(partial(fit, rows))
+            spent = time.perf_counter() - began
+            # The next costs four to eight times as much; two sizes are wanted if at all possible.
+            if sizes[-1] >= largest or spent > budget or (len(sizes) > 1 and spent + 6 * last > budget):
+                break
+            rows = _subset(y, min(2 * sizes[-1], largest))
+    calls = getattr(fitted.fit_report_, "evaluations", None) or 1
+    as_arrays = (np.array(part, dtype=float) for part in (sizes, seconds, list(peaks), list(peaks.values())))
+    return (*as_arrays, calls)  # type: ignore[return-value]  # four arrays, one number
 
 
 def _subset(y: Any, size: int) -> IntArray:
@@ -144,31 +144,6 @@ def _subset(y: Any, size: int) -> IntArray:
         take = min(len(rows), max(2, round(size * len(rows) / len(y))))
         chosen.append(rng.permutation(rows)[:take])
     return np.sort(np.concatenate(chosen))
-
-
-def _run_small(clf: Any, X: Array, y: Any, size: int) -> _Counted:
-    """The whole fit on a small subset, its inferences counted."""
-    rows = _subset(y, size)
-    counted = _Counted(get_inference(clf.inference))
-    small = clone(clf).set_params(inference=counted, n_jobs=None, verbose=0)
-    small.fit(X[rows], y[rows])
-    return counted
-
-
-def _problem(clf: Any, X: Array, y: Any, size: int) -> Any:
-    """The problem on a subset at the starting parameters, and a posterior to start from."""
-    rows = _subset(y, size)
-    counted = _Counted(get_inference(clf.inference))
-    clone(clf).set_params(inference=counted, hyperparameters="fixed", verbose=0).fit(X[rows], y[rows])
-    return counted.last
-
-
-def _call(counted: _Counted, problem: Any, start: Any) -> Any:
-    """One call as the strategy makes it, warm-started, at parameters that moved a little."""
-    theta = problem.theta
-    moved = problem.at(theta + 0.1 * (-1.0) ** np.arange(len(theta)))
-    options = {"start": start, "gradient": True} if counted.wants_gradient else {}
-    return counted.inference(moved, np.random.default_rng(0), **options)
 
 
 def _timed(work: Callable[[], Any]) -> float:
@@ -193,15 +168,18 @@ def _traced(work: Callable[[], Any]) -> float:
 
 
 def _extrapolate(sizes: Array, seconds: Array, n: int) -> float:
-    """Seconds of a call at n rows."""
+    """Seconds at n rows, from seconds at fewer."""
     if sizes[-1] == n:
         return float(seconds[-1])
+    if len(sizes) == 1:  # between the square of kernel and draws and the cube of factorisations
+        return float(seconds[0] * (n / sizes[0]) ** 2.5)
     slowness = {int(k): _cholesky_slowness(int(k)) for k in {*sizes.tolist(), min(n, SPEED_SIZE)}}
-    terms = np.column_stack([sizes**2.0, [k**3.0 * slowness[int(k)] for k in sizes]])
+    cubes = [k**3.0 * slowness[int(k)] for k in sizes]
+    terms = np.column_stack([sizes, sizes**2.0, cubes])
     # Relative errors, the largest size counting most: it is nearest to n.
     weight = sizes / sizes[-1] / seconds
-    (a, b), _ = nnls(terms * weight[:, None], seconds * weight)
-    return float(a * n**2 + b * n**3 * slowness[min(n, SPEED_SIZE)])
+    (a, b, c), _ = nnls(terms * weight[:, None], seconds * weight)
+    return float(a * n + b * n**2 + c * n**3 * slowness[min(n, SPEED_SIZE)])
 
 
 def _cholesky_slowness(n: int) -> float:

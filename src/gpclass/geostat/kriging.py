@@ -28,6 +28,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from gpclass._estimator import Deciding, Savable
 from gpclass._typing import Array
 from gpclass.checks import check_kernel, check_memory
 from gpclass.covariance import compile_kernel
@@ -56,7 +57,7 @@ class OutsideWarning(UserWarning):
     """Kriged probabilities left [0,1] and were corrected."""
 
 
-class IndicatorKriging(TransformKeyword, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Class probabilities by kriging of indicators.
 
     Parameters

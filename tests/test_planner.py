@@ -1,0 +1,93 @@
+"""The planner against fits that were run."""
+
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+from sklearn.gaussian_process.kernels import RBF
+
+from gpclass import GPClassifier
+from gpclass.planner import _extrapolate, _memory, _subset, plan_fit
+
+FACTOR = 4.0
+
+
+def measured(clf, X, y):
+    began = time.perf_counter()
+    clf.fit(X, y)
+    return time.perf_counter() - began
+
+
+@pytest.mark.parametrize(
+    ("inference", "strategy", "n"),
+    [("laplace", "fixed", 1500), ("ep", "fixed", 700), ("laplace", "maximize", 900)],
+)
+def test_seconds_within_a_factor(inference, strategy, n):
+    X, y = make_moons(n, noise=0.3, random_state=0)
+    clf = GPClassifier(2.0 * RBF(0.8), inference=inference, hyperparameters=strategy)
+    ratios = []
+    for _ in range(3):  # a busy machine can spoil one side of a comparison, seldom three
+        plan = clf.plan(X, y, budget=0.7)
+        assert plan.sizes[-1] < n  # an extrapolation, not the fit itself
+        ratios.append(plan.seconds / measured(clf, X, y))
+        if 1 / FACTOR < ratios[-1] < FACTOR:
+            return
+    pytest.fail(f"expected over measured seconds: {ratios}")
+
+
+def test_memory_within_a_factor():
+    X, y = make_moons(1200, noise=0.3, random_state=0)
+    clf = GPClassifier(2.0 * RBF(0.8), inference="laplace", hyperparameters="fixed")
+    plan = clf.plan(X, y, budget=0.3)
+    tracemalloc.start()
+    clf.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak / FACTOR < plan.memory < FACTOR * peak
+    assert plan.fits == (plan.memory < plan.available_memory)
+
+
+def test_the_plan_says_what_it_rests_on():
+    X, y = make_moons(150, noise=0.3, random_state=0)
+    clf = GPClassifier(inference="laplace")
+    plan = clf.plan(X, np.array(["a", "b"])[y], budget=0.5)
+    text = str(plan)
+    assert "laplace with maximize on 150 rows of 2 features" in text
+    assert plan.inferences > 1
+    assert not hasattr(clf, "classes_")  # nothing was fitted
+    fixed = GPClassifier(inference="laplace", hyperparameters="fixed").plan(X, y, budget=0.5)
+    assert fixed.inferences == 1
+
+
+def test_too_much_memory_is_said(monkeypatch):
+    from gpclass import checks
+
+    monkeypatch.setattr(checks, "available_memory", lambda: 2**20)
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    monkeypatch.setattr(checks, "check_memory", lambda *_: None)
+    plan = plan_fit(GPClassifier(inference="laplace", hyperparameters="fixed"), X, y, budget=0.1)
+    assert not plan.fits
+    assert "it would fail" in str(plan)
+
+
+def test_powers_of_n_are_found():
+    sizes = np.array([60, 120, 240])
+    assert _memory(sizes, 100.0 * sizes + 64.0 * sizes**2, 5000) == pytest.approx(500_000 + 64 * 5000**2)
+    quadratic = 1e-8 * sizes**2.0
+    assert _extrapolate(sizes, quadratic, 4000) == pytest.approx(1e-8 * 4000**2, rel=0.3)
+    assert _extrapolate(sizes, quadratic, 240) == quadratic[-1]
+
+
+def test_subsets_hold_every_class():
+    y = np.r_[np.zeros(990), np.ones(10)]
+    rows = _subset(y, 60)
+    assert len(rows) == len(set(rows.tolist()))
+    assert (y[rows] == 1).sum() >= 2
+    np.testing.assert_array_equal(rows, _subset(y, 60))
+
+
+def test_shapes_are_checked():
+    with pytest.raises(ValueError, match=r"\(n, d\)"):
+        GPClassifier().plan(np.zeros((5, 2)), np.zeros(4))
