@@ -1,0 +1,1 @@
+"""Side by side with peers, in one run; prints ratios. ``python -m benchmarks [name ...] [--write]``."""

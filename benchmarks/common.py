@@ -1,0 +1,67 @@
+"""What every benchmark needs: timing, memory in a process of its own, the machine's kind."""
+
+import json
+import multiprocessing
+import platform
+import re
+import resource
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.json"
+
+
+def best_of(function, repeats=3):
+    """Least seconds of a few calls, and the last result: the least is what other load disturbs least."""
+    seconds, result = [], None
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        result = function()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds), result
+
+
+def _measure(function, arguments, pipe):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.perf_counter()
+    result = function(*arguments)
+    seconds = time.perf_counter() - begin
+    growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    pipe.send((seconds, growth, result))
+    pipe.close()
+
+
+def in_own_process(function, *arguments):
+    """Seconds, growth of the peak memory (MiB) and result of a call in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(function, arguments, there))
+    process.start()
+    result = here.recv()
+    process.join()
+    return result
+
+
+def cpu():
+    """The kind of processor."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+        return re.search(r"model name\s*:\s*(.+)", text).group(1).strip()
+    except (OSError, AttributeError):
+        return platform.processor() or platform.machine()
+
+
+def record(name, rows):
+    """Keep a benchmark's rows, so that the README's table is made from what ran."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results[name] = {"cpu": cpu(), "rows": rows}
+    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+
+
+def show(title, rows):
+    """Print rows (label, value, wanted) as a table."""
+    print(f"\n{title}")
+    width = max(len(label) for label, *_ in rows)
+    for label, value, wanted in rows:
+        print(f"  {label:<{width}}  {value:>14}  {wanted}")
