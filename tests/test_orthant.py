@@ -215,7 +215,8 @@ def test_labels_sum_to_one():
 def test_heavy_tails_are_defended():
     got = orthant_probability(truths.equicorrelated(100), random_state=0)
     assert got.details["defensive_share"] > 0
-    assert got.khat < 0.7
+    assert got.converged
+    assert np.exp(got.log_weights.max() - got.log_probability) < 3
 
 
 def test_greedy_order_takes_the_hardest_first():

@@ -6,13 +6,13 @@ that the estimate stays unbiased.
 - Order: sharpest sites first. The constraints that decide most are met while the sampler still sees the whole
   problem (the variance of the weights falls 2 to 4 times on hard problems against the given order).
 - Strength: EP's own sites where the pilot's weights are even; otherwise sites widened about EP's mean to
-  0.9 of their precision, since EP's Gaussian is a little too thin (on hard problems the variance falls by a
-  third).
+  0.9 of their precision, since EP's Gaussian is a little too thin (on hard problems the variance falls by up
+  to a third).
 - Defence: where the pilot's weights have a heavy tail (q too thin along directions in which the constraints
-  no longer bind), 15 % of the draws comes from exponential tilting, N(mu, S): the prior's covariance moved
+  no longer bind), 5 % of the draws comes from exponential tilting, N(mu, S): the prior's covariance moved
   to EP's mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and
   so are those of the mixture. (Sites merely raised to a power go back to the prior's mean: for the same
-  tail they cost five times the variance, and do not bound it.)
+  tail they cost several times the variance, and do not bound it.)
 
 Cost: EP, a pilot of 400 draws, and one or two factorisations.
 References: Botev (2017), The normal law under linear restrictions, for bounded weights by tilting.
@@ -35,7 +35,7 @@ from gpclass.sites import SiteApproximation, Sites, expectation_propagation
 Order = Literal["sites", "given", "random", "interleaved"]
 ORDERS: tuple[str, ...] = get_args(Order)
 POWER = 0.9  # of the sites that guide
-DEFENCE = 0.15  # share of the draws that the tilted prior makes, when needed
+DEFENCE = 0.05  # share of the draws that the tilted prior makes, when needed
 THIN = 0.75  # a tail index above which the defence is the rule
 PILOT = 400
 PILOT_EVEN = 0.998  # share of effective draws above which EP's own sites do
