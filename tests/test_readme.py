@@ -1,0 +1,55 @@
+"""The README and the worked example of CONTRIBUTING run as printed."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+from gpclass import GPClassifier
+from gpclass.registry import methods
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(text):
+    return re.findall(r"```python\n(.*?)```", text, re.S)
+
+
+@pytest.mark.parametrize("block", blocks(README))
+def test_readme_runs_as_printed(block, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(compile(block, "README", "exec"), {})
+    assert capsys.readouterr().out.strip()
+
+
+def test_ten_line_example_has_ten_lines():
+    example = [line for line in blocks(README)[0].splitlines() if line.strip()]
+    assert len(example) == 10
+
+
+def test_readme_lists_every_method():
+    table = README.split("<!-- methods: begin -->")[1].split("<!-- methods: end -->")[0]
+    for row in methods():
+        assert f"`{row.name}`" in table, row.name
+
+
+def test_worked_example_of_contributing():
+    (block,) = blocks((ROOT / "CONTRIBUTING.md").read_text())
+    space = {"__name__": "least_squares"}
+    exec(compile(block, "CONTRIBUTING", "exec"), space)
+    X, y = make_moons(40, noise=0.2, random_state=0)
+    kernel = 1.0 * RBF(0.7)
+    clf = GPClassifier(kernel, inference=space["LeastSquares"](noise=0.2), hyperparameters="fixed").fit(X, y)
+    peer = GaussianProcessRegressor(kernel, alpha=0.2, optimizer=None).fit(X, 2.0 * y - 1.0)
+    assert clf.log_evidence_ == pytest.approx(peer.log_marginal_likelihood_value_, abs=1e-8)
+    mean, sd = peer.predict(X, return_std=True)
+    spread = clf.predict_uncertainty(X)
+    np.testing.assert_allclose(spread.latent_mean[:, 0], mean, atol=1e-8)
+    np.testing.assert_allclose(spread.latent_sd[:, 0], sd, atol=1e-6)
