@@ -12,14 +12,11 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 
 
-def best_of(function, repeats=3):
-    """Least seconds of a few calls, and the last result: the least is what other load disturbs least."""
-    seconds, result = [], None
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        result = function()
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds), result
+def timed(function, *arguments):
+    """Seconds of a call, and its result."""
+    begin = time.perf_counter()
+    result = function(*arguments)
+    return time.perf_counter() - begin, result
 
 
 def _measure(function, arguments, pipe):

@@ -1,6 +1,6 @@
 """Simulators of the papers' problems. Each set carries the true probability of every class at every row.
 
-- Atiya, Fayed & Abdel-Gawad (2020), experiment 4, problems 1–6: two Gaussian classes, Bayes' posterior known.
+- Atiya, Abdel-Gawad & Fayed (2020), experiment 4, problems 1–6: two Gaussian classes, Bayes' posterior known.
 - Filippone & Girolami (2014), section on importance sampling: a latent Gaussian process on the unit square.
 - Cho, Kim & Lee (2015): four Gaussian classes in the plane.
 - Röder, Tolosana-Delgado & Hamprecht (2011): the doubly stochastic model, labels drawn from σ(c0 φ(x)).

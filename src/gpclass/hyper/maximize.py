@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run, parameters_at_bounds
@@ -146,7 +146,7 @@ def climb(
         theta0,
         jac=True,
         method="L-BFGS-B",
-        bounds=problem.bounds,
+        bounds=Bounds(*problem.bounds.T),
         options={
             "maxiter": settings.max_iter,
             "ftol": settings.tol,
@@ -160,12 +160,13 @@ def climb(
             "the evidence is not finite at the starting parameters; start from other kernel parameters"
         )
     reason = "" if outcome.success else str(outcome.message)
-    return Climb(best[1], best[0], evaluations, bool(outcome.success), reason, outcome.hess_inv.todense())
+    curvature = np.asarray(outcome.hess_inv @ np.eye(len(theta0)))
+    return Climb(best[1], best[0], evaluations, bool(outcome.success), reason, curvature)
 
 
 def is_stochastic(inference: Inference) -> bool:
     """Whether the inference's evidence has a Monte Carlo error."""
-    return getattr(inference, "stochastic", False)
+    return bool(getattr(inference, "stochastic", False))
 
 
 def polish(

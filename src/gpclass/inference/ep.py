@@ -95,13 +95,15 @@ class EP:
     ) -> GaussianPosterior:
         """Approximate the posterior of ``problem``; ``noise`` is not used."""
         began = time.perf_counter()
-        warm = isinstance(start, GaussianPosterior) and len(start.t) == problem.n
+        sites = None
+        if isinstance(start, GaussianPosterior) and len(start.t) == problem.n:
+            sites = Sites(start.t, start.h)
         copies, power = as_copies(problem.weights)
         result = expectation_propagation(
             problem.prior.K,
             LikelihoodFactors(problem.likelihood, problem.y, power),
             copies=copies,
-            start=Sites(start.t, start.h) if warm else None,
+            start=sites,
             block=self.block,
             max_sweeps=self.max_sweeps,
             tol=self.tol,

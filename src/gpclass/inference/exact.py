@@ -13,7 +13,7 @@ used otherwise, so that the evidence stays unbiased.
 "Exact" means: no approximation but the Monte Carlo error, which is stated, and which more draws make as small as you like.
 Cost: EP (some O(n³) sweeps), then n²M multiply-adds for M draws; O(n² + nM) memory.
 Fails when: the weights have a heavy tail (k-hat > 0.7 in the report): the stated error may then be too small.
-Reference: Atiya, Fayed & Abdel-Gawad (2020) for the orthant form; the guided sampler is this package's own.
+Reference: Atiya, Abdel-Gawad & Fayed (2020) for the orthant form; the guided sampler is this package's own.
 """
 
 from __future__ import annotations
@@ -26,12 +26,17 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.ep import EP
-from gpclass.inference.exact_latent import HEAVY, importance_posterior, logit_posterior, stretched, worst_error
+from gpclass.inference.exact_latent import (
+    HEAVY,
+    importance_posterior,
+    logit_posterior,
+    stretched,
+    worst_error,
+)
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor, repeated
-from gpclass.orthant.box import Box, BoxFactors
-from gpclass.orthant.guided import propose
-from gpclass.orthant.plan import POWER, Plan, coordinate_order, make_plan
+from gpclass.orthant.box import BoxFactors
+from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import REPLICATES, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.inference.samples import SamplePosterior
@@ -96,7 +101,12 @@ class Exact:
         return replace(posterior, report=replace(posterior.report, seconds=time.perf_counter() - began))
 
     def _latent(
-        self, problem: Problem, rows: Problem | None, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self,
+        problem: Problem,
+        rows: Problem | None,
+        rng: np.random.Generator,
+        start: Posterior | None,
+        gradient: bool,
     ) -> SamplePosterior:
         """The logit link, or weights that are no whole numbers; the first draws tell how many are needed."""
         target = problem if rows is None else rows
@@ -105,7 +115,9 @@ class Exact:
         def draws(M: int) -> SamplePosterior:
             if rows is None:
                 return importance_posterior(problem, M, rng.spawn(1)[0], gradient)
-            probit = replace(self, n_samples=(M + 1) // 2)._orthant(stretched(rows), rng.spawn(1)[0], start, False, 0.0)
+            probit = replace(self, n_samples=(M + 1) // 2)._orthant(
+                stretched(rows), rng.spawn(1)[0], start, False, 0.0
+            )
             return logit_posterior(rows, probit, rng.spawn(1)[0], gradient)
 
         if self.n_samples is not None:
@@ -115,18 +127,25 @@ class Exact:
         posterior = draws(M)
         if worst_error(posterior, few) > SLACK * self.tol:
             report = posterior.report
-            posterior = replace(posterior, report=replace(report, warnings=(*report.warnings, self._unmet(M))))
+            posterior = replace(
+                posterior, report=replace(report, warnings=(*report.warnings, self._unmet(M)))
+            )
         return posterior
 
     def _orthant(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool, began: float
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        start: Posterior | None,
+        gradient: bool,
+        began: float,
     ) -> ParticlePosterior:
         """The probit link: draws in the orthant."""
         box = as_box(problem)
         ep = expectation_propagation(
             box.S, BoxFactors(box.lower, box.upper), start=starting_sites(problem, start), tol=EP_TOL
         )
-        plan = make_plan(box, ep, rng) if self.n_samples is None else _bare_plan(box, ep, rng)
+        plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
         factor = noise_factor(problem)
         if self.n_samples is not None:
             drawn = _Drawn.empty(problem.n).grown(plan, self.n_samples, rng)
@@ -209,22 +228,19 @@ class _Drawn:
         return _Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group))
 
 
-def _bare_plan(box: Box, ep: SiteApproximation, rng: np.random.Generator) -> Plan:
-    """EP's sites and their order, no pilot and no defence."""
-    place = coordinate_order("sites", box, rng, ep.sites)
-    box = box.take(place)
-    guide = propose(box.S, ep.widened(POWER).take(place), box.lower, box.upper)
-    return Plan(box, place, (guide,), (1.0,), POWER, np.nan, False)
-
-
-def _until(plan: Plan, problem: Problem, factor: SiteFactor, settings: Exact, rng: np.random.Generator) -> tuple[_Drawn, bool]:
+def _until(
+    plan: Plan, problem: Problem, factor: SiteFactor, settings: Exact, rng: np.random.Generator
+) -> tuple[_Drawn, bool]:
     """Draw until the probabilities at the training points have the wanted error, or the budget is spent.
 
     A pilot sets the number of draws; its draws are thrown away, so that the weights' mean stays unbiased.
     """
     few = look_at(problem.n)
     to_latent = problem.y * factor.solve(problem.prior.K[:, few]).T  # (few, n): E[f | v] = to_latent v
-    variance = np.maximum(np.diag(problem.prior.K)[few] - np.einsum("ij,ji->i", to_latent * problem.y, problem.prior.K[:, few]), 0.0)
+    variance = np.maximum(
+        np.diag(problem.prior.K)[few] - np.einsum("ij,ji->i", to_latent * problem.y, problem.prior.K[:, few]),
+        0.0,
+    )
 
     def error(drawn: _Drawn) -> float:
         mixture = LatentMixture(
@@ -251,7 +267,11 @@ def _needed(error: float, M: int, settings: Exact, most: int) -> int:
 
 def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
     """Sites for the standardised v from those of a neighbouring posterior, on v or on f."""
-    if isinstance(start, ParticlePosterior) and start.sites is not None and len(start.sites.shift) == problem.n:
+    if (
+        isinstance(start, ParticlePosterior)
+        and start.sites is not None
+        and len(start.sites.shift) == problem.n
+    ):
         return start.sites
     if not isinstance(start, GaussianPosterior) or len(start.t) != problem.n:
         return None

@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import log_ndtr
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.inference.particles import ParticlePosterior
 from gpclass.inference.samples import SamplePosterior
 from gpclass.inference.whitened import whiten_around
@@ -47,7 +47,9 @@ def stretched(problem: Problem) -> Problem:
     return replace(problem, likelihood=Probit(K0 * problem.likelihood.scale))
 
 
-def logit_posterior(problem: Problem, probit: ParticlePosterior, rng: np.random.Generator, gradient: bool) -> SamplePosterior:
+def logit_posterior(
+    problem: Problem, probit: ParticlePosterior, rng: np.random.Generator, gradient: bool
+) -> SamplePosterior:
     """Draws of the logit posterior from those of the stretched probit (of the same rows)."""
     n, M = probit.A.shape
     L, jitter = factor(problem.prior.K)
@@ -56,7 +58,9 @@ def logit_posterior(problem: Problem, probit: ParticlePosterior, rng: np.random.
     noisy += rng.standard_normal((n, M)) / probit.problem.likelihood.scale
     rest -= L.T @ probit.factor.solve(noisy)
     centre = L.T @ probit.A
-    eta = np.hstack([centre + rest, centre - rest])  # mirrored pairs: what is linear in f has no error but that of z
+    eta = np.hstack(
+        [centre + rest, centre - rest]
+    )  # mirrored pairs: what is linear in f has no error but that of z
     f = L @ eta
     u = problem.y[:, None] * f
     change = problem.likelihood.log_prob(1.0, u) - log_ndtr(probit.problem.likelihood.scale * u)
@@ -65,7 +69,9 @@ def logit_posterior(problem: Problem, probit: ParticlePosterior, rng: np.random.
     return _posterior(problem, L, eta.T, f.T, log_w, np.tile(probit.group, 2), jitter, gradient)
 
 
-def importance_posterior(problem: Problem, M: int, rng: np.random.Generator, gradient: bool) -> SamplePosterior:
+def importance_posterior(
+    problem: Problem, M: int, rng: np.random.Generator, gradient: bool
+) -> SamplePosterior:
     """Weighted draws from EP's Gaussian, for any powers of the likelihood."""
     target, _ = whiten_around(problem, "ep")
     half = rng.standard_normal(((M + 1) // 2, problem.n))
@@ -76,7 +82,7 @@ def importance_posterior(problem: Problem, M: int, rng: np.random.Generator, gra
     return _posterior(problem, target.L, eta, f, target.log_ratio(f), pair, target.jitter, gradient)
 
 
-def worst_error(posterior: SamplePosterior, few: Array) -> float:
+def worst_error(posterior: SamplePosterior, few: IntArray) -> float:
     """Largest Monte Carlo error of a probability at the training points ``few``."""
     f = posterior.eta @ posterior.L[few].T
     still = np.zeros((1, len(few), 1, 1))  # at a training point a draw of f leaves no variance
@@ -85,7 +91,14 @@ def worst_error(posterior: SamplePosterior, few: Array) -> float:
 
 
 def _posterior(
-    problem: Problem, L: Array, eta: Array, f: Array, log_w: Array, group: Array, jitter: float, gradient: bool
+    problem: Problem,
+    L: Array,
+    eta: Array,
+    f: Array,
+    log_w: Array,
+    group: IntArray,
+    jitter: float,
+    gradient: bool,
 ) -> SamplePosterior:
     w = np.exp(log_w - log_w.max())
     w /= w.sum()

@@ -7,7 +7,7 @@ are draws of the posterior, kept for any later test point (the paper's section 5
 thousands of times fewer draws for the same error.
 Cost: n³/3 + n²M multiply-adds, as matrix products; O(nM) memory, in runs of bounded size whose P (never log P) is averaged.
 Fails when: no draw survives a point: then an error names it. Large kernel variances do that.
-Reference: Atiya, Fayed & Abdel-Gawad (2020), sections 5.1-5.7.
+Reference: Atiya, Abdel-Gawad & Fayed (2020), sections 5.1-5.7.
 """
 
 from __future__ import annotations

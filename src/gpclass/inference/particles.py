@@ -4,7 +4,7 @@ For the probit link with scale s, y_i is the sign of z_i = f_i + ε_i, ε_i ~ N(
 N(0, K + I/s²) restricted to the orthant with the signs of y. A draw z leaves f* Gaussian with mean
 k*ᵀ(K + I/s²)⁻¹z and a variance, k** − k*ᵀ(K + I/s²)⁻¹k*, that all draws share: no second integral is needed.
 Cost: O(n² + nM) a new point for M draws; O(nM) memory.
-Reference: Atiya, Fayed & Abdel-Gawad (2020), equations 28 and 59-61.
+Reference: Atiya, Abdel-Gawad & Fayed (2020), equations 28 and 59-61.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class ParticlePosterior:
         """Joint draws over X_new, (n, m, 1). Cost: O(m³) for m points."""
         cross = self.problem.cross(X_new)
         half = self.factor.half_solve(cross)
-        L, _ = factor(self.problem.covariance(X_new) - half.T @ half, what="the posterior covariance of the new points")
+        L, _ = factor(
+            self.problem.covariance(X_new) - half.T @ half, what="the posterior covariance of the new points"
+        )
         chosen = rng.choice(self.n_components, size=n, p=self.weights)
         return (self.A.T[chosen] @ cross + rng.standard_normal((n, len(X_new))) @ L.T)[:, :, None]
 

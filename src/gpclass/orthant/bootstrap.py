@@ -16,7 +16,7 @@ c_e final points descending from first point e, Var log P ≈ Σ_e (c_e − 1)²
 that A eq. 44 leaves out, and errs on the large side.
 Cost: n³/3 + n²M a run, O(nM) memory.
 Fails when: no point survives a step; P is then 0 to this method.
-References: Atiya, Fayed & Abdel-Gawad (2020); Chan & Lai (2013), A general theory of particle filters.
+References: Atiya, Abdel-Gawad & Fayed (2020); Chan & Lai (2013), A general theory of particle filters.
 """
 
 from __future__ import annotations
