@@ -48,6 +48,7 @@ from gpclass.sites import SiteApproximation, Sites, expectation_propagation
 
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough
 LOOK_AT = 200  # training points at which the error of the probabilities is judged
+ROUNDS = 3  # of drawing anew with more draws
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB an array
 CHUNK = 8_000_000  # numbers in one array of draws
@@ -123,8 +124,15 @@ class Exact:
         if self.n_samples is not None:
             return draws(self.n_samples)
         few = look_at(target.n)
-        M = _needed(worst_error(draws(self.first), few), self.first, self, most)
-        posterior = draws(M)
+        M, posterior = self.first, draws(self.first)
+        for _ in range(ROUNDS):
+            wanted = _needed(worst_error(posterior, few), M, self, most)
+            if wanted <= M and M > self.first:
+                break
+            M = max(wanted, M)
+            posterior = draws(M)
+            if worst_error(posterior, few) <= self.tol:
+                return posterior
         if worst_error(posterior, few) > SLACK * self.tol:
             report = posterior.report
             posterior = replace(
@@ -233,7 +241,8 @@ def _until(
 ) -> tuple[_Drawn, bool]:
     """Draw until the probabilities at the training points have the wanted error, or the budget is spent.
 
-    A pilot sets the number of draws; its draws are thrown away, so that the weights' mean stays unbiased.
+    The number of draws is set by draws that are thrown away, so that the weights' mean stays unbiased: a pilot, and
+    again where the error turns out larger than the pilot said.
     """
     few = look_at(problem.n)
     to_latent = problem.y * factor.solve(problem.prior.K[:, few]).T  # (few, n): E[f | v] = to_latent v
@@ -248,9 +257,16 @@ def _until(
         )
         return float(np.max(predict_proba(mixture, problem.likelihood).mcse))
 
-    pilot = _Drawn.empty(problem.n).grown(plan, settings.first, rng.spawn(1)[0])
-    M = _needed(error(pilot), settings.first, settings, settings._most(problem.n))
+    M, most = settings.first, settings._most(problem.n)
     drawn = _Drawn.empty(problem.n).grown(plan, M, rng.spawn(1)[0])
+    for _ in range(ROUNDS):
+        wanted = _needed(error(drawn), M, settings, most)
+        if wanted <= M and M > settings.first:
+            break
+        M = max(wanted, M)
+        drawn = _Drawn.empty(problem.n).grown(plan, M, rng.spawn(1)[0])
+        if error(drawn) <= settings.tol:
+            return drawn, True
     return drawn, error(drawn) <= SLACK * settings.tol
 
 
