@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from gpclass.hyper import Fixed, Map, Maximize
 from gpclass.hyper.base import Inference, Strategy
-from gpclass.inference import EP, GPCMC, Exact, Laplace, Variational
+from gpclass.inference import AMP, DSGQ, EP, GPCMC, Exact, Laplace, Variational
 from gpclass.likelihoods import BinaryLikelihood, get_likelihood
 from gpclass.multiclass import MULTI_LIKELIHOODS, MultiLikelihood, MultinomialProbit, Softmax
 from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
@@ -48,7 +48,7 @@ INFERENCES: Mapping[str, Method] = {
             Exact,
             "The exact posterior by draws that EP guides, each number with its Monte Carlo error",
             "EP, then O(n²M) for M draws",
-            "Atiya, Fayed & Abdel-Gawad (2020)",
+            "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
             evidence="unbiased",
         ),
@@ -66,7 +66,7 @@ INFERENCES: Mapping[str, Method] = {
             GPCMC,
             "The particle algorithm of Atiya et al. with the soft count",
             "O(n²M) for M draws, M of 10⁴ to 10⁶",
-            "Atiya, Fayed & Abdel-Gawad (2020)",
+            "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
             likelihoods=("probit",),
             gradient=False,
@@ -77,7 +77,7 @@ INFERENCES: Mapping[str, Method] = {
             partial(GPCMC, soft=False),
             "The same with the hard count, which is unbiased",
             "O(n²M) for M draws, M of 10⁴ to 10⁶",
-            "Atiya, Fayed & Abdel-Gawad (2020)",
+            "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
             likelihoods=("probit",),
             evidence="unbiased",
@@ -100,6 +100,26 @@ INFERENCES: Mapping[str, Method] = {
             "O(n³) a step, 5 to 30 steps",
             "Opper & Archambeau (2009)",
             evidence="bound",
+        ),
+        Method(
+            "amp",
+            "inference",
+            AMP,
+            "Aitchison's maximum posterior: the mode of the latent field, kriged, without averaging",
+            "O(n³) a Newton step, 3 to 8 steps",
+            "Röder, Tolosana-Delgado & Hamprecht (2011)",
+            likelihoods=("logit",),
+        ),
+        Method(
+            "dsgq",
+            "inference",
+            DSGQ,
+            "Doubly stochastic Gaussian quadrature: exact, with the probit stretched to the logistic function",
+            "EP, then O(n²M) for M draws",
+            "Röder, Tolosana-Delgado & Hamprecht (2011)",
+            exact=True,
+            likelihoods=("probit",),
+            evidence="unbiased",
         ),
     )
 }
@@ -137,12 +157,14 @@ def methods(axis: str | None = None) -> list[Method]:
 
 def get_inference(spec: Any) -> Inference:
     """A configured inference from its name, or the object itself."""
-    return _get(spec, INFERENCES, "inference")
+    inference: Inference = _get(spec, INFERENCES, "inference")
+    return inference
 
 
 def get_strategy(spec: Any) -> Strategy:
     """A configured strategy from its name, or the object itself."""
-    return _get(spec, STRATEGIES, "hyperparameters")
+    strategy: Strategy = _get(spec, STRATEGIES, "hyperparameters")
+    return strategy
 
 
 def check_pair(inference: Inference, strategy: Strategy, likelihood: str) -> None:
@@ -172,7 +194,7 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int) -> Binary
         return MULTI_LIKELIHOODS[spec]()
     if n_classes > 2 and auto and row is not None and row.many is not None:
         return MULTI_LIKELIHOODS[row.many.likelihood]()
-    likelihood = get_likelihood("probit" if auto else spec)
+    likelihood = _binary_likelihood(spec, inference)
     if n_classes > 2:
         able = [name for name, row in INFERENCES.items() if row.many is not None]
         raise ValueError(
@@ -181,6 +203,21 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int) -> Binary
             f"inference={' or '.join(map(repr, able))}, or sklearn.multiclass.OneVsRestClassifier"
         )
     return likelihood
+
+
+def _binary_likelihood(spec: Any, inference: Inference) -> BinaryLikelihood:
+    """The likelihood of two classes: an inference that brings its own (AMP's c0, DSGQ's k0) is heard first."""
+    own: BinaryLikelihood | None = getattr(inference, "likelihood", None)
+    if isinstance(spec, str):
+        if own is not None and spec in ("auto", own.name):
+            return own
+        return get_likelihood("probit" if spec == "auto" else spec)
+    given = get_likelihood(spec)
+    if own is not None and getattr(inference, "scale_is_given", False) and given != own:
+        raise ValueError(
+            f"the inference says {own} and likelihood says {given}; give the scale in one place only"
+        )
+    return given
 
 
 def for_many(inference: Inference) -> Any:

@@ -4,10 +4,12 @@ An inference is a frozen dataclass of settings that is callable: ``(problem, noi
 :class:`~gpclass.posterior.Posterior`. Names live in :mod:`gpclass.registry`.
 """
 
+from gpclass.inference.amp import AMP
+from gpclass.inference.dsgq import DSGQ
 from gpclass.inference.ep import EP
 from gpclass.inference.exact import Exact
 from gpclass.inference.gpc_mc import GPCMC
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.variational import Variational
 
-__all__ = ["EP", "GPCMC", "Exact", "Laplace", "Variational"]
+__all__ = ["AMP", "DSGQ", "EP", "GPCMC", "Exact", "Laplace", "Variational"]
