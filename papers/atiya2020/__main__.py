@@ -1,0 +1,32 @@
+"""``python -m papers.atiya2020 [experiment ...] [--full] [--write]``"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from papers.atiya2020 import figures, order, points, predicted_error, table1, tables23, tuning
+from papers.common import Experiment, Section
+from papers.common import main as run_all
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "table1": table1.run,
+    "table2": tables23.table2,
+    "table3": tables23.table3,
+    "figures": figures.run,
+    "predicted-error": predicted_error.run,
+    "order": order.run,
+    "tuning": tuning.run,
+    "points": points.run,
+}
+TITLE = "Atiya, Abdel-Gawad & Fayed (2020): exact classification by particles"
+REFERENCE = "A new Monte Carlo based exact algorithm for the Gaussian process classification problem: ours beside the published."
+
+
+def main(argv: Sequence[str] | None = None, **places: Any) -> list[Section]:
+    """The command line."""
+    return run_all("atiya2020", TITLE, REFERENCE, EXPERIMENTS, argv, **places)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Problems, runs and errors that several of the paper's experiments use."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.gaussian_process.kernels import DotProduct
+
+from gpclass import GPClassifier
+from gpclass.inference import GPCMC
+from gpclass.orthant import truths
+from papers.common import Published, read_published
+
+HERE = Path(__file__).parent
+RUN = 100_000  # draws of one run of the particle algorithm; more are several runs, averaged in P (A §6.1)
+
+
+def published(table: int) -> Published:
+    """One of the paper's tables."""
+    return read_published(HERE / "published" / f"table{table}.csv")
+
+
+def linear_kernel() -> DotProduct:
+    """A eq. 65."""
+    return DotProduct(0.0, "fixed")
+
+
+@dataclass(frozen=True)
+class Linear:
+    """One drawn data set of A §6.2, with the truth."""
+
+    x: Any  # (n,)
+    y: Any  # (n,)
+    x_new: Any  # (m,)
+    probability: Any  # (m,), of y* = 1
+    log_evidence: float
+
+    @classmethod
+    def draw(cls, number: int, seed: int) -> Linear:
+        """Problem 1 to 4, run ``seed``."""
+        x, y, x_new, _ = truths.LINEAR_PROBLEMS[number].draw(np.random.default_rng([number, seed]))
+        return cls(
+            x, y, x_new,
+            truths.linear_kernel_probability(x, y, x_new), truths.linear_kernel_log_evidence(x, y),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method says of a data set, and what it cost."""
+
+    probability: Any  # (m,)
+    log_evidence: float | None
+    seconds: float  # of CPU
+
+
+def classify(problem: Linear, inference: Any, seed: int) -> Answer:
+    """Fit the estimator with its kernel fixed, and predict the test points."""
+    begin = time.process_time()
+    clf = GPClassifier(
+        linear_kernel(), inference=inference, hyperparameters="fixed", tol=1.0, random_state=seed
+    )
+    clf.fit(problem.x[:, None], problem.y)
+    probability = clf.predict_proba(problem.x_new[:, None])[:, 1]
+    return Answer(probability, clf.log_evidence_, time.process_time() - begin)
+
+
+def particles(problem: Linear, M: int, seed: int, *, soft: bool = True) -> Answer:
+    """The paper's algorithm with M draws, in runs of bounded memory."""
+    runs = -(-M // RUN)
+    seeds = np.random.SeedSequence([seed, M]).generate_state(runs)
+    found = [classify(problem, GPCMC(M // runs, soft=soft, runs=1), int(s)) for s in seeds]
+    log_p = np.array([answer.log_evidence for answer in found])
+    weight = np.exp(log_p - logsumexp(log_p))
+    return Answer(
+        weight @ np.array([answer.probability for answer in found]),
+        float(logsumexp(log_p) - np.log(runs)),
+        sum(answer.seconds for answer in found),
+    )
+
+
+def mae(problem: Linear, answer: Answer) -> float:
+    """Mean absolute error of the probabilities, A eq. 67."""
+    return float(np.mean(np.abs(answer.probability - problem.probability)))
+
+
+def mape(problem: Linear, answer: Answer) -> float:
+    """Absolute error of the log evidence in per cent of it, A eq. 64; NaN where a method gives none."""
+    if answer.log_evidence is None:
+        return float("nan")
+    return 100 * abs(answer.log_evidence / problem.log_evidence - 1)

@@ -1,0 +1,81 @@
+"""A Table 1: the orthant probability of covariances with ones on the diagonal and d_i d_j elsewhere.
+
+The truth is one-dimensional (A eq. 63). Columns: the paper's hard and soft counts, and the guided sampler.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpclass.orthant import orthant_probability, truths
+from papers.atiya2020.shared import published
+from papers.common import Section, Setting, Table, Verdict
+
+BEST = 3_000_000  # the paper's most accurate row
+GUIDED = (1000, 10_000)
+WANTED = {50: 30, 200: 200, 500: 500}  # times below the paper's best entry
+HARD_SIZES = (50, 200)  # where the hard count must be of the table's size
+METHODS = {"hard": "bootstrap-hard", "soft": "bootstrap-soft", "guided": "guided"}
+
+
+def measure(n: int, method: str, M: int, repeats: int, seed: int) -> tuple[np.ndarray, float]:
+    """Absolute percentage errors of log P over problems, and the CPU seconds of one."""
+    errors, begin = [], time.process_time()
+    for r in range(repeats):
+        d = truths.product_problem(n, np.random.default_rng([seed, n, r]))
+        truth = truths.product_correlation_log_probability(d)
+        found = orthant_probability(
+            truths.product_correlation(d), method=METHODS[method], n_samples=M, random_state=seed + r
+        )
+        errors.append(100 * abs(found.log_probability / truth - 1))
+    return np.array(errors), (time.process_time() - begin) / repeats
+
+
+def plan(n: int, setting: Setting) -> list[tuple[str, int, int]]:
+    """Methods, draws and repeats at one dimension."""
+    most = setting.choose(100_000, BEST)
+    sizes = [int(row["samples"]) for row in published(1).rows]
+    rows = []
+    for M in sorted(M for M in sizes if M <= most):
+        quick = 20 if M * n <= 5_000_000 else 4
+        rows += [(count, M, setting.count(quick, 50)) for count in ("hard", "soft")]
+    return rows + [("guided", M, setting.count(20, 50)) for M in GUIDED]
+
+
+def run(setting: Setting, dimensions: Sequence[int] = truths.PRODUCT_SIZES) -> Section:
+    """MAPE by method and number of draws, beside the paper's."""
+    paper = published(1)
+    rows, verdicts = [], []
+    for n in dimensions:
+        for method, M, repeats in plan(n, setting):
+            errors, seconds = measure(n, method, M, repeats, setting.seed)
+            error, spread = errors.mean(), errors.std(ddof=1) / np.sqrt(repeats)
+            theirs = None if method == "guided" else paper.get(f"n{n}", samples=M)
+            rows.append((n, method, M, repeats, error, spread, theirs, seconds))
+            verdicts += _judge(n, method, M, error, theirs, paper.row(samples=BEST)[f"n{n}"])
+    table = Table(
+        "table1",
+        ("n", "method", "draws", "problems", "MAPE %", "its s.e.", "paper's MAPE %", "CPU s a problem"),
+        tuple(rows),
+        "MAPE (%) of log P; the paper's column is its hard count with the same number of draws.",
+    )
+    notes = (
+        "The paper's best row, 3,000,000 samples: "
+        + ", ".join(f"{paper.row(samples=BEST)[f'n{n}']} % (n = {n})" for n in dimensions) + ".",
+    )  # fmt: skip
+    return Section("table1", "Table 1: orthant probabilities", (table,), tuple(verdicts), notes)
+
+
+def _judge(n: int, method: str, M: int, error: float, theirs: float | None, best: float) -> list[Verdict]:
+    if method == "guided" and M == max(GUIDED):
+        claim = f"n = {n}: guided with {M:,} particles below the paper's best MAPE of {best} %"
+        ratio = best / error
+        return [Verdict(claim, f"{WANTED[n]}x", f"{ratio:,.0f}x ({error:.1e} %)", bool(ratio >= WANTED[n]))]
+    if method == "hard" and theirs is not None and n in HARD_SIZES and M in (10_000, 100_000):
+        claim = f"n = {n}: hard count with {M:,} draws of the size of its table"
+        ratio = error / theirs
+        return [Verdict(claim, "within a factor of 2", f"{ratio:.2f} of {theirs} %", bool(0.5 <= ratio <= 2))]
+    return []
