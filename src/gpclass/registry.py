@@ -17,6 +17,8 @@ from gpclass.hyper.base import Inference, Strategy
 from gpclass.inference import AMP, DSGQ, EP, GPCMC, Exact, Laplace, Variational
 from gpclass.likelihoods import BinaryLikelihood, get_likelihood
 from gpclass.multiclass import MULTI_LIKELIHOODS, MultiLikelihood, MultinomialProbit, Softmax
+from gpclass.multiclass.ep import MultinomialEP
+from gpclass.multiclass.exact import MultinomialExact
 from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
 
 T = TypeVar("T")
@@ -51,6 +53,7 @@ INFERENCES: Mapping[str, Method] = {
             "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
             evidence="unbiased",
+            many=MultinomialExact,
         ),
         Method(
             "ep",
@@ -59,6 +62,7 @@ INFERENCES: Mapping[str, Method] = {
             "Expectation propagation: sites that match moments",
             "O(n³) a sweep, 3 to 10 sweeps",
             "Minka (2001); Filippone & Girolami (2014)",
+            many=MultinomialEP,
         ),
         Method(
             "gpc-mc",
@@ -225,8 +229,12 @@ def for_many(inference: Inference) -> Any:
     row = INFERENCES.get(inference.name)
     if row is None or row.many is None:
         return inference  # a user's own inference: let it speak for itself
-    shared = {f.name: getattr(inference, f.name) for f in fields(row.many) if hasattr(inference, f.name)}
-    return row.many(**shared)
+    if isinstance(inference, row.many):
+        return inference
+    usual = row.factory()  # settings that the caller left alone have their own defaults for many classes
+    names = [f.name for f in fields(row.many) if hasattr(inference, f.name)]
+    changed = {k: getattr(inference, k) for k in names if getattr(inference, k) != getattr(usual, k)}
+    return row.many(**changed)
 
 
 def takes_many(inference: Any, likelihood: Any) -> bool:
