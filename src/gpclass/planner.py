@@ -198,8 +198,8 @@ def _memory(sizes: Array, peaks: Array, n: int) -> float:
 def _duration(seconds: float) -> str:
     for limit, unit, name in ((1.0, 1e-3, "ms"), (120.0, 1.0, "s"), (7200.0, 60.0, "min")):
         if seconds < limit:
-            return f"{seconds / unit:.2g} {name}"
-    return f"{seconds / 3600:.2g} h"
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 3600:.3g} h"
 
 
 def _bytes(count: float) -> str:

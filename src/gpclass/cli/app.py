@@ -1,0 +1,83 @@
+"""The command line as a whole: the list of commands, and what happens to errors and warnings.
+
+Exit codes: 0 done; 1 an error of the program; 2 a mistake in the arguments or the data; 3 done, but a fit did
+not converge (what was asked for has been written). A mistake is one line on standard error, without a
+traceback; ``GPCLASS_DEBUG=1`` shows it all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from gpclass._version import __version__
+from gpclass.cli import commands, tours
+from gpclass.cli.errors import FAILED, MISTAKE, OK, Mistake
+from gpclass.cli.show import note, say
+
+DEBUG = "GPCLASS_DEBUG"
+
+app = typer.Typer(
+    name="gpclass",
+    help="Gaussian process classification with probabilities that state their own error.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 program error, 2 mistake in arguments or data, 3 a fit did not converge.",
+)
+app.command()(tours.demo)
+app.command()(commands.fit)
+app.command()(commands.predict)
+app.command()(commands.compare)
+app.command("map")(commands.draw_map)
+app.command()(tours.reproduce)
+app.command()(tours.datasets)
+app.command()(tours.methods)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        say(f"gpclass {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning  # type: ignore[assignment]  # it needs two of the six
+        try:
+            app(args=None if arguments is None else list(arguments), prog_name="gpclass")
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else OK if end.code is None else FAILED
+        except KeyboardInterrupt:
+            note("gpclass: stopped")
+            return 130
+        except BrokenPipeError:  # the reader, such as head, has what it wants
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return OK
+        except (Mistake, ValueError, OSError, ImportError) as error:
+            # The library raises ValueError for what a user gave, with the cure in its text.
+            if os.environ.get(DEBUG):
+                raise
+            note(f"gpclass: {error}")
+            return MISTAKE
+    return OK
+
+
+def _show_warning(message: Any, category: Any, *_: Any) -> None:
+    if not issubclass(category, (DeprecationWarning, FutureWarning)):
+        note(f"warning: {message}")

@@ -1,0 +1,81 @@
+"""From the words of a command line to an estimator."""
+
+from __future__ import annotations
+
+from enum import Enum, StrEnum
+from typing import Any
+
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from gpclass.classifier import GPClassifier
+from gpclass.cli.errors import Mistake
+from gpclass.kernels import linear
+from gpclass.likelihoods import LIKELIHOODS
+from gpclass.registry import INFERENCES, STRATEGIES
+
+# Every list of choices is the registry's.
+InferenceName = Enum("InferenceName", {name: name for name in INFERENCES}, type=str)  # type: ignore[misc]
+StrategyName = Enum("StrategyName", {name: name for name in STRATEGIES}, type=str)  # type: ignore[misc]
+LikelihoodName = Enum(  # type: ignore[misc]  # its members are not known to mypy
+    "LikelihoodName", {"auto": "auto", **{name: name for name in LIKELIHOODS}}, type=str
+)
+
+# The estimator's own defaults.
+METHOD = InferenceName(GPClassifier().inference)
+STRATEGY = StrategyName(GPClassifier().hyperparameters)
+LIKELIHOOD = LikelihoodName(GPClassifier().likelihood)
+
+
+class KernelName(StrEnum):
+    """Kernels by name; lengths are in standard deviations of the features."""
+
+    rbf = "rbf"
+    ard = "ard"
+    matern12 = "matern12"
+    matern32 = "matern32"
+    matern52 = "matern52"
+    linear = "linear"
+
+
+def make_kernel(name: KernelName, d: int) -> Any:
+    """A kernel of d features; None is the estimator's own default."""
+    if name is KernelName.rbf:
+        return None
+    if name is KernelName.linear:
+        return linear()
+    lengths = (1e-2, 1e3)
+    if name is KernelName.ard:
+        shape = RBF([max(1.0, d**0.5)] * d, lengths)
+    else:
+        nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}[name.value]
+        shape = Matern(max(1.0, d**0.5), lengths, nu=nu)
+    return ConstantKernel(1.0, (1e-3, 1e4)) * shape + ConstantKernel(1.0, (1e-4, 1e3))
+
+
+def make_classifier(
+    inference: str,
+    strategy: str,
+    *,
+    kernel: Any = None,
+    likelihood: str = "auto",
+    tol: float = 1e-3,
+    restarts: int = 0,
+    jobs: int | None = None,
+    seed: int | None = 0,
+    verbose: int = 0,
+) -> Any:
+    """A classifier; one that cannot climb takes the kernel parameters that EP finds on the same rows."""
+    from gpclass.compare.presets import WithKernelOf
+
+    common: dict[str, Any] = {"kernel": kernel, "random_state": seed, "tol": tol, "verbose": verbose}
+    search: dict[str, Any] = {"hyperparameters": strategy, "n_restarts": restarts, "n_jobs": jobs}
+    row = INFERENCES[inference]
+    if likelihood != "auto" and likelihood not in row.likelihoods:
+        raise Mistake(
+            f"--method {inference} does not handle --likelihood {likelihood}; it handles "
+            f"{', '.join(row.likelihoods)}"
+        )
+    if row.gradient or strategy not in ("maximize", "map"):
+        return GPClassifier(inference=inference, likelihood=likelihood, **common, **search)
+    guide = GPClassifier(inference="ep", likelihood=likelihood, **common, **search)
+    return WithKernelOf(guide, GPClassifier(inference=inference, likelihood=likelihood, **common))

@@ -1,0 +1,145 @@
+"""Tables in and out: CSV, TSV and Parquet, by the file's ending."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpclass.cli.errors import Mistake
+
+PARQUET = (".parquet", ".pq")
+
+
+def read_table(path: Path) -> Any:
+    """A data frame from a file."""
+    if not path.exists():
+        near = get_close_matches(path.name, [p.name for p in _siblings(path)], n=1)
+        raise Mistake(f"there is no file {path}" + (f"; is {near[0]} meant?" if near else ""))
+    if path.is_dir():
+        raise Mistake(f"{path} is a folder, not a table")
+    suffixes = [s.lower() for s in path.suffixes]
+    try:
+        if any(s in PARQUET for s in suffixes):
+            frame = pd.read_parquet(path)
+        else:
+            frame = pd.read_csv(path, sep="\t" if ".tsv" in suffixes else ",")
+    except ImportError as error:
+        raise Mistake(f"reading {path} needs pyarrow: pip install 'gpclass[cli]' ({error})") from error
+    except (ValueError, UnicodeDecodeError, OSError) as error:
+        raise Mistake(f"{path} cannot be read as a table: {error}") from error
+    frame.columns = [str(c).strip() for c in frame.columns]
+    twice = sorted({c for c in frame.columns if list(frame.columns).count(c) > 1})
+    if twice:
+        raise Mistake(f"{path} has columns of the same name: {', '.join(twice)}")
+    if len(frame) == 0:
+        raise Mistake(f"{path} has no rows")
+    return frame
+
+
+def _siblings(path: Path) -> list[Path]:
+    folder = path.parent
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def write_table(frame: Any, path: Path) -> None:
+    """Write a frame, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    try:
+        if path.suffix.lower() in PARQUET:
+            frame.to_parquet(temporary, index=False)
+        else:
+            frame.to_csv(temporary, index=False, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Features and labels of a file, missing rows dealt with."""
+
+    features: Any  # frame
+    labels: Any  # (n,)
+    rows: Any  # (n,), rows of the file, the first being 1
+    dropped: int
+    groups: Any = None
+
+
+def read_labelled(
+    path: Path,
+    target: str,
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    drop_missing: bool = False,
+    groups: str | None = None,
+) -> Labelled:
+    """Features and labels from a file; mistakes are named with their cure."""
+    frame = read_table(path)
+    for name in (target, *include, *exclude, *([groups] if groups else [])):
+        check_column(frame, name, path)
+    features = list(include) or [c for c in frame.columns if c != target and c != groups]
+    features = [c for c in features if c not in exclude and c != target]
+    if not features:
+        raise Mistake(f"{path} has no column left for features beside {target!r}")
+    used = frame[[*features, target, *([groups] if groups else [])]]
+    rows, dropped = np.arange(1, len(frame) + 1), 0
+    if drop_missing:
+        whole = used.notna().all(axis=1).to_numpy()
+        dropped = int(np.sum(~whole))
+        used, rows = used[whole], rows[whole]
+        if len(used) == 0:
+            raise Mistake(f"every row of {path} misses a value: drop the emptiest columns with --exclude")
+    else:
+        unlabelled = int(used[target].isna().sum())
+        if unlabelled:
+            raise Mistake(
+                f"{unlabelled} of {len(used)} rows have no {target!r}; leave them out with --drop-missing"
+            )
+    labels = used[target].to_numpy()
+    _check_labels(labels, target)
+    return Labelled(
+        used[features].reset_index(drop=True),
+        labels,
+        rows,
+        dropped,
+        used[groups].to_numpy() if groups else None,
+    )
+
+
+def check_column(frame: Any, name: str, path: Path) -> None:
+    """Refuse a column that is not there, with the near ones."""
+    if name not in frame.columns:
+        near = get_close_matches(name, list(frame.columns), n=1)
+        hint = f"; is {near[0]!r} meant?" if near else ""
+        listed = ", ".join(list(frame.columns)[:20])
+        raise Mistake(f"{path} has no column {name!r}{hint} Its columns are {listed}")
+
+
+def _check_labels(labels: Any, target: str) -> None:
+    distinct = len(np.unique(labels.astype(str)))
+    if distinct == 1:
+        raise Mistake(f"every row has the same {target!r}; a classifier needs two classes")
+    if labels.dtype.kind == "f" and not np.all(labels == np.round(labels)):
+        raise Mistake(
+            f"column {target!r} holds measurements, not classes ({distinct} different values); cut it into "
+            "classes first"
+        )
+    if distinct > max(20, len(labels) // 4):
+        raise Mistake(
+            f"column {target!r} has {distinct} different values in {len(labels)} rows: is it the label?"
+        )

@@ -1,0 +1,92 @@
+"""A saved model over two of its features: a picture, or a table of the grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpclass._typing import Array
+from gpclass.cli.errors import Mistake
+from gpclass.tables import NumberColumn, TableClassifier
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+class Slice:
+    """The model as a function of two columns; the others stay at their median or most common category."""
+
+    def __init__(self, model: TableClassifier, x: str, y: str) -> None:
+        self.model = model
+        self.names = [x, y]
+        self.classes_ = model.classes_
+
+    def frame(self, points: Any) -> Any:
+        """Whole rows at points (m, 2)."""
+        values = np.asarray(points, dtype=float)
+        filled: dict[str, Any] = {}
+        for column in self.model.encoding_.columns:
+            if column.name in self.names:
+                filled[column.name] = values[:, self.names.index(column.name)]
+            else:
+                held = column.median if isinstance(column, NumberColumn) else column.most_common
+                filled[column.name] = [held] * len(values)
+        return pd.DataFrame(filled)
+
+    def predict(self, points: Any) -> Any:
+        """As the model's."""
+        return self.model.predict(self.frame(points))
+
+    def predict_proba(self, points: Any) -> Array:
+        """As the model's."""
+        return self.model.predict_proba(self.frame(points))
+
+    def predict_uncertainty(self, points: Any, level: float = 0.9) -> Any:
+        """As the model's."""
+        return self.model.predict_uncertainty(self.frame(points), level=level)
+
+
+def choose_axes(model: TableClassifier, x: str | None, y: str | None) -> tuple[str, str]:
+    """The two columns to draw: those named, or the only two that hold numbers."""
+    numbers = [column.name for column in model.encoding_.columns if isinstance(column, NumberColumn)]
+    for name in (x, y):
+        if name is not None and name not in numbers:
+            raise Mistake(f"{name!r} is no column of numbers of the model; these are {', '.join(numbers)}")
+    if x is not None and y is not None:
+        if x == y:
+            raise Mistake("a map needs two different columns")
+        return x, y
+    if len(numbers) == 2 and x is None and y is None:
+        return numbers[0], numbers[1]
+    raise Mistake(f"say which columns to draw with --x and --y; the model has {', '.join(numbers)}")
+
+
+def grid(frame: Any, x: str, y: str, resolution: int) -> Array:
+    """Points over the range of the data and a little beyond, (resolution², 2)."""
+    axes = []
+    for name in (x, y):
+        low, high = float(frame[name].min()), float(frame[name].max())
+        pad = 0.05 * (high - low) or 1.0
+        axes.append(np.linspace(low - pad, high + pad, resolution))
+    gx, gy = np.meshgrid(*axes)
+    return np.column_stack([gx.ravel(), gy.ravel()])
+
+
+def write_picture(
+    view: Slice, frame: Any, labels: Any, path: Path, panel: str | None, resolution: int, level: float
+) -> None:
+    """Draw the decision map into a file."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    from gpclass.plots import decision_map
+
+    axes = decision_map(view, frame[view.names], labels, panel=panel, resolution=resolution, level=level)
+    figure = np.atleast_1d(np.asarray(axes, dtype=object))[0].figure
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+    plt.close(figure)

@@ -1,0 +1,52 @@
+"""Results on the terminal, or as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it; numbers that are none become null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def emit(value: Any) -> None:
+    """Write JSON to standard output."""
+    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+
+
+def say(text: str = "") -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """Write a line beside the results, to standard error."""
+    sys.stderr.write(text + "\n")
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table of left-justified columns."""
+    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    width = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    text = ["  ".join(cell.ljust(w) for cell, w in zip(line, width, strict=True)).rstrip() for line in lines]
+    return "\n".join([text[0], "  ".join("-" * w for w in width), *text[1:]])

@@ -1,0 +1,198 @@
+"""Commands that need no data of the user's: demo, reproduce, datasets, methods."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gpclass.cli.errors import NOT_CONVERGED, Mistake
+from gpclass.cli.show import columns, emit, say
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the report.")] = Path("demo"),
+    n: Annotated[int, typer.Option("--n", min=20, help="Number of points.")] = 200,
+    chosen: Annotated[
+        str, typer.Option("--methods", "-m", help="Inferences, with commas.", show_default="all")
+    ] = "",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of data and folds.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Fit every method to one simulated problem and write a report."""
+    from gpclass.compare.advice import what_went_wrong
+    from gpclass.report.demo import run_demo
+
+    names = [part.strip() for part in chosen.split(",") if part.strip()]
+    verbose = 1 if sys.stderr.isatty() else 0
+    comparison, path = run_demo(out, n=n, seed=seed, methods=names or None, verbose=verbose)
+    if as_json:
+        emit({"report": str(path), "advice": comparison.advice, "methods": comparison.rows()})
+    else:
+        say(str(comparison))
+        say("\nWhat each approximation got wrong")
+        for r in comparison.results.values():
+            say(f"  {r.name}: {what_went_wrong(r, comparison.reference)}")
+        say(f"\n{path} written. Open it in a browser.")
+    if not all(r.converged for r in comparison.succeeded):
+        raise typer.Exit(NOT_CONVERGED)
+
+
+def reproduce(
+    paper: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAPER", help="A paper, such as atiya2020; none: list them.", show_default=False
+        ),
+    ] = "",
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="One of its tables; none: all.", show_default=False)
+    ] = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="At the published size, which may take hours.")
+    ] = False,
+) -> None:
+    """Run a paper's experiments and print our figures beside the published ones. Needs a source checkout."""
+    root = _checkout()
+    known = _papers(root)
+    if not paper:
+        for name, summary in known.items():
+            say(f"{name}  {summary}")
+        return
+    if paper not in known:
+        near = get_close_matches(paper, known, n=1, cutoff=0.4)
+        hint = f"; is {near[0]} meant?" if near else ""
+        raise Mistake(f"there is no paper {paper!r}{hint} The papers are {', '.join(known)}")
+    words = [
+        sys.executable,
+        "-m",
+        f"papers.{paper}",
+        *([table] if table else []),
+        *(["--full"] if full else []),
+    ]
+    done = subprocess.run(words, cwd=root, check=False)
+    if done.returncode:
+        raise typer.Exit(done.returncode)
+
+
+def _checkout() -> Path:
+    """The folder that holds ``papers``: this one, one above, or that of an editable installation."""
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
+        if (folder / "papers").is_dir() and (folder / "src" / "gpclass").is_dir():
+            return folder
+    raise Mistake(
+        "the papers' experiments are not part of the installed package: clone the repository and run "
+        "`gpclass reproduce` there"
+    )
+
+
+def _papers(root: Path) -> dict[str, str]:
+    """Runnable papers with the first line of their description."""
+    found = {}
+    for path in sorted((root / "papers").iterdir()):
+        source = path / "__init__.py"
+        if (path / "__main__.py").is_file():
+            text = source.read_text(encoding="utf-8").strip('"\n ') if source.is_file() else ""
+            found[path.name] = text.splitlines()[0].rstrip('"') if text else ""
+    return found
+
+
+def datasets(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A data set; none: list them.", show_default=False)
+    ] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write it there: CSV or Parquet.", show_default="nowhere"),
+    ] = None,
+    rows: Annotated[
+        int, typer.Option("--rows", min=0, help="Write so many rows, drawn at random; 0: all.")
+    ] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of that draw.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """List the data sets that have a name here, or describe and write one.
+
+    They come from the folder that GPCLASS_DATA names, from scikit-learn, or from OpenML.
+    """
+    from gpclass.datasets import available, load
+    from gpclass.datasets.load import FOLDER_VARIABLE
+
+    if not name:
+        found = available()
+        if as_json:
+            emit([vars(row) for row in found])
+            return
+        head = ("name", "from", "rows", "features", "classes")
+        say(columns(head, [[_dash(v) for v in vars(row).values()] for row in found]))
+        if not os.environ.get(FOLDER_VARIABLE):
+            say(
+                f"\nSet {FOLDER_VARIABLE} to a folder of CSV files with a column 'label' to see them here too."
+            )
+        return
+    data = load(name)
+    classes = sorted(set(data.y.tolist()))
+    if out is not None:
+        _write_dataset(data, out, rows, seed)
+    facts: dict[str, Any] = {
+        "name": data.name,
+        "rows": data.shape[0],
+        "features": list(data.feature_names),
+        "classes": {str(c): data.label_names.get(c, "") for c in classes},
+        "source": data.description,
+        **({"file": str(out)} if out is not None else {}),
+    }
+    if as_json:
+        emit(facts)
+    else:
+        facts["classes"] = ", ".join(f"{c} ({t})" if t else c for c, t in facts["classes"].items())
+        facts["features"] = ", ".join(data.feature_names)
+        say("\n".join(f"{key:<9} {value}" for key, value in facts.items()))
+
+
+def _write_dataset(data: Any, out: Path, rows: int, seed: int) -> None:
+    import numpy as np
+    import pandas as pd
+
+    from gpclass.cli.files import write_table
+
+    frame = pd.DataFrame(data.X, columns=list(data.feature_names)).assign(label=data.y)
+    if rows:
+        chosen = np.random.default_rng(seed).permutation(len(frame))[:rows]
+        frame = frame.iloc[np.sort(chosen)]
+    write_table(frame, out)
+
+
+def _dash(value: Any) -> str:
+    return "–" if value is None else str(value)
+
+
+def methods(
+    axis: Annotated[
+        str,
+        typer.Argument(metavar="AXIS", help="inference or hyperparameters; none: both.", show_default=False),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """List the methods with what they cost and can do."""
+    from gpclass.registry import methods as registered
+
+    if axis not in ("", "inference", "hyperparameters"):
+        raise Mistake(f"the axes are inference and hyperparameters, not {axis!r}")
+    found = registered(axis or None)
+    if as_json:
+        emit([{k: v for k, v in vars(row).items() if k != "factory"} for row in found])
+        return
+    for name in dict.fromkeys(row.axis for row in found):
+        group = [row for row in found if row.axis == name]
+        say(f"{name}\n")
+        say(columns(("name", "what it is", "cost"), [(row.name, row.summary, row.cost) for row in group]))
+        say()
