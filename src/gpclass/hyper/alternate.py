@@ -1,0 +1,323 @@
+r"""Latent values and kernel parameters in turn: Neal's method.
+
+An iteration moves f given θ by some steps of a latent sampler (elliptical slices or Hamiltonian dynamics),
+then θ given the latents, in one or both of two parametrisations:
+
+- given f: the target is N(f; 0, K(θ)) p(y|f) p(θ), Neal's own. f pins θ down, the more so the more points
+there
+  are, and K must have a factor, so chains crawl;
+- given η, f = L(θ) η: the target is p(y|L(θ)η) p(θ). Good where the data say little, poor where they say
+much.
+
+Using both in turn (interweaving) is at least as good as the better one. θ moves by random-walk Metropolis,
+whose covariance and step are adapted in the warm-up, or, given f, by Hamiltonian dynamics.
+Cost: an iteration factors K a few times, and once more for the sampler's coordinates: O(n³).
+Fails when: θ and f depend strongly on each other: low effective sizes, which the report tells.
+Pseudo-marginal with ``exact`` integrates f out instead.
+Reference: Neal (1999); Yu & Meng (2011) for interweaving; Murray & Adams (2010).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+
+from gpclass._typing import Array
+from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.chains import Record, State, run_chains
+from gpclass.hyper.defaults import check_priors, priors_for
+from gpclass.hyper.full_bayes import (
+    Schedule,
+    check_lengths,
+    finish,
+    need_parameters,
+    record,
+    run_fingerprint,
+)
+from gpclass.hyper.proposal import (
+    LogDensity,
+    Mode,
+    adapted,
+    find_mode,
+    first_walk,
+    pooled,
+    scattered,
+    walk,
+)
+from gpclass.inference.elliptical_slice import EllipticalSlice, Particles, elliptical_step
+from gpclass.inference.hmc import LatentHMC, hmc_step
+from gpclass.inference.laplace import Laplace
+from gpclass.inference.whitened import whiten, whiten_around
+from gpclass.linalg import factor
+from gpclass.problem import Problem
+
+GIVEN = ("both", "f", "eta")
+MOVES = ("metropolis", "hmc")
+
+
+@dataclass(frozen=True)
+class Alternate:
+    """Settings of alternating latents and kernel parameters.
+
+    Parameters
+    ----------
+    chains, warmup, draws : int
+        Chains, iterations dropped and iterations kept of each.
+    scans : int
+        Latent steps an iteration.
+    given : {"both", "f", "eta"}
+        What θ is updated given; see the module. "f" is Neal's.
+    move : {"metropolis", "hmc"}
+        How θ moves given f. Given η it is always Metropolis.
+    acceptance : float
+        What Metropolis steps are adapted to in the warm-up.
+    leapfrog, step_size
+        Of Hamiltonian moves given f, in the coordinates of the mode.
+    latent_step : float
+        Step size of a Hamiltonian latent sampler, in its whitened coordinates.
+    keep, vectors : int
+        Draws of θ that predictions integrate over, and latent draws for each.
+    default_priors : {"weak", "williams-barber", "filippone"}
+        Priors of parameters that ``priors`` of the estimator leaves out.
+    checkpoint : path, optional
+        File to which chains are saved as they go, and from which they resume.
+    """
+
+    chains: int = 4
+    warmup: int = 200
+    draws: int = 500
+    scans: int = 4
+    given: str = "both"
+    move: str = "metropolis"
+    acceptance: float = 0.3
+    leapfrog: int = 5
+    step_size: float = 0.2
+    latent_step: float = 0.3
+    keep: int = 200
+    vectors: int = 4
+    default_priors: str = "weak"
+    checkpoint: str | os.PathLike[str] | None = None
+
+    name: ClassVar[str] = "alternate"
+
+    def __post_init__(self) -> None:
+        check_lengths(self, chains=1, warmup=0, draws=1, scans=1, leapfrog=1, keep=1, vectors=1)
+        check_priors(self.default_priors)
+        if self.given not in GIVEN or self.move not in MOVES:
+            raise ValueError(
+                f"Alternate: given must be one of {GIVEN} and move one of {MOVES}, got {self.given!r}, {self.move!r}"
+            )
+
+    @classmethod
+    def neal(cls, **changes: Any) -> Alternate:
+        """Neal's own: θ by Hamiltonian dynamics given f."""
+        return cls(**{"given": "f", "move": "hmc", **changes})
+
+    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
+        """Sample θ and f."""
+        need_parameters(problem, self.name)
+        if not isinstance(inference, (EllipticalSlice, LatentHMC)):
+            raise ValueError(
+                "hyperparameters='alternate' moves the latent values by inference='elliptical-slice' or 'hmc', got "
+                f"{inference.name!r}"
+            )
+        prior = priors_for(problem, run.priors, self.default_priors)
+        guide = LogDensity(problem, Laplace(), prior)
+        sampler = AlternateSampler(self, guide, inference, find_mode(guide))
+        outcome = run_chains(
+            sampler,
+            self.chains,
+            run.rng,
+            n_jobs=run.n_jobs,
+            verbose=run.verbose,
+            label=f"{self.name} ({inference.name})",
+            path=self.checkpoint,
+            fingerprint=run_fingerprint(problem, inference, prior, replace(self, checkpoint=None, draws=1)),
+        )
+        return finish(
+            self,
+            problem,
+            inference,
+            outcome,
+            "white",
+            run,
+            evaluations=sum(chain.iteration for chain in outcome.chains),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AlternateSampler:
+    """Latent steps, then θ."""
+
+    settings: Alternate
+    guide: LogDensity
+    inference: EllipticalSlice | LatentHMC
+    mode: Mode
+
+    @property
+    def adapt(self) -> int:
+        """The warm-up."""
+        return self.settings.warmup
+
+    @property
+    def first_kept(self) -> int:
+        """The warm-up is dropped."""
+        return self.settings.warmup
+
+    @property
+    def iterations(self) -> int:
+        """All iterations."""
+        return self.settings.warmup + self.settings.draws
+
+    def first(self, rng: np.random.Generator) -> State:
+        """θ about the mode, f from Laplace's Gaussian there."""
+        theta = scattered(self.mode, self.guide, rng)
+        target, _ = whiten_around(self.guide.problem.at(theta), "laplace")
+        eta = target.prior_coordinates(rng.standard_normal((1, self.guide.problem.n)))[0]
+        r = self.settings.vectors
+        state = {"theta": theta, "eta": eta, "vectors": np.tile(eta, (r, 1)), **first_walk(self.mode)}
+        # Each parametrisation has a step of its own: what one can move by, the other cannot.
+        return {**state, "log_scale_f": state["log_scale"] - 1.0, "log_scale_eta": state["log_scale"]}
+
+    def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
+        """Latent scans, then θ in each parametrisation."""
+        settings = self.settings
+        state = self._latent(state, rng)
+        chances = []
+        for given in ("f", "eta") if settings.given == "both" else (settings.given,):
+            move = self._by_hmc if given == "f" and settings.move == "hmc" else self._by_walk
+            state, chance, accepted = move(state, given, rng)
+            chances.append(float(accepted))
+            if iteration < settings.warmup:
+                scale = state[f"log_scale_{given}"] + (iteration + 1.0) ** -0.6 * (
+                    chance - settings.acceptance
+                )
+                state = {**state, f"log_scale_{given}": np.asarray(scale)}
+        if iteration < settings.warmup:
+            new = adapted(state, settings.acceptance, settings.acceptance, iteration)
+            return {**state, **new}, {"accepted": np.asarray(np.mean(chances))}
+        problem = self.guide.problem.at(state["theta"])
+        L, _ = factor(problem.prior.K)
+        f = L @ state["eta"]
+        log_lik = _log_likelihood(problem, f)
+        kept = record(
+            state["theta"], log_lik + self.guide.log_prior(state["theta"]), np.nan, float(np.mean(chances))
+        )
+        kept["f"] = f
+        if iteration in Schedule.of(settings.warmup, settings.draws, settings.chains, settings.keep):
+            kept |= {"kept_theta": state["theta"], "vectors": self._spread(state, rng)}
+        return state, kept
+
+    def pool(self, states: list[State]) -> list[State]:
+        """One covariance and one step for all chains."""
+        shared = pooled(states)
+        for name in ("log_scale_f", "log_scale_eta"):
+            shared[name] = np.mean([state[name] for state in states], axis=0)
+        return [{**state, **shared} for state in states]
+
+    def _latent(self, state: State, rng: np.random.Generator) -> State:
+        """Some steps of f given θ."""
+        target, _ = whiten_around(self.guide.problem.at(state["theta"]), self.inference.around)
+        particles = Particles.at(target, target.from_prior_coordinates(state["eta"][None]))
+        for _ in range(self.settings.scans):
+            if isinstance(self.inference, EllipticalSlice):
+                particles = elliptical_step(target, particles, rng)
+            else:
+                size, steps = self.settings.latent_step, self.inference.leapfrog or 5
+                particles, _ = hmc_step(target, particles, rng, size=size, leapfrog=steps)
+        return {**state, "eta": target.prior_coordinates(particles.xi)[0]}
+
+    def _spread(self, state: State, rng: np.random.Generator) -> Array:
+        """Vectors for the mixture: the state, and further latent draws at the same θ, which the chain forgets."""
+        vectors, side = [state["eta"]], state
+        for _ in range(self.settings.vectors - 1):
+            side = self._latent(side, rng)
+            vectors.append(side["eta"])
+        return np.stack(vectors)
+
+    def _by_walk(self, state: State, given: str, rng: np.random.Generator) -> tuple[State, float, bool]:
+        """Random-walk Metropolis on θ given f or η."""
+        proposal = walk({**state, "log_scale": state[f"log_scale_{given}"]}, rng)
+        log_u = np.log(rng.random())
+        here = self._latents(state)
+        now = self._target(state["theta"], state["eta"], here, given)
+        then = self._target(proposal, state["eta"], here, given)
+        if now is None or then is None:
+            return state, 0.0, False
+        gain = then[0] - now[0]
+        chance = float(np.exp(min(gain, 0.0)))
+        if not gain >= log_u:
+            return state, chance, False
+        return {**state, "theta": proposal, "eta": then[1]}, chance, True
+
+    def _by_hmc(self, state: State, given: str, rng: np.random.Generator) -> tuple[State, float, bool]:
+        """A trajectory of θ given f, in the coordinates of the mode."""
+        f = self._latents(state)
+        R = np.linalg.cholesky(state["covariance"])
+        size = self.settings.step_size * float(np.exp(state["log_scale_f"])) * float(rng.uniform(0.8, 1.2))
+        p, log_u = rng.standard_normal(len(state["theta"])), np.log(rng.random())
+        theta = state["theta"]
+        now = centred(self.guide, theta, f)
+        value, slope = now
+        energy = 0.5 * p @ p - value
+        for _ in range(self.settings.leapfrog):
+            p = p + 0.5 * size * (R.T @ slope)
+            theta = theta + size * (R @ p)
+            value, slope = centred(self.guide, theta, f)
+            if value == -np.inf:
+                return state, 0.0, False
+            p = p + 0.5 * size * (R.T @ slope)
+        gain = float(energy - (0.5 * p @ p - value))
+        chance = float(np.exp(min(gain, 0.0))) if np.isfinite(gain) else 0.0
+        if not gain >= log_u:
+            return state, chance, False
+        L, _ = factor(self.guide.problem.at(theta).prior.K)
+        eta = np.asarray(solve_triangular(L, f, lower=True))
+        return {**state, "theta": theta, "eta": eta}, chance, True
+
+    def _latents(self, state: State) -> Array:
+        L, _ = factor(self.guide.problem.at(state["theta"]).prior.K)
+        return np.asarray(L @ state["eta"])
+
+    def _target(self, theta: Array, eta: Array, f: Array, given: str) -> tuple[float, Array] | None:
+        """Log density of θ given f or η, and η there; None outside the bounds."""
+        log_prior = self.guide.log_prior(theta)
+        if log_prior == -np.inf:
+            return None
+        problem = self.guide.problem.at(theta)
+        try:
+            L, _ = factor(problem.prior.K)
+        except ValueError:
+            return None
+        if given == "eta":
+            return log_prior + _log_likelihood(problem, L @ eta), eta
+        white = np.asarray(solve_triangular(L, f, lower=True))
+        log_p = -0.5 * float(white @ white) - float(np.log(np.diag(L)).sum())
+        return log_prior + log_p + _log_likelihood(problem, f), white
+
+
+def centred(density: LogDensity, theta: Array, f: Array) -> tuple[float, Array]:
+    """Log N(f; 0, K(θ)) + log p(y|f) + log p(θ) and its gradient in θ; −inf where there is none."""
+    log_prior = density.log_prior(theta)
+    if log_prior == -np.inf:
+        return -np.inf, np.zeros_like(theta)
+    target = whiten(density.problem.at(theta))
+    problem, L = target.problem, target.L
+    white = solve_triangular(L, f, lower=True)
+    alpha = solve_triangular(L, white, lower=True, trans="T")
+    value = -0.5 * float(white @ white) - float(np.log(np.diag(L)).sum())
+    G = 0.5 * (np.outer(alpha, alpha) - cho_solve((L, True), np.eye(problem.n)))
+    slope = problem.prior.pullback(G)
+    if problem.scale_is_free:
+        _, d1, _, _ = problem.likelihood.derivatives(problem.y, f)
+        slope = np.append(slope, problem.weighted(f * d1).sum())
+    total = value + log_prior + _log_likelihood(problem, f)
+    return total, np.asarray(slope + density.prior.gradient(theta))
+
+
+def _log_likelihood(problem: Problem, f: Array) -> float:
+    return float(problem.weighted(problem.likelihood.log_prob(problem.y, f)).sum())

@@ -1,0 +1,233 @@
+"""Chains over kernel parameters: run side by side, interrupted, saved and resumed.
+
+A sampler is a picklable object of settings and data with ``first(rng)``, ``step(state, rng, iteration)`` and
+``pool(states)``; all that changes lives in a chain's state, a dict of arrays, and in its own random
+generator. So a chain can move to another process, stop after any iteration, be written to disk and go on as
+if nothing had happened; and the result does not depend on the number of processes. BLAS is held to one
+thread in a step, since its rounding, and with it a chain's path, depends on the number of threads.
+Iterations before ``sampler.adapt`` adapt; then ``pool`` joins what the chains have learned, and nothing
+changes the proposal any more. Records of iterations from ``sampler.first_kept`` on are kept.
+Cost: that of the steps. Fails when: the first stage is interrupted (there is nothing to return yet).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import threadpool_limits
+
+from gpclass._typing import Array
+from gpclass.hyper import checkpoint as saved
+from gpclass.progress import Progress, progress
+
+State: TypeAlias = dict[str, Array]
+Record: TypeAlias = dict[str, Array]
+ROUND = 10  # iterations of one chain before the next has its turn
+SAVE_EVERY = 10.0  # seconds between checkpoints
+
+
+class Sampler(Protocol):
+    """What a strategy hands to the driver."""
+
+    @property
+    def adapt(self) -> int:
+        """Iterations that adapt the proposal."""
+
+    @property
+    def first_kept(self) -> int:
+        """The iteration from which on records are kept."""
+
+    @property
+    def iterations(self) -> int:
+        """All iterations."""
+
+    def first(self, rng: np.random.Generator) -> State:
+        """Where a chain starts."""
+
+    def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
+        """The next state, a new dict, and what is to be remembered; must not change ``state``."""
+
+    def pool(self, states: list[State]) -> list[State]:
+        """Join what the chains have learned, when all have adapted."""
+
+
+@dataclass
+class Chain:
+    """One chain: its generator, state and records so far."""
+
+    rng: np.random.Generator
+    state: State
+    iteration: int = 0
+    kept: dict[str, list[Array]] = field(default_factory=dict)
+    mark: Mapping[str, Any] = field(default_factory=dict)  # the generator's state after the last iteration
+
+    @property
+    def draws(self) -> int:
+        """Number of kept records."""
+        return len(self.kept.get("theta", []))
+
+
+@dataclass(frozen=True)
+class ChainRun:
+    """What a run of several chains has given."""
+
+    chains: list[Chain]
+    interrupted: bool
+
+    def stack(self, name: str) -> Array:
+        """A kept quantity, (chains, draws, ...), as long as the shortest chain."""
+        shortest = min(len(chain.kept[name]) for chain in self.chains)
+        return np.stack([np.stack(chain.kept[name][:shortest]) for chain in self.chains])
+
+
+def run_chains(
+    sampler: Sampler,
+    n_chains: int,
+    rng: np.random.Generator,
+    *,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    label: str = "",
+    path: str | os.PathLike[str] | None = None,
+    fingerprint: str = "",
+) -> ChainRun:
+    """Run all chains to the end, or until Ctrl-C.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    n_chains : int
+    rng : Generator
+        Each chain gets a generator spawned from it.
+    n_jobs : int, optional
+        Processes, as in joblib.
+    verbose, label
+        Progress bar.
+    path : path, optional
+        Where chains are saved as they go; if the file is there they resume from it.
+    fingerprint : str
+        Says what the chains are of; a file with another one is refused.
+    """
+    file = None if path is None else Path(path)
+    generators = rng.spawn(n_chains)
+    stages = [sampler.adapt, sampler.iterations]
+    with threadpool_limits(1):
+        if file is not None and file.exists():
+            chains, stage = saved.load(file, fingerprint, n_chains)
+        else:
+            chains, stage = [Chain(g, sampler.first(g), mark=g.bit_generator.state) for g in generators], 0
+        left = sum(max(0, stages[-1] - chain.iteration) for chain in chains)
+        with progress(left, label, verbose=verbose) as bar:
+            save = _saver(file, fingerprint, chains)
+            while stage < len(stages):
+                if not _run_stage(sampler, chains, stages[stage], n_jobs, bar, lambda: save(stage, False)):  # noqa: B023 (called before it changes)
+                    save(stage, True)
+                    return _interrupted(chains, file)
+                if stage == 0:
+                    for chain, state in zip(chains, sampler.pool([c.state for c in chains]), strict=True):
+                        chain.state = state
+                stage += 1
+                save(stage, True)
+    return ChainRun(chains, False)
+
+
+def advance(
+    sampler: Sampler, chain: Chain, stop: int, tell: Callable[[Record], None] | None = None
+) -> tuple[Chain, bool]:
+    """Move a chain on to iteration ``stop``; False if Ctrl-C came first, the last iteration undone then."""
+    try:
+        while chain.iteration < stop:
+            state, record = sampler.step(chain.state, chain.rng, chain.iteration)
+            if chain.iteration >= sampler.first_kept:
+                for name, value in record.items():
+                    chain.kept.setdefault(name, []).append(value)
+            chain.state, chain.mark = state, chain.rng.bit_generator.state
+            chain.iteration += 1
+            if tell is not None:
+                tell(record)
+    except KeyboardInterrupt:
+        chain.rng.bit_generator.state = chain.mark
+        return chain, False
+    return chain, True
+
+
+def _run_stage(
+    sampler: Sampler,
+    chains: list[Chain],
+    stop: int,
+    n_jobs: int | None,
+    bar: Progress,
+    save: Callable[[], None],
+) -> bool:
+    """All chains to iteration ``stop``, in rounds; False if interrupted."""
+
+    def tell(record: Record) -> None:
+        bar.update(accepted=bool(record["accepted"] > 0.5))
+
+    jobs = min(effective_n_jobs(n_jobs), len(chains))
+    while any(chain.iteration < stop for chain in chains):
+        if jobs == 1:
+            for chain in chains:
+                _, whole = advance(sampler, chain, min(stop, chain.iteration + ROUND), tell)
+                if not whole:
+                    return False
+        else:
+            try:
+                moved = Parallel(n_jobs=jobs)(
+                    delayed(_advance_copy)(sampler, chain, min(stop, chain.iteration + 5 * ROUND))
+                    for chain in chains
+                )
+            except KeyboardInterrupt:
+                return False  # the round is lost, what came before is whole
+            for chain, (new, ratio) in zip(chains, moved, strict=True):
+                bar.update(new.iteration - chain.iteration, accepted=round(ratio))
+                for name, values in new.kept.items():
+                    chain.kept.setdefault(name, []).extend(values)
+                chain.rng, chain.state, chain.iteration, chain.mark = (
+                    new.rng,
+                    new.state,
+                    new.iteration,
+                    new.mark,
+                )
+        save()
+    return True
+
+
+def _advance_copy(sampler: Sampler, chain: Chain, stop: int) -> tuple[Chain, float]:
+    """:func:`advance` in another process: only the new records travel back, with the accepted count."""
+    accepted = [0.0]
+
+    def tell(record: Record) -> None:
+        accepted[0] += float(record["accepted"])
+
+    bare = Chain(chain.rng, chain.state, chain.iteration, {}, chain.mark)
+    with threadpool_limits(1):
+        return advance(sampler, bare, stop, tell)[0], accepted[0]
+
+
+def _saver(file: Path | None, fingerprint: str, chains: list[Chain]) -> Callable[[int, bool], None]:
+    """A function that saves the chains when it is time, or when it must."""
+    last = [time.monotonic()]
+
+    def save(stage: int, must: bool) -> None:
+        if file is None or not (must or time.monotonic() - last[0] > SAVE_EVERY):
+            return
+        saved.save(file, fingerprint, chains, stage)
+        last[0] = time.monotonic()
+
+    return save
+
+
+def _interrupted(chains: list[Chain], file: Path | None) -> ChainRun:
+    """What there is; if that is nothing the interrupt goes on to the caller."""
+    if min(chain.draws for chain in chains) < 1:
+        kept = f"; fit again with the same checkpoint={str(file)!r} to go on" if file is not None else ""
+        raise KeyboardInterrupt(f"interrupted before every chain had a draw{kept}")
+    return ChainRun(chains, True)

@@ -1,0 +1,62 @@
+"""The papers' priors by name, for parameters that the user gave none for.
+
+``filippone``: variances ~ Gamma(1.1, rate 0.1); lengths ~ Gamma(1, 1) where each input has its own, else
+Gamma(1, rate 1/√d). ``williams-barber``: log v and log w Gaussian with mean −3 and standard deviation 3, w =
+ℓ⁻² being the relevance of an input, so that log ℓ ~ N(1.5, 1.5²). Both are meant for standardised inputs.
+``weak``: log-normal about the starting values. All are densities of θ = log x with the Jacobian
+(:mod:`gpclass.priors`).
+Reference: Filippone (2014), §V; Williams & Barber (1998), §5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gpclass.priors import Gamma, LogNormal, Prior, PriorSet, PriorSpec, default_prior, resolve_priors
+from gpclass.problem import Problem
+
+PAPERS = ("filippone", "williams-barber", "weak")
+
+
+def check_priors(name: str) -> None:
+    """Refuse a name that is no set of priors."""
+    if name not in PAPERS:
+        raise ValueError(f"default_priors={name!r} is not known; use one of {', '.join(map(repr, PAPERS))}")
+
+
+def priors_for(problem: Problem, spec: PriorSpec, paper: str) -> PriorSet:
+    """The user's priors, and the paper's for the parameters they leave out."""
+    if spec is not None and not isinstance(spec, Mapping):
+        return resolve_priors(spec, problem.names, problem.theta)
+    theta = problem.theta
+    base: dict[str, Prior] = {
+        name: _paper_prior(paper, name, float(x), problem)
+        for name, x in zip(problem.names, theta, strict=True)
+    }
+    given = dict(spec or {})
+    chosen = resolve_priors(given, problem.names, theta)  # refuses patterns that match nothing
+    theirs = {
+        name: prior for name, prior in zip(chosen.names, chosen.priors, strict=True) if _named(name, given)
+    }
+    return resolve_priors({**base, **theirs}, problem.names, theta)
+
+
+def _named(name: str, given: Mapping[str, Prior]) -> bool:
+    """Whether one of the user's patterns is for this parameter."""
+    from fnmatch import fnmatchcase
+
+    return any(name == pattern or fnmatchcase(name, pattern) for pattern in given)
+
+
+def _paper_prior(paper: str, name: str, start: float, problem: Problem) -> Prior:
+    if paper == "filippone" and "length_scale" in name:
+        return Gamma(1.0, 1.0) if "[" in name else Gamma(1.0, 1.0 / np.sqrt(problem.X.shape[1]))
+    if paper == "filippone" and "constant_value" in name:
+        return Gamma(1.1, 0.1)
+    if paper == "williams-barber" and "length_scale" in name:
+        return LogNormal(1.5, 1.5)
+    if paper == "williams-barber" and "constant_value" in name:
+        return LogNormal(-3.0, 3.0)
+    return default_prior(name, start)

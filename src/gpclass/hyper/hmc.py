@@ -1,0 +1,256 @@
+r"""Hamiltonian Monte Carlo over kernel parameters with the gradient of an approximate evidence.
+
+The log density is log q(y|θ) + log p(θ), q Laplace's or EP's evidence, θ in logs. θ = θ₀ + R φ, R Rᵀ the
+covariance of the Gaussian at the mode θ₀ (or R = I), makes φ nearly isotropic; a trajectory is ``leapfrog``
+steps of size ε, jittered by ±20 %, and a Metropolis test. ε is adapted in the warm-up and then fixed, the
+same for all chains. Outside the kernel's bounds the density is zero. Latent values given θ are those of the
+Gaussian approximation.
+Cost: ``leapfrog`` evidences with gradient an iteration, each started from the last one of its trajectory.
+Fails when: the approximation's evidence is poor (large kernel variance with Laplace): what is sampled is its
+posterior, not the exact one. Use pseudo-marginal to be exact.
+Reference: Williams & Barber (1998), §3 and appendix; Neal (2011).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.chains import Record, State, run_chains
+from gpclass.hyper.defaults import check_priors, priors_for
+from gpclass.hyper.full_bayes import (
+    Schedule,
+    check_lengths,
+    evidence_at_mean,
+    finish,
+    need_parameters,
+    record,
+    run_fingerprint,
+)
+from gpclass.hyper.mixture import kind_of, latent_draw
+from gpclass.hyper.proposal import LogDensity, Mode, find_mode, scattered
+from gpclass.inference.gaussian import GaussianPosterior
+from gpclass.inference.hmc import JITTER, QUARTER, StepSize
+from gpclass.linalg import cholesky
+from gpclass.problem import Problem
+
+MOST_STEPS = 20  # leapfrog steps, where their number follows the step size
+DUAL = ("steps", "slack", "log_mean", "anchor", "size")  # what dual averaging remembers
+
+
+@dataclass(frozen=True)
+class HMC:
+    """Settings of Hamiltonian Monte Carlo over kernel parameters.
+
+    Parameters
+    ----------
+    chains, warmup, draws : int
+        Chains, iterations dropped and iterations kept of each.
+    leapfrog : int, optional
+        Leapfrog steps a trajectory; by default as many as make it π/2 long, at most 20.
+    step_size : float
+        The first step size, in the coordinates of the mode (or in log parameters).
+    acceptance : float, optional
+        What the step size is adapted to in the warm-up; None keeps the first.
+    precondition : bool
+        Use the covariance at the mode for coordinates; else log parameters as they are.
+    start : {"mode", "kernel"}
+        Chains start scattered about the mode, or all at the kernel's parameters.
+    keep : int
+        Draws of θ that predictions integrate over.
+    default_priors : {"weak", "williams-barber", "filippone"}
+        Priors of parameters that ``priors`` of the estimator leaves out.
+    checkpoint : path, optional
+        File to which chains are saved as they go, and from which they resume.
+    """
+
+    chains: int = 4
+    warmup: int = 50
+    draws: int = 150
+    leapfrog: int | None = None
+    step_size: float = 0.3
+    acceptance: float | None = 0.8
+    precondition: bool = True
+    start: str = "mode"
+    keep: int = 200
+    default_priors: str = "weak"
+    checkpoint: str | os.PathLike[str] | None = None
+
+    name: ClassVar[str] = "hmc"
+
+    def __post_init__(self) -> None:
+        check_lengths(self, chains=1, warmup=0, draws=1, keep=1)
+        check_priors(self.default_priors)
+        if not self.step_size > 0 or (self.leapfrog is not None and self.leapfrog < 1):
+            raise ValueError("HMC: step_size must be positive and leapfrog at least 1")
+        if self.start not in ("mode", "kernel"):
+            raise ValueError(f"HMC: start must be 'mode' or 'kernel', got {self.start!r}")
+
+    @classmethod
+    def williams_barber(cls, **changes: Any) -> HMC:
+        """The paper's settings: one chain, 200 iterations of 20 leapfrog steps, the first third dropped.
+
+        The step size, 0.1 in log parameters at first, is adapted to fewer than 5 % rejections; priors are the
+        paper's; the chain starts at the kernel's parameters (:func:`gpclass.kernels.williams_barber`).
+        """
+        settings: dict[str, Any] = {
+            "chains": 1,
+            "warmup": 67,
+            "draws": 133,
+            "leapfrog": 20,
+            "step_size": 0.1,
+            "acceptance": 0.95,
+            "precondition": False,
+            "start": "kernel",
+            "default_priors": "williams-barber",
+        }
+        return cls(**{**settings, **changes})
+
+    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
+        """Sample θ."""
+        need_parameters(problem, self.name)
+        prior = priors_for(problem, run.priors, self.default_priors)
+        density = LogDensity(problem, inference, prior)
+        posterior = inference(problem, run.rng.spawn(1)[0], gradient=True)
+        if posterior.evidence is None or posterior.evidence.gradient is None or kind_of(posterior) != "sites":
+            raise ValueError(
+                f"hyperparameters='hmc' follows the gradient of a deterministic evidence, which inference="
+                f"{inference.name!r} does not have; use inference='laplace' or 'ep', or "
+                "hyperparameters='pseudo-marginal'"
+            )
+        p = len(problem.theta)
+        climbs = self.precondition or self.start == "mode"
+        mode = find_mode(density) if climbs else Mode(problem.theta, np.eye(p), 0)
+        sampler = HMCSampler(self, density, mode)
+        outcome = run_chains(
+            sampler,
+            self.chains,
+            run.rng,
+            n_jobs=run.n_jobs,
+            verbose=run.verbose,
+            label=f"{self.name} ({inference.name})",
+            path=self.checkpoint,
+            fingerprint=run_fingerprint(problem, inference, prior, replace(self, checkpoint=None, draws=1)),
+        )
+        evidence, _ = evidence_at_mean(problem, inference, outcome, run.rng)
+        evaluations = mode.evaluations + sum(int(chain.state["evaluations"]) for chain in outcome.chains)
+        return finish(
+            self, problem, inference, outcome, "sites", run, evaluations=evaluations, evidence=evidence
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class HMCSampler:
+    """Trajectories in φ, θ = θ₀ + R φ."""
+
+    settings: HMC
+    density: LogDensity
+    mode: Mode
+
+    @property
+    def adapt(self) -> int:
+        """The warm-up."""
+        return self.settings.warmup
+
+    @property
+    def first_kept(self) -> int:
+        """The warm-up is dropped."""
+        return self.settings.warmup
+
+    @property
+    def iterations(self) -> int:
+        """All iterations."""
+        return self.settings.warmup + self.settings.draws
+
+    @property
+    def root(self) -> Array:
+        """R, (p, p)."""
+        p = len(self.mode.theta)
+        return cholesky(self.mode.covariance) if self.settings.precondition else np.eye(p)
+
+    def first(self, rng: np.random.Generator) -> State:
+        """About the mode, or at the kernel's parameters."""
+        scatter = self.settings.start == "mode"
+        theta = scattered(self.mode, self.density, rng) if scatter else self.density.problem.theta
+        value, slope, posterior = self.density.value_and_slope(theta)
+        if not isinstance(posterior, GaussianPosterior):
+            theta = self.mode.theta
+            value, slope, posterior = self.density.value_and_slope(theta)
+        if not isinstance(posterior, GaussianPosterior):
+            raise ValueError("the evidence is not finite where the chains start; give other priors")
+        size = StepSize(self.settings.step_size, self.settings.acceptance or 0.8)
+        return {
+            "theta": theta,
+            "value": np.asarray(value),
+            "slope": slope,
+            "log_z": np.asarray(posterior.evidence.log_z),
+            "vectors": np.stack([posterior.t, posterior.h]),
+            "evaluations": np.asarray(1),
+            **{name: np.asarray(getattr(size, name), dtype=float) for name in DUAL},
+        }
+
+    def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
+        """One trajectory."""
+        warming = iteration < self.settings.warmup
+        moved, chance, accepted = self._trajectory(state, rng)
+        if warming and self.settings.acceptance is not None:
+            size = StepSize(float(state["size"]), self.settings.acceptance)
+            size.steps, size.slack = int(state["steps"]), float(state["slack"])
+            size.log_mean, size.anchor = float(state["log_mean"]), float(state["anchor"])
+            size.adapt(chance)
+            moved |= {name: np.asarray(getattr(size, name), dtype=float) for name in DUAL}
+        kept = record(moved["theta"], float(moved["value"]), float(moved["log_z"]), float(accepted))
+        if not warming:
+            problem = self.density.problem.at(moved["theta"])
+            kept["f"] = latent_draw(problem, "sites", moved["vectors"], rng)
+            settings = self.settings
+            if iteration in Schedule.of(settings.warmup, settings.draws, settings.chains, settings.keep):
+                kept |= {"kept_theta": moved["theta"], "vectors": moved["vectors"]}
+        return moved, kept
+
+    def pool(self, states: list[State]) -> list[State]:
+        """One step size for all chains: the mean of what they found."""
+        if self.settings.acceptance is None or self.settings.warmup == 0:
+            return states
+        size = np.exp(np.mean([float(state["log_mean"]) for state in states]))
+        return [{**state, "size": np.asarray(size)} for state in states]
+
+    def _trajectory(self, state: State, rng: np.random.Generator) -> tuple[State, float, bool]:
+        """The state after one trajectory, its acceptance probability, and whether it was accepted."""
+        size = float(state["size"])
+        steps = self.settings.leapfrog or int(np.clip(round(QUARTER / size), 1, MOST_STEPS))
+        epsilon = size * float(rng.uniform(1.0 - JITTER, 1.0 + JITTER))
+        R = self.root
+        p = rng.standard_normal(len(state["theta"]))
+        log_u = np.log(rng.random())
+        theta, slope, posterior, value = state["theta"], state["slope"], None, float(state["value"])
+        energy = 0.5 * p @ p - value
+        done = 0
+        for _ in range(steps):
+            p = p + 0.5 * epsilon * (R.T @ slope)
+            theta = theta + epsilon * (R @ p)
+            value, slope, posterior = self.density.value_and_slope(theta, posterior)
+            done += 1
+            if posterior is None:
+                break  # outside the bounds: the trajectory is rejected
+            p = p + 0.5 * epsilon * (R.T @ slope)
+        gain = float(energy - (0.5 * p @ p - value))
+        chance = float(np.exp(min(gain, 0.0))) if np.isfinite(gain) else 0.0
+        counted = {"evaluations": state["evaluations"] + done}
+        if not isinstance(posterior, GaussianPosterior) or not gain >= log_u:
+            return {**state, **counted}, chance, False
+        moved = {
+            **state,
+            **counted,
+            "theta": theta,
+            "value": np.asarray(value),
+            "slope": slope,
+            "log_z": np.asarray(posterior.evidence.log_z),
+            "vectors": np.stack([posterior.t, posterior.h]),
+        }
+        return moved, chance, True

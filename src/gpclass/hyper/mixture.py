@@ -1,0 +1,176 @@
+"""The posterior over latent values when θ was sampled: a mixture over draws of θ.
+
+For each kept draw of θ a few vectors of n numbers describe the latent values given θ; the n×n factor that
+turns them into predictions is computed again when it is asked for, one at a time. Three kinds of vectors:
+
+- ``noisy``: (K + I/s²)⁻¹z for draws z of the noisy latents (the exact probit engine);
+- ``white``: η for draws f = L η (importance, annealed, elliptical slice, Hamiltonian);
+- ``sites``: precisions and shifts (t, h) of a Gaussian approximation (Laplace, EP).
+
+Where the scale of the link is sampled too, latents are brought to the scale of the reported likelihood,
+which sees scale · f.
+Cost: memory S·r·n for S draws of θ with r vectors each, and one n×n matrix; a prediction factors S matrices,
+O(S n³).
+Reference: Filippone (2014), eq. 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+from gpclass.inference.gaussian import GaussianPosterior
+from gpclass.inference.particles import ParticlePosterior, noise_factor, repeated
+from gpclass.inference.samples import SamplePosterior
+from gpclass.inference.whitened import whiten
+from gpclass.linalg import factor
+from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
+from gpclass.problem import Problem
+
+KINDS = ("noisy", "white", "sites")
+_ANY = Evidence(np.nan)  # of a posterior rebuilt for prediction alone
+
+
+@dataclass(frozen=True, eq=False)
+class ThetaMixture:
+    """Equally weighted draws of θ, each with vectors for its latent values."""
+
+    problem: Problem  # at the parameters that are reported
+    kind: str  # one of KINDS
+    theta: Array  # (S, p)
+    vectors: Array  # (S, r, n)
+    chain: IntArray  # (S,)
+    evidence: Evidence | None
+    report: Report
+
+    @property
+    def n_components(self) -> int:
+        """Number of Gaussians in the mixture, at most."""
+        return len(self.theta) * (1 if self.kind == "sites" else self.vectors.shape[1])
+
+    def posteriors(self) -> Iterator[tuple[int, float, Posterior]]:
+        """Chain, weight and posterior of each draw of θ; equal neighbours, after rejections, taken together."""
+        S = len(self.theta)
+        same = np.zeros(S, dtype=bool)
+        same[1:] = (
+            np.all(self.theta[1:] == self.theta[:-1], axis=1)
+            & np.all(self.vectors[1:] == self.vectors[:-1], axis=(1, 2))
+            & (self.chain[1:] == self.chain[:-1])
+        )
+        starts = np.flatnonzero(~same)
+        for start, stop in zip(starts, np.append(starts[1:], S), strict=True):
+            posterior = rebuild(self.problem.at(self.theta[start]), self.kind, self.vectors[start])
+            yield int(self.chain[start]), float(stop - start) / S, posterior
+
+    def latent(self, X_new: Array) -> LatentMixture:
+        """All components of all draws of θ; draws of one chain share a group."""
+        weights, means, variances, group = [], [], [], []
+        for chain, weight, posterior in self.posteriors():
+            part = posterior.latent(X_new)
+            ratio = self._ratio(posterior)
+            size = len(part.weights)
+            weights.append(weight * part.weights)
+            means.append(ratio * part.means)
+            variances.append(np.broadcast_to(ratio**2 * part.covariances, (size, len(X_new), 1, 1)))
+            group.append(np.full(size, chain, dtype=np.intp))
+        return LatentMixture(
+            np.concatenate(weights), np.concatenate(means), np.concatenate(variances), np.concatenate(group)
+        )
+
+    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+        """Joint draws over X_new, (n, m, 1), θ and f integrated."""
+        parts = list(self.posteriors())
+        counts = rng.multinomial(n, np.array([weight for _, weight, _ in parts]))
+        drawn = [
+            self._ratio(posterior) * posterior.draw(X_new, int(count), rng)
+            for (_, _, posterior), count in zip(parts, counts, strict=True)
+            if count
+        ]
+        return np.asarray(rng.permutation(np.concatenate(drawn)))
+
+    def _ratio(self, posterior: Posterior) -> float:
+        scale: float = posterior.problem.likelihood.scale  # type: ignore[attr-defined]  # rebuilt ones have it
+        return scale / self.problem.likelihood.scale
+
+
+def kind_of(posterior: Posterior) -> str:
+    """Which kind of vectors stands for a posterior."""
+    if isinstance(posterior, ParticlePosterior):
+        return "noisy"
+    if isinstance(posterior, SamplePosterior):
+        return "white"
+    if isinstance(posterior, GaussianPosterior):
+        return "sites"
+    raise ValueError(
+        f"{type(posterior).__name__} cannot be integrated over kernel parameters; use inference='exact', "
+        "'annealed', 'importance', 'ep' or 'laplace'"
+    )
+
+
+def distil(posterior: Posterior, r: int, rng: np.random.Generator) -> Array:
+    """R vectors, chosen by their weights, that stand for a posterior, (r, n); for ``sites`` t and h, (2, n)."""
+    if isinstance(posterior, GaussianPosterior):
+        return np.stack([posterior.t, posterior.h])
+    rows = posterior.A.T if isinstance(posterior, ParticlePosterior) else posterior.eta  # type: ignore[attr-defined]  # kind_of has looked
+    weights: Array = posterior.weights  # type: ignore[attr-defined]  # as above
+    return np.asarray(rows[rng.choice(len(weights), size=r, p=weights)])
+
+
+def rebuild(problem: Problem, kind: str, vectors: Array) -> Posterior:
+    """The posterior that vectors stand for, at the θ of ``problem``."""
+    report = Report(method=kind)
+    if kind == "sites":
+        t, h = vectors
+        site_factor = problem.prior.with_sites(t)
+        Kh = problem.prior.K @ h
+        mean = Kh - problem.prior.K @ site_factor.solve(Kh)
+        return GaussianPosterior(problem, mean, h - t * mean, t, h, site_factor, _ANY, report)
+    r = len(vectors)
+    weights, group = np.full(r, 1.0 / r), np.zeros(r, dtype=np.intp)
+    if kind == "noisy":
+        rows = repeated(problem)
+        assert rows is not None  # whole weights: the particles came from repeated rows
+        return ParticlePosterior(rows, noise_factor(rows), vectors.T, weights, group, _ANY, report)
+    L, _ = factor(problem.prior.K)
+    return SamplePosterior(problem, L, vectors, weights, group, None, report)
+
+
+def latent_draw(problem: Problem, kind: str, vectors: Array, rng: np.random.Generator) -> Array:
+    """One draw of f at the training points, (n,), from the first of the vectors (or from the sites)."""
+    if kind == "sites":
+        target = whiten(problem, vectors[0], vectors[1])
+        return np.asarray(target.latents(rng.standard_normal((1, problem.n)))[0])
+    L, _ = factor(problem.prior.K)
+    if kind == "white":
+        return np.asarray(L @ vectors[0])
+    rows = repeated(problem)
+    assert rows is not None
+    # f given z by Matheron's rule: a prior draw, corrected by what z says beyond its own simulated z.
+    where = np.arange(problem.n) if rows is problem else _positions(problem)
+    f = L @ rng.standard_normal(problem.n)
+    simulated = f[where] + rng.standard_normal(rows.n) / problem.likelihood.scale
+    correction = vectors[0] - noise_factor(rows).solve(simulated)
+    return np.asarray(f + problem.prior.K[:, where] @ correction)
+
+
+def _positions(problem: Problem) -> IntArray:
+    """Which point each repeated row is."""
+    assert problem.weights is not None
+    return np.repeat(np.arange(problem.n), np.rint(problem.weights).astype(int))
+
+
+def thinned(mixture: ThetaMixture, keep: int) -> ThetaMixture:
+    """At most ``keep`` draws of θ, evenly chosen."""
+    S = len(mixture.theta)
+    if keep >= S:
+        return mixture
+    chosen = np.unique(np.linspace(0, S - 1, keep).astype(np.intp))
+    return replace(
+        mixture,
+        theta=mixture.theta[chosen],
+        vectors=mixture.vectors[chosen],
+        chain=mixture.chain[chosen],
+    )

@@ -1,0 +1,275 @@
+r"""Pseudo-marginal Metropolis-Hastings over kernel parameters: exact, with a noisy evidence.
+
+A proposal θ' ~ π(·|θ) is accepted with probability min(1, z),
+
+    z = p̃(y|θ') p(θ') / [p̃(y|θ) p(θ)],
+
+p̃ an unbiased estimate, drawn afresh for θ' and *kept* for θ while the chain stays there. The chain has the
+exact posterior of θ, however noisy p̃ is; noise costs acceptance. Latent values: draws that the accepted
+estimate chose by their weights, so predictions integrate θ and f (the particle marginal form). The proposal
+is tuned on a deterministic evidence (Laplace's) and then frozen. The estimator knows nothing of the past:
+its sites start cold and its number of particles is fixed.
+Cost: one estimate an iteration; ``exact`` with 64 draws costs little more than EP.
+Fails when: the standard deviation of log p̃ is well above one: chains stick. ``sd_log_evidence`` of the fit
+report says; use ``exact``, or more particles.
+Reference: Andrieu & Roberts (2009); Filippone (2014); Andrieu, Doucet & Holenstein (2010) for the latent
+draws.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.chains import Record, State, run_chains
+from gpclass.hyper.defaults import check_priors, priors_for
+from gpclass.hyper.full_bayes import (
+    Schedule,
+    check_lengths,
+    evidence_at_mean,
+    finish,
+    need_parameters,
+    record,
+    run_fingerprint,
+)
+from gpclass.hyper.mixture import distil, kind_of, latent_draw
+from gpclass.hyper.proposal import (
+    LogDensity,
+    Mode,
+    adapted,
+    find_mode,
+    first_walk,
+    from_prior,
+    pooled,
+    scattered,
+    walk,
+)
+from gpclass.inference.whitened import BASES
+from gpclass.problem import Problem
+
+WIDE = 0.5  # standard deviation of the first proposal, in logs, where chains start from the prior
+
+
+@dataclass(frozen=True)
+class PseudoMarginal:
+    """Settings of pseudo-marginal sampling.
+
+    Parameters
+    ----------
+    chains : int
+        Chains; they run in parallel where ``n_jobs`` allows, with the same result.
+    adapt : int
+        Iterations a chain, on the deterministic evidence, in which the proposal is tuned; then all chains share
+        what they have learned.
+    discard : int
+        Iterations with the unbiased evidence that are dropped.
+    draws : int
+        Iterations kept a chain.
+    acceptance : float
+        Acceptance that the proposal is tuned to on the deterministic evidence.
+    guide : {"laplace", "ep"}
+        That evidence.
+    start : {"mode", "prior"}
+        Chains start scattered about the mode of the guide's posterior, or from the prior.
+    particles : int
+        Draws an estimate where the inference does not fix their number (``exact``).
+    keep, vectors : int
+        Draws of θ that predictions integrate over, and latent draws for each: memory keep · vectors · n.
+    default_priors : {"filippone", "williams-barber", "weak"}
+        Priors of parameters that ``priors`` of the estimator leaves out.
+    approximate : bool
+        Allow an evidence that is not unbiased, such as EP's: the chain then samples that approximation. For
+        comparison.
+    checkpoint : path, optional
+        File to which chains are saved as they go, and from which they resume.
+    """
+
+    chains: int = 4
+    adapt: int = 300
+    discard: int = 50
+    draws: int = 500
+    acceptance: float = 0.25
+    guide: str = "laplace"
+    start: str = "mode"
+    particles: int = 64
+    keep: int = 200
+    vectors: int = 4
+    default_priors: str = "filippone"
+    approximate: bool = False
+    checkpoint: str | os.PathLike[str] | None = None
+
+    name: ClassVar[str] = "pseudo-marginal"
+
+    def __post_init__(self) -> None:
+        check_lengths(self, chains=1, adapt=0, discard=0, draws=1, particles=1, keep=1, vectors=1)
+        check_priors(self.default_priors)
+        if self.guide not in BASES or self.start not in ("mode", "prior") or not 0 < self.acceptance < 1:
+            raise ValueError(
+                f"PseudoMarginal: guide must be one of {list(BASES)}, start 'mode' or 'prior', acceptance "
+                f"between 0 and 1; got {self.guide!r}, {self.start!r}, {self.acceptance!r}"
+            )
+
+    @classmethod
+    def filippone(cls, **changes: Any) -> PseudoMarginal:
+        """The paper's schedule: five chains from the prior, 2000 iterations of tuning, 500 dropped, 1500 kept."""
+        settings = {"chains": 5, "adapt": 2000, "discard": 500, "draws": 1500, "start": "prior"}
+        return cls(**{**settings, **changes})
+
+    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
+        """Sample θ and f."""
+        need_parameters(problem, self.name)
+        inference = self._fixed_size(inference)
+        prior = priors_for(problem, run.priors, self.default_priors)
+        kind = self._check(problem, inference, run.rng)
+        guide = LogDensity(problem, BASES[self.guide](), prior)
+        mode = find_mode(guide) if self.start == "mode" else _wide(problem)
+        sampler = MetropolisSampler(self, guide, LogDensity(problem, inference, prior), mode, kind)
+        outcome = run_chains(
+            sampler,
+            self.chains,
+            run.rng,
+            n_jobs=run.n_jobs,
+            verbose=run.verbose,
+            label=f"{self.name} ({inference.name})",
+            path=self.checkpoint,
+            fingerprint=run_fingerprint(problem, inference, prior, replace(self, checkpoint=None, draws=1)),
+        )
+        evidence, sd = evidence_at_mean(problem, inference, outcome, run.rng)
+        return finish(
+            self,
+            problem,
+            inference,
+            outcome,
+            kind,
+            run,
+            evaluations=sum(chain.iteration for chain in outcome.chains),
+            evidence=evidence,
+            sd_log_evidence=sd,
+        )
+
+    def _fixed_size(self, inference: Inference) -> Inference:
+        """The inference with its number of draws fixed in advance, as unbiasedness needs."""
+        if getattr(inference, "n_samples", 0) is None:
+            return replace(inference, n_samples=self.particles)  # type: ignore[type-var]  # a dataclass, all are
+        return inference
+
+    def _check(self, problem: Problem, inference: Inference, rng: np.random.Generator) -> str:
+        """Refuse an evidence that is not unbiased; the kind of the inference's posterior."""
+        posterior = inference(problem, rng.spawn(1)[0])
+        found = None if posterior.evidence is None else posterior.evidence.kind
+        if found is None or (found not in ("unbiased", "closed-form") and not self.approximate):
+            what = "no evidence" if found is None else f"an evidence that is {found!r}, not unbiased"
+            raise ValueError(
+                f"hyperparameters='pseudo-marginal' needs an unbiased evidence, and inference={inference.name!r} has "
+                f"{what}; use inference='exact', 'annealed' or 'importance', or hyperparameters='hmc' with "
+                "'laplace' or 'ep'"
+            )
+        return kind_of(posterior)
+
+
+def _wide(problem: Problem) -> Mode:
+    """A proposal for chains that know nothing yet."""
+    p = len(problem.theta)
+    return Mode(problem.theta, WIDE**2 * np.eye(p), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class MetropolisSampler:
+    """Random-walk Metropolis-Hastings: first on the guide's evidence, then on the estimate."""
+
+    settings: PseudoMarginal
+    guide: LogDensity
+    density: LogDensity
+    mode: Mode
+    kind: str
+
+    @property
+    def adapt(self) -> int:
+        """Iterations on the guide's evidence."""
+        return self.settings.adapt
+
+    @property
+    def first_kept(self) -> int:
+        """Adaptation and burn-in come first."""
+        return self.settings.adapt + self.settings.discard
+
+    @property
+    def iterations(self) -> int:
+        """All iterations."""
+        return self.first_kept + self.settings.draws
+
+    def first(self, rng: np.random.Generator) -> State:
+        """About the mode, or from the prior."""
+        scatter = self.settings.start == "mode"
+        theta = scattered(self.mode, self.guide, rng) if scatter else from_prior(self.guide, rng)
+        value = self.guide.log_evidence(theta) + self.guide.log_prior(theta)
+        return {"theta": theta, "value": np.asarray(value), **first_walk(self.mode)}
+
+    def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
+        """One proposal."""
+        if iteration < self.settings.adapt:
+            return self._adapting(state, rng, iteration)
+        if "vectors" not in state:
+            state = self._switch(state, rng)
+        return self._sampling(state, rng, iteration)
+
+    def pool(self, states: list[State]) -> list[State]:
+        """One proposal for all chains, from now on fixed."""
+        return [{**state, **pooled(states)} for state in states]
+
+    def _adapting(self, state: State, rng: np.random.Generator, k: int) -> tuple[State, Record]:
+        proposal, log_u = walk(state, rng), np.log(rng.random())
+        value = self.guide.log_prior(proposal)
+        if value > -np.inf:
+            value += self.guide.log_evidence(proposal)
+        gain = value - float(state["value"])
+        if gain >= log_u:
+            state = {**state, "theta": proposal, "value": np.asarray(value)}
+        chance = float(np.exp(min(gain, 0.0))) if np.isfinite(value) else 0.0
+        state = {**state, **adapted(state, chance, self.settings.acceptance, k)}
+        return state, {"accepted": np.asarray(float(gain >= log_u))}
+
+    def _switch(self, state: State, rng: np.random.Generator) -> State:
+        """The first estimate at the current θ; where it fails, at the mode."""
+        for theta in (state["theta"], self.mode.theta):
+            found = self._estimate(theta, rng)
+            if found is not None:
+                return {**state, "theta": theta, **found}
+        raise ValueError("the inference gives no finite evidence where the chains start; give other priors")
+
+    def _estimate(self, theta: Array, rng: np.random.Generator) -> State | None:
+        """Log density by a fresh estimate, with vectors and a draw of f; None where it fails."""
+        posterior = self.density.posterior(theta, rng)
+        if posterior is None or posterior.evidence is None:
+            return None
+        vectors = distil(posterior, self.settings.vectors, rng)
+        log_z = posterior.evidence.log_z
+        return {
+            "log_z": np.asarray(log_z),
+            "value": np.asarray(log_z + self.density.log_prior(theta)),
+            "vectors": vectors,
+        }
+
+    def _sampling(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
+        proposal, log_u = walk(state, rng), np.log(rng.random())
+        found = self._estimate(proposal, rng) if self.density.log_prior(proposal) > -np.inf else None
+        accepted = found is not None and float(found["value"]) - float(state["value"]) >= log_u
+        if accepted and found is not None:
+            state = {**state, "theta": proposal, **found}
+            state.pop("f", None)
+        if iteration < self.first_kept:
+            return state, {"accepted": np.asarray(float(accepted))}
+        if "f" not in state:
+            problem = self.density.problem.at(state["theta"])
+            state = {**state, "f": latent_draw(problem, self.kind, state["vectors"], rng)}
+        kept = record(state["theta"], float(state["value"]), float(state["log_z"]), float(accepted))
+        kept["f"] = state["f"]
+        settings = self.settings
+        if iteration in Schedule.of(self.first_kept, settings.draws, settings.chains, settings.keep):
+            kept |= {"kept_theta": state["theta"], "vectors": state["vectors"]}
+        return state, kept

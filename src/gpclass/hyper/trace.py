@@ -1,0 +1,100 @@
+"""Sampled kernel parameters as an ArviZ object.
+
+Groups: ``posterior`` (the parameters in natural units, named as scikit-learn names them; parameters with one
+value an input are one variable with a dimension), ``sample_stats``, ``log_likelihood`` (log p(y_i|f_i) at a
+draw of f), ``posterior_predictive`` (labels drawn at the training points), ``observed_data``. ArviZ's
+summaries, plots, leave-one-out and comparisons work on it. Both ArviZ 0.2x (InferenceData) and 1.x
+(DataTree) are supported; where ArviZ is not installed the arrays are kept in a :class:`Trace`, which
+:meth:`Trace.to_arviz` turns into one later.
+Cost: three arrays of chains × draws × n numbers; left out above ``MOST`` numbers each, and the attribute
+``pointwise`` says so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.problem import Problem
+
+MOST = 20_000_000  # numbers in one pointwise array: 160 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Groups of named arrays, (chains, draws, ...); ``observed_data`` without the first two axes."""
+
+    groups: dict[str, dict[str, Any]]
+    dims: dict[str, list[str]] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+    def to_arviz(self) -> Any:
+        """InferenceData (ArviZ 0.2x) or DataTree (1.x)."""
+        try:
+            import arviz
+        except ImportError as error:
+            raise ImportError("the trace needs ArviZ: pip install 'gpclass[bayes]'") from error
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            tree = arviz.from_dict(self.groups, dims=self.dims)
+            tree["posterior"].attrs.update(self.attrs)
+            return tree
+        build: Any = arviz.from_dict  # its hints are of the other major version's
+        return build(**self.groups, dims=self.dims, posterior_attrs=self.attrs)
+
+
+def build_trace(
+    problem: Problem,
+    theta: Array,
+    stats: dict[str, Any],
+    latent: Array | None,
+    rng: np.random.Generator,
+    attrs: dict[str, Any],
+) -> Any:
+    """The trace of draws ``theta`` (chains, draws, p) and of f at the training points (chains, draws, n).
+
+    Returns an ArviZ object where ArviZ is installed, else a :class:`Trace`.
+    """
+    groups: dict[str, dict[str, Any]] = {"posterior": {}, "sample_stats": stats}
+    dims: dict[str, list[str]] = {}
+    for name, columns in grouped(problem.names).items():
+        values = np.exp(theta[:, :, columns])
+        groups["posterior"][name] = values[:, :, 0] if len(columns) == 1 else values
+        if len(columns) > 1:
+            dims[name] = [f"{name}_dim"]
+    groups["observed_data"] = {"y": problem.y}
+    attrs = {**attrs, "pointwise": "kept"}
+    dims["y"] = ["point"]
+    if latent is not None and latent.size <= MOST:
+        scale = _scales(problem, theta)
+        plain = problem.likelihood.with_scale(1.0)
+        u = scale[:, :, None] * latent
+        groups["log_likelihood"] = {"y": problem.weighted(plain.log_prob(problem.y, u))}
+        coin = rng.random(latent.shape) < plain.inverse_link(u)
+        groups["posterior_predictive"] = {"y": np.where(coin, 1, -1).astype(np.int8)}
+    else:
+        attrs["pointwise"] = f"left out: more than {MOST} numbers"
+    trace = Trace(groups, dims, attrs)
+    try:
+        import arviz  # noqa: F401 (asked for, not used)
+    except ImportError:
+        return trace
+    return trace.to_arviz()
+
+
+def grouped(names: list[str]) -> dict[str, list[int]]:
+    """Positions in θ of each variable: ``length_scale[0]``, ``length_scale[1]`` are one variable."""
+    found: dict[str, list[int]] = {}
+    for k, name in enumerate(names):
+        found.setdefault(re.sub(r"\[\d+\]$", "", name), []).append(k)
+    return found
+
+
+def _scales(problem: Problem, theta: Array) -> Array:
+    """Scale of the link at each draw, (chains, draws)."""
+    if problem.scale_is_free:
+        return np.asarray(np.exp(theta[:, :, -1]))
+    return np.full(theta.shape[:2], problem.likelihood.scale)
