@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
-from gpclass.hyper import Fixed, Map, Maximize
+from gpclass.hyper import CrossValidation, Fixed, Map, Maximize
 from gpclass.hyper.base import Inference, Strategy
 from gpclass.inference import AMP, DSGQ, EP, GPCMC, Exact, Laplace, Variational
 from gpclass.likelihoods import BinaryLikelihood, get_likelihood
@@ -149,6 +149,14 @@ STRATEGIES: Mapping[str, Method] = {
             "Kernel parameters that maximise evidence times prior",
             "20 to 100 inferences",
             "Williams & Barber (1998)",
+        ),
+        Method(
+            "cv",
+            "hyperparameters",
+            CrossValidation,
+            "Parameters with the best cross-validated score, for any inference and any parameter",
+            "candidates × folds inferences, 105 by default",
+            "Röder, Tolosana-Delgado & Hamprecht (2011)",
         ),
     )
 }

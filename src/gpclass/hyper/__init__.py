@@ -4,8 +4,9 @@ A strategy is a frozen dataclass of settings that is callable: ``(problem, infer
 :class:`~gpclass.hyper.base.Fit`. Names live in :mod:`gpclass.registry`.
 """
 
+from gpclass.hyper.cross_validation import CrossValidation
 from gpclass.hyper.fixed import Fixed
 from gpclass.hyper.map import Map
 from gpclass.hyper.maximize import Maximize
 
-__all__ = ["Fixed", "Map", "Maximize"]
+__all__ = ["CrossValidation", "Fixed", "Map", "Maximize"]

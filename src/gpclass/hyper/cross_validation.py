@@ -1,0 +1,346 @@
+"""Parameters with the best cross-validated score: R's way to l, c0 and k0.
+
+Every candidate is fitted to all folds but one and scored on that one, in turn; the candidate with the best score
+over all points is fitted to all data. Candidates are a full grid, or Halton or random points, even in the
+logarithms, in a box; later rounds draw again from a smaller box about the best so far. No gradient and no evidence
+is needed, so this serves every inference and every parameter: those of the kernel, free or fixed (also a
+smoothness), the scale of the likelihood (c0 of AMP, k0 of DSGQ), and settings of the inference.
+
+All candidates see the same folds and the same random numbers. Around the estimator, an outer cross-validation
+makes it nested: the parameters are then chosen without the outer test fold (R §5.2).
+
+Cost: candidates × folds inferences, side by side with ``n_jobs``. Fails when: a class has few points, or the best
+lies at the end of its grid (a warning says so). The score of the best candidate is too good by the choice itself.
+Reference: Röder, Tolosana-Delgado & Hamprecht (2011), §5.2; Varma & Simon (2006), BMC Bioinformatics 7, 91.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+
+from gpclass._typing import Array, IntArray
+from gpclass.folds import spatial_folds, stratified_folds
+from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.predict import in_blocks, predict_proba
+from gpclass.problem import SCALE_NAME, Problem
+from gpclass.progress import progress
+
+SCORINGS = ("log-loss", "brier", "accuracy")
+SEARCHES = ("halton", "random")
+SCALE_NAMES = (SCALE_NAME, "c0", "k0", "scale")
+SHRINK = 1.0 / 3.0  # of the box's logarithmic width, from one round to the next
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Settings of the search.
+
+    Parameters
+    ----------
+    grid : mapping of name to values, optional
+        Every combination is tried. Names are those of the kernel's parameters as scikit-learn gives them
+        (``k2__length_scale``; the end, ``length_scale``, does where it is the only one), ``likelihood__scale`` (or c0,
+        k0), or ``inference__`` and a setting.
+    ranges : mapping of name to (low, high), optional
+        Positive ranges for ``search``, instead of a grid. By default all free parameters, each from 1/span to span
+        times its starting value, within its bounds.
+    search : {"halton", "random"}
+        How points are laid in the ranges.
+    n_points : int
+        Points a round; the starting values are one more.
+    rounds : int
+        Rounds; each after the first has a box of a third of the width, about the best so far.
+    span : float
+        Factor from the starting values, without ranges.
+    scoring : {"log-loss", "brier", "accuracy"}
+        What the candidates are ranked by.
+    folds : int
+        Number of folds, stratified by class.
+    block_size : float or "auto", optional
+        Keep blocks in space of this edge together; "auto" takes about six blocks a fold.
+    coordinates : tuple of int, optional
+        Columns that are the coordinates of the blocks; all by default.
+    """
+
+    grid: Mapping[str, Sequence[Any]] | None = None
+    ranges: Mapping[str, tuple[float, float]] | None = None
+    search: str = "halton"
+    n_points: int = 20
+    rounds: int = 1
+    span: float = 10.0
+    scoring: str = "log-loss"
+    folds: int = 5
+    block_size: float | str | None = None
+    coordinates: tuple[int, ...] | None = None
+
+    name: ClassVar[str] = "cv"
+
+    def __post_init__(self) -> None:
+        if self.scoring not in SCORINGS:
+            raise ValueError(f"scoring must be one of {SCORINGS}, not {self.scoring!r}")
+        if self.search not in SEARCHES:
+            raise ValueError(f"search must be one of {SEARCHES}, not {self.search!r}")
+        if self.folds < 2 or self.n_points < 1 or self.rounds < 1 or not self.span > 1:
+            raise ValueError(
+                f"at least 2 folds, 1 point, 1 round and a span above 1 are needed, not folds={self.folds}, "
+                f"n_points={self.n_points}, rounds={self.rounds}, span={self.span}"
+            )
+        if self.grid is not None and self.ranges is not None:
+            raise ValueError("give a grid or ranges, not both")
+
+    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
+        """Score all candidates and fit the best to all rows."""
+        fold = self._fold_of(problem, run.rng)
+        seed = int(run.rng.integers(2**63))
+        searching: Inference = getattr(inference, "for_search", inference)
+        tried, losses = self._scan(problem, searching, run, fold, seed)
+        score = _pooled(losses, problem.weights)
+        best = int(np.argmin(score))
+        if not np.isfinite(score[best]):
+            raise ValueError(
+                "no candidate has a finite score: the inference fails at all of them, or is certain of wrong labels; "
+                "try other ranges, or scoring='brier'"
+            )
+        at_best, chosen = assign(problem, inference, tried[best])
+        posterior = chosen(at_best, np.random.default_rng(seed))
+        trace = Search(self.scoring, tried, losses, fold, best)
+        shown = {"cv_score": trace.scores[best], "cv_score_error": trace.errors[best]}
+        shown |= {f"chosen_{name}": value for name, value in tried[best].items()}
+        report = replace(posterior.report, details={**posterior.report.details, **shown})
+        return Fit(
+            at_best,
+            replace(posterior, report=report),  # type: ignore[type-var]  # posteriors are dataclasses
+            figures={"evaluations": len(tried) * (int(fold.max()) + 1) + 1},
+            warnings=self._at_an_end(tried[best]),
+            trace=trace,
+        )
+
+    def _fold_of(self, problem: Problem, rng: np.random.Generator) -> IntArray:
+        n_folds = min(self.folds, problem.n)
+        if self.block_size is None:
+            return stratified_folds(problem.y, n_folds, rng)
+        x = problem.X if self.coordinates is None else problem.X[:, list(self.coordinates)]
+        size = None if isinstance(self.block_size, str) else float(self.block_size)
+        if isinstance(self.block_size, str) and self.block_size != "auto":
+            raise ValueError(f"block_size must be a length or 'auto', not {self.block_size!r}")
+        return spatial_folds(x, n_folds, size, rng)
+
+    def _scan(
+        self, problem: Problem, inference: Inference, run: Run, fold: IntArray, seed: int
+    ) -> tuple[tuple[dict[str, Any], ...], Array]:
+        """All candidates and their loss at each point, (P, n)."""
+        start, box = self._box(problem, inference)
+        tried: list[dict[str, Any]] = []
+        found: list[Array] = []
+        for k in range(1 if self.grid is not None else self.rounds):
+            fresh = self._candidates(start, box, run.rng) if k == 0 else self._points(box, run.rng)
+            with progress(label=f"cv ({inference.name})", total=len(fresh), verbose=run.verbose) as bar:
+                if run.n_jobs in (None, 1):
+                    for candidate in fresh:
+                        found.append(point_losses(problem, inference, candidate, fold, seed, self.scoring))
+                        bar.update()
+                else:
+                    jobs = Parallel(n_jobs=run.n_jobs)
+                    found += jobs(
+                        delayed(point_losses)(problem, inference, candidate, fold, seed, self.scoring)
+                        for candidate in fresh
+                    )
+            tried += fresh
+            best = tried[int(np.argmin(_pooled(np.array(found), problem.weights)))]
+            box = {name: _shrunk(limits, float(best[name])) for name, limits in box.items()}
+        return tuple(tried), np.array(found)
+
+    def _box(
+        self, problem: Problem, inference: Inference
+    ) -> tuple[dict[str, Any], dict[str, tuple[float, float]]]:
+        """The starting values and the ranges of what is searched; both empty with a grid."""
+        if self.grid is not None:
+            return {}, {}
+        if self.ranges is not None:
+            names = {full_name(name, problem, inference): name for name in self.ranges}
+            box = {full: (float(self.ranges[n][0]), float(self.ranges[n][1])) for full, n in names.items()}
+            for name, (low, high) in box.items():
+                if not 0 < low <= high:
+                    raise ValueError(f"the range of {name} must satisfy 0 < low <= high, not ({low}, {high})")
+            return {name: current(name, problem, inference) for name in box}, box
+        start = dict(zip(problem.names, np.exp(problem.theta).tolist(), strict=True))
+        ends = np.exp(problem.bounds)
+        box = {
+            name: (max(value / self.span, low), min(value * self.span, high))
+            for (name, value), (low, high) in zip(start.items(), ends, strict=True)
+        }
+        return start, box
+
+    def _candidates(
+        self, start: dict[str, Any], box: dict[str, tuple[float, float]], rng: np.random.Generator
+    ) -> list[dict[str, Any]]:
+        """Every cell of the grid; or the starting values and points in the box."""
+        if self.grid is not None:
+            names = list(self.grid)
+            return [dict(zip(names, values, strict=True)) for values in product(*self.grid.values())]
+        return [start, *(self._points(box, rng) if box else [])]
+
+    def _points(self, box: dict[str, tuple[float, float]], rng: np.random.Generator) -> list[dict[str, Any]]:
+        from scipy.stats import qmc  # here, to keep the import of the package fast
+
+        d = len(box)
+        if d == 0:
+            return []
+        halton = self.search == "halton"
+        unit = qmc.Halton(d, seed=rng).random(self.n_points) if halton else rng.random((self.n_points, d))
+        low, high = np.log(np.array(list(box.values()))).T
+        return [dict(zip(box, row.tolist(), strict=True)) for row in np.exp(low + unit * (high - low))]
+
+    def _at_an_end(self, chosen: dict[str, Any]) -> tuple[str, ...]:
+        """A warning where the best value is the first or last of three or more in the grid."""
+        ends = [
+            f"{name}={chosen[name]!r}"
+            for name, values in (self.grid or {}).items()
+            if len(values) > 2 and chosen[name] in (min(values), max(values))
+        ]
+        return (f"the best score lies at an end of the grid: {', '.join(ends)}; widen it",) if ends else ()
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What the search saw: every candidate with its loss at every point."""
+
+    scoring: str
+    candidates: tuple[dict[str, Any], ...]  # P of them, name to value
+    losses: Array  # (P, n), of each point while it was left out; 1 − accuracy for accuracy
+    fold: IntArray  # (n,), the fold of each point
+    best: int
+
+    @property
+    def scores(self) -> Array:
+        """Mean loss of each candidate, (P,); the share right for accuracy."""
+        mean = self.losses.mean(axis=1)
+        return np.asarray(1.0 - mean if self.scoring == "accuracy" else mean)
+
+    @property
+    def errors(self) -> Array:
+        """Standard error of each score, from the folds, (P,)."""
+        K = int(self.fold.max()) + 1
+        means = np.stack([self.losses[:, self.fold == k].mean(axis=1) for k in range(K)])
+        return np.asarray(means.std(axis=0, ddof=1) / np.sqrt(K))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a candidate, the best first: for a table."""
+        order = np.argsort(self.losses.mean(axis=1), kind="stable")
+        scores, errors = self.scores, self.errors
+        return [
+            {**self.candidates[k], "score": float(scores[k]), "error": float(errors[k])}
+            for k in order.tolist()
+        ]
+
+
+def point_losses(
+    problem: Problem, inference: Inference, candidate: dict[str, Any], fold: IntArray, seed: int, scoring: str
+) -> Array:
+    """Loss of each point under the fit to the other folds, (n,); infinite where the inference fails."""
+    at, chosen = assign(problem, inference, candidate)
+    out = np.empty(problem.n)
+    for k in range(int(fold.max()) + 1):
+        test = fold == k
+        weights = None if problem.weights is None else problem.weights[~test]
+        train = replace(at, X=at.X[~test], y=at.y[~test], weights=weights)
+        try:
+            posterior = chosen(train, np.random.default_rng(seed))
+        except (np.linalg.LinAlgError, ValueError):
+            out[test] = np.inf
+            continue
+        found = in_blocks(at.X[test], posterior, lambda latent: predict_proba(latent, at.likelihood))
+        out[test] = _loss(found.log_proba, _column(problem, test), scoring)
+    return out
+
+
+def _column(problem: Problem, rows: Any) -> IntArray:
+    """The column of each label among the probabilities: classes −1 and +1, or 0 to C − 1."""
+    y = problem.y[rows]
+    return np.asarray(y if hasattr(problem, "n_classes") else (y > 0), dtype=np.intp)
+
+
+def _loss(log_proba: Array, label: IntArray, scoring: str) -> Array:
+    """Loss of each point, (m,), from log probabilities (m, C)."""
+    rows = np.arange(len(label))
+    if scoring == "log-loss":
+        return np.asarray(-log_proba[rows, label])
+    if scoring == "accuracy":
+        return np.asarray(np.argmax(log_proba, axis=1) != label, dtype=float)
+    gap = np.exp(log_proba)
+    gap[rows, label] -= 1.0
+    return np.asarray((gap**2).sum(axis=1) * (0.5 if log_proba.shape[1] == 2 else 1.0))
+
+
+def _pooled(losses: Array, weights: Array | None) -> Array:
+    """Mean loss over the points, (P,)."""
+    return np.asarray(np.average(losses, axis=1, weights=weights))
+
+
+def _shrunk(limits: tuple[float, float], centre: float) -> tuple[float, float]:
+    """A smaller range about a value, inside the old one."""
+    low, high = limits
+    half = (high / low) ** (0.5 * SHRINK)
+    return max(low, centre / half), min(high, centre * half)
+
+
+# ---- parameters by name --------------------------------------------------------------------------------
+
+
+def assign(problem: Problem, inference: Inference, values: Mapping[str, Any]) -> tuple[Problem, Inference]:
+    """The problem and the inference with these parameters."""
+    theta, names = np.array(problem.theta), problem.names
+    settings, fixed = {}, {}
+    for given, value in values.items():
+        name = full_name(given, problem, inference)
+        if name in names:
+            theta[names.index(name)] = np.log(value)
+        elif name.startswith("inference__"):
+            settings[name.removeprefix("inference__")] = value
+        elif name == SCALE_NAME:
+            problem = replace(problem, likelihood=problem.likelihood.with_scale(float(value)))
+        else:
+            fixed[name] = value
+    moved = problem.at(theta)
+    if fixed:
+        moved = replace(moved, kernel=clone(moved.kernel).set_params(**fixed))
+    return moved, replace(inference, **settings) if settings else inference  # type: ignore[type-var]  # a dataclass
+
+
+def current(name: str, problem: Problem, inference: Inference) -> Any:
+    """The value of a parameter now."""
+    if name in problem.names:
+        return float(np.exp(problem.theta[problem.names.index(name)]))
+    if name.startswith("inference__"):
+        return getattr(inference, name.removeprefix("inference__"))
+    return problem.likelihood.scale if name == SCALE_NAME else problem.kernel.get_params()[name]
+
+
+def full_name(name: str, problem: Problem, inference: Inference) -> str:
+    """The one parameter that a name, or the end of one, means."""
+    if name in SCALE_NAMES and hasattr(problem.likelihood, "scale"):
+        return SCALE_NAME
+    if name.startswith("inference__"):
+        if name.removeprefix("inference__") in getattr(inference, "__dataclass_fields__", {}):
+            return name
+        raise ValueError(f"{inference!r} has no setting {name.removeprefix('inference__')!r}")
+    held = {
+        key: value
+        for key, value in problem.kernel.get_params().items()
+        if not key.endswith("_bounds") and np.ndim(value) == 0 and isinstance(value, (int, float, np.number))
+    }
+    known: list[str] = list(dict.fromkeys([*problem.names, *held]))
+    if name in known:
+        return name
+    near = [key for key in known if key.endswith(f"__{name}")]
+    if len(near) == 1:
+        return near[0]
+    what = f"it could be any of {near}" if near else f"the names are {[*known, SCALE_NAME]}"
+    raise ValueError(f"{name!r} does not name one parameter: {what}")
