@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
-from gpclass.hyper import CrossValidation, Fixed, Map, Maximize
+from gpclass.hyper import EM, CrossValidation, Fixed, Map, Maximize
 from gpclass.hyper.base import Inference, Strategy
 from gpclass.inference import AMP, DSGQ, EP, GPCMC, Exact, Laplace, Variational
 from gpclass.likelihoods import BinaryLikelihood, get_likelihood
@@ -149,6 +149,14 @@ STRATEGIES: Mapping[str, Method] = {
             "Kernel parameters that maximise evidence times prior",
             "20 to 100 inferences",
             "Williams & Barber (1998)",
+        ),
+        Method(
+            "em",
+            "hyperparameters",
+            EM,
+            "Variational EM: a Gaussian posterior, then ascent on the expected log prior",
+            "10 to 100 inferences, some factorisations of K each",
+            "Cho, Kim & Park (2015)",
         ),
         Method(
             "cv",

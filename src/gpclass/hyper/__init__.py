@@ -5,8 +5,9 @@ A strategy is a frozen dataclass of settings that is callable: ``(problem, infer
 """
 
 from gpclass.hyper.cross_validation import CrossValidation
+from gpclass.hyper.em import EM
 from gpclass.hyper.fixed import Fixed
 from gpclass.hyper.map import Map
 from gpclass.hyper.maximize import Maximize
 
-__all__ = ["CrossValidation", "Fixed", "Map", "Maximize"]
+__all__ = ["EM", "CrossValidation", "Fixed", "Map", "Maximize"]
