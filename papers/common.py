@@ -1,9 +1,11 @@
-"""What every paper's folder shares: published tables, our figures beside them, verdicts, files, the command line.
+"""What every paper's folder shares: published tables, our figures beside them, verdicts, files, the command
+line.
 
-An experiment is a function ``Setting -> Section``. A section holds tables, verdicts (a claim, what was wanted, what was measured)
-and figures. ``main`` runs the experiments named on the command line, prints each section, writes its tables as CSV and its
-figures as PNG into ``results/<paper>/`` (not kept in the repository), and with ``--write`` puts the printed summary into
-``docs/papers/<paper>.md``, each section between its own marks, so that one experiment can be run again without the others.
+An experiment is a function ``Setting -> Section``. A section holds tables, verdicts (a claim, what was
+wanted, what was measured) and figures. ``main`` runs the experiments named on the command line, prints each
+section, writes its tables as CSV and its figures as PNG into ``results/<paper>/`` (not kept in the
+repository), and with ``--write`` puts the printed summary into ``docs/papers/<paper>.md``, each section
+between its own marks, so that one experiment can be run again without the others.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +55,11 @@ def read_published(path: Path) -> Published:
         raise ValueError(f"{path}: the first line must be '# ' and the source of the table")
     rows = [{name: _number(cell) for name, cell in row.items() if cell} for row in csv.DictReader(lines[1:])]
     return Published(lines[0].lstrip("# ").strip(), tuple(rows))
+
+
+def tell(*row: Any) -> None:
+    """Say on the error stream what has just been measured, since a whole table takes minutes."""
+    print(*(show(value) for value in row), sep="  ", file=sys.stderr, flush=True)
 
 
 def _number(cell: str) -> Any:
@@ -173,7 +181,9 @@ def show(value: Any) -> str:
         return "–"
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or value == int(value) and abs(value) < 1e12 and not isinstance(value, float):
+    if isinstance(value, bool) or (
+        value == int(value) and abs(value) < 1e12 and not isinstance(value, float)
+    ):
         return f"{value:,}"
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
         return f"{value:.1e}"

@@ -20,7 +20,10 @@ EXPERIMENTS: dict[str, Experiment] = {
     "points": points.run,
 }
 TITLE = "Atiya, Abdel-Gawad & Fayed (2020): exact classification by particles"
-REFERENCE = "A new Monte Carlo based exact algorithm for the Gaussian process classification problem: ours beside the published."
+REFERENCE = (
+    "A new Monte Carlo based exact algorithm for the Gaussian process classification problem: "
+    "ours beside the published."
+)
 
 
 def main(argv: Sequence[str] | None = None, **places: Any) -> list[Section]:

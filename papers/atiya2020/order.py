@@ -1,7 +1,7 @@
 """A §6.2: classes sorted, shuffled, or in turn, before the coordinates are drawn one after another.
 
-The root mean square error of log P over runs on the linear problems, for the paper's two counts and for the guided sampler in
-the same orders and in its own (sharpest site first).
+The root mean square error of log P over runs on the linear problems, for the paper's two counts and for the
+guided sampler in the same orders and in its own (sharpest site first).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from gpclass.orthant import orthant_probability, truths
 from papers.atiya2020.shared import Linear
-from papers.common import Section, Setting, Table, Verdict
+from papers.common import Section, Setting, Table, Verdict, tell
 
 DRAWS = {"bootstrap-hard": 10_000, "bootstrap-soft": 10_000, "guided": 1000}
 ORDERS = ("sorted", "shuffled", "in turn")
@@ -45,13 +45,14 @@ def rms_error(number: int, method: str, order: str | None, repeats: int, seed: i
 def run(setting: Setting, problems: tuple[int, ...] = (1, 2, 3)) -> Section:
     """Errors by order."""
     problems = (*problems, 4) if setting.full and 4 not in problems else problems
-    repeats = setting.count(20, 50)
+    repeats = setting.count(6, 50)
     rows, verdicts = [], []
     for number in problems:
         for method in DRAWS:
             errors = [rms_error(number, method, order, repeats, setting.seed) for order in ORDERS]
             own = rms_error(number, method, None, repeats, setting.seed) if method == "guided" else None
             rows.append((f"P{number}", method, DRAWS[method], repeats, *errors, own))
+            tell("order", *rows[-1])
             if method != "guided":
                 claim = f"P{number}, {method}: sorted classes are worse than shuffled ones (A §6.2)"
                 ratio = errors[0] / errors[1]
