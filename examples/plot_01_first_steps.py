@@ -1,0 +1,38 @@
+"""
+First steps
+===========
+
+Fit, predict, and read what the answer says about itself.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import make_moons
+
+from gpclass import GPClassifier
+from gpclass.plots import decision_map
+
+X, y = make_moons(100, noise=0.3, random_state=0)
+clf = GPClassifier(random_state=0).fit(X, y)
+print(clf.fit_report_)
+
+# %%
+# A prediction is a probability, with two things that are often confused: ``mcse`` is how far the computed
+# number may be from the exact one, ``lower`` and ``upper`` hold the probability itself, which n points leave
+# uncertain.
+answer = clf.predict_uncertainty([[0.5, 0.25], [-1.0, 0.5]])
+for k in range(2):
+    print(
+        f"p = {answer.proba[k, 1]:.4f} ± {answer.mcse[k, 1]:.4f}, "
+        f"90 % of its posterior between {answer.lower[k, 1]:.2f} and {answer.upper[k, 1]:.2f}"
+    )
+
+# %%
+# The map shows the probability with the decision line.
+decision_map(clf, X, y, resolution=40)
+plt.show()
+
+# %%
+# A second panel shows how sure it is. For a picture a Monte Carlo error of one per cent will do.
+rough = GPClassifier(random_state=0, tol=1e-2).fit(X, y)
+decision_map(rough, X, y, panel="interval", resolution=40)
+plt.show()

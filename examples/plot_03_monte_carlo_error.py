@@ -1,0 +1,37 @@
+"""
+The error that is asked for
+===========================
+
+``tol`` is the Monte Carlo standard error that the exact method works for. Fits with different seeds show
+that the error which is reported is the error that is made.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_moons
+
+from gpclass import GPClassifier
+from gpclass.kernels import filippone
+
+X, y = make_moons(40, noise=0.3, random_state=1)
+new = np.array([[0.5, 0.25]])
+kernel = filippone(4.0, 0.7)
+
+
+def fit(tol, seed):
+    return GPClassifier(kernel, hyperparameters="fixed", tol=tol, random_state=seed).fit(X, y)
+
+
+truth = fit(2e-4, 0).predict_uncertainty(new)
+tolerances = [1e-2, 3e-3, 1e-3]
+fig, ax = plt.subplots(figsize=(6, 3.6))
+for k, tol in enumerate(tolerances):
+    answers = [fit(tol, seed).predict_uncertainty(new) for seed in range(1, 11)]
+    off = [a.proba[0, 1] - truth.proba[0, 1] for a in answers]
+    stated = np.mean([a.mcse[0, 1] for a in answers])
+    ax.plot([k] * len(off), off, "o", alpha=0.5, color="C0")
+    ax.errorbar([k + 0.2], [0], yerr=[2 * stated], color="C1", capsize=4)
+    print(f"tol {tol:g}: stated {stated:.1e}, made {np.sqrt(np.mean(np.square(off))):.1e}")
+ax.set_xticks(range(len(tolerances)), [f"{t:g}" for t in tolerances])
+ax.set(xlabel="tol", ylabel="probability minus a much finer one", title="Ten seeds, and ± two stated errors")
+plt.show()

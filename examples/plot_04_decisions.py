@@ -1,0 +1,40 @@
+"""
+Decisions, and when not to decide
+=================================
+
+Mistakes differ in price. ``decide`` takes the action of least expected cost, may refuse where that is
+cheaper, and says where the Monte Carlo error could turn it.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_moons
+
+from gpclass import GPClassifier
+
+X, y = make_moons(80, noise=0.3, random_state=2)
+labels = np.array(["healthy", "ill"])[y]
+clf = GPClassifier(random_state=0, tol=3e-3).fit(X, labels)
+
+cost = {
+    "send home": {"healthy": 0.0, "ill": 50.0},
+    "treat": {"healthy": 10.0, "ill": 1.0},
+}
+found = clf.decide(X, cost, reject=4.0)  # a further test costs 4 whatever the truth
+print(found)
+
+# %%
+# Where each action is taken:
+grid = np.stack(np.meshgrid(np.linspace(-1.8, 2.8, 50), np.linspace(-1.3, 1.8, 50)), axis=-1)
+on_grid = clf.decide(grid.reshape(-1, 2), cost, reject=4.0)
+fig, ax = plt.subplots(figsize=(6, 4))
+image = ax.pcolormesh(
+    grid[..., 0], grid[..., 1], on_grid.index.reshape(50, 50), cmap="Pastel1", vmin=0, vmax=8
+)
+for label, marker in (("healthy", "o"), ("ill", "^")):
+    ax.scatter(*X[labels == label].T, marker=marker, s=18, label=label, edgecolor="k", linewidth=0.4)
+for k, action in enumerate(on_grid.actions):
+    ax.scatter([], [], marker="s", s=60, color=image.cmap(image.norm(k)), label=action)
+ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=5, frameon=False)
+ax.set(xlabel="feature 1", ylabel="feature 2", title="The action of least expected cost")
+plt.show()
