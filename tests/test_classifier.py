@@ -146,8 +146,12 @@ def test_weights_of_two_are_repeated_rows(moons, name):
     rows = np.repeat(np.arange(len(y)), weights.astype(int))
     weighted = fixed(name).fit(X, y, sample_weight=weights)
     repeated = fixed(name).fit(X[rows], y[rows])
-    assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, abs=2e-4)
-    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
+    a, b = weighted.predict_uncertainty(X), repeated.predict_uncertainty(X)
+    mcse = np.nan_to_num(np.hypot(a.mcse, b.mcse))  # zero for what is deterministic
+    assert np.all(np.abs(a.proba - b.proba) < 5 * mcse + 1e-4)
+    if INFERENCES[name].evidence is not None:
+        error = np.hypot(weighted.log_evidence_error_ or 0.0, repeated.log_evidence_error_ or 0.0)
+        assert abs(weighted.log_evidence_ - repeated.log_evidence_) < 5 * error + 2e-4
 
 
 def test_balanced_classes_move_the_probabilities(moons):
@@ -392,7 +396,7 @@ def test_hard_problems_stay_finite(name, likelihood):
             warnings.simplefilter("ignore")
             clf = fixed(name, likelihood=likelihood, kernel=kernel).fit(X, y)
         assert clf.fit_report_.converged, clf.fit_report_
-        assert np.isfinite(clf.log_evidence_)
+        assert INFERENCES[name].evidence is None or np.isfinite(clf.log_evidence_)
         assert np.all(np.isfinite(clf.predict_log_proba(X)))
         np.testing.assert_allclose(clf.predict_proba(X[:1])[0, 1], 0.5, atol=0.35)
 

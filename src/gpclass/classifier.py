@@ -230,7 +230,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.kernel_ = problem.kernel
         self.likelihood_ = problem.likelihood
         self.posterior_ = posterior
-        self.trace_ = fit.trace
+        self._trace = fit.trace
         self.log_evidence_ = None if evidence is None else evidence.log_z
         self.log_evidence_error_ = None if evidence is None else evidence.error
         self.evidence_kind_ = None if evidence is None else evidence.kind
@@ -348,6 +348,12 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=4,
             )
+
+    @property
+    def trace_(self) -> Any:
+        """What the strategy tried or sampled: an ArviZ object where kernel parameters were sampled, else its own."""
+        check_is_fitted(self)
+        return self._trace.to_arviz() if hasattr(self._trace, "to_arviz") else self._trace
 
     def __sklearn_tags__(self) -> Any:
         """More than two classes where the inference takes them."""

@@ -12,9 +12,23 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
-from gpclass.hyper import EM, CrossValidation, Fixed, Map, Maximize
+from gpclass.hyper import EM, HMC, Alternate, CrossValidation, Fixed, Map, Maximize, PseudoMarginal
 from gpclass.hyper.base import Inference, Strategy
-from gpclass.inference import AMP, DSGQ, EP, GPCMC, Exact, Laplace, Variational
+from gpclass.inference import (
+    AMP,
+    DSGQ,
+    EP,
+    GPCMC,
+    Annealed,
+    ControlVariables,
+    EllipticalSlice,
+    Exact,
+    Gibbs,
+    Importance,
+    Laplace,
+    LatentHMC,
+    Variational,
+)
 from gpclass.likelihoods import BinaryLikelihood, get_likelihood
 from gpclass.multiclass import MULTI_LIKELIHOODS, MultiLikelihood, MultinomialProbit, Softmax
 from gpclass.multiclass.ep import MultinomialEP
@@ -125,6 +139,72 @@ INFERENCES: Mapping[str, Method] = {
             likelihoods=("probit",),
             evidence="unbiased",
         ),
+        Method(
+            "importance",
+            "inference",
+            Importance,
+            "Weighted draws from EP's or Laplace's Gaussian; an unbiased evidence",
+            "EP or Laplace, then O(n²M) for M draws",
+            "Filippone & Girolami (2014)",
+            exact=True,
+            evidence="unbiased",
+            gradient=False,
+        ),
+        Method(
+            "annealed",
+            "inference",
+            Annealed,
+            "Draws carried from a Gaussian to the posterior through temperatures; an unbiased evidence",
+            "EP or Laplace, then O(n^2.5 M) for M draws",
+            "Neal (2001); Filippone (2014)",
+            exact=True,
+            evidence="unbiased",
+            gradient=False,
+        ),
+        Method(
+            "elliptical-slice",
+            "inference",
+            EllipticalSlice,
+            "Markov chains along ellipses of a Gaussian; nothing to tune",
+            "O(n²) a step and chain",
+            "Murray, Adams & MacKay (2010)",
+            exact=True,
+            evidence=None,
+            gradient=False,
+        ),
+        Method(
+            "hmc",
+            "inference",
+            LatentHMC,
+            "Hamiltonian Monte Carlo over whitened latent values",
+            "O(n²) a leapfrog step and chain",
+            "Neal (2011)",
+            exact=True,
+            evidence=None,
+            gradient=False,
+        ),
+        Method(
+            "gibbs",
+            "inference",
+            Gibbs,
+            "One latent value at a time; slow where neighbours are alike",
+            "O(n²) a scan and chain, in n dependent steps",
+            "Neal (1999)",
+            exact=True,
+            evidence=None,
+            gradient=False,
+        ),
+        Method(
+            "control-variables",
+            "inference",
+            ControlVariables,
+            "The function moved through its values at a few points; RBF kernels",
+            "O(n²C) a sweep and chain, C control points",
+            "Titsias, Lawrence & Rattray (2009)",
+            exact=True,
+            evidence=None,
+            gradient=False,
+        ),
     )
 }
 
@@ -165,6 +245,32 @@ STRATEGIES: Mapping[str, Method] = {
             "Parameters with the best cross-validated score, for any inference and any parameter",
             "candidates × folds inferences, 105 by default",
             "Röder, Tolosana-Delgado & Hamprecht (2011)",
+        ),
+        Method(
+            "hmc",
+            "hyperparameters",
+            HMC,
+            "Kernel parameters sampled by Hamiltonian dynamics on Laplace's or EP's evidence",
+            "chains × iterations × leapfrog steps inferences, about 3000",
+            "Williams & Barber (1998)",
+        ),
+        Method(
+            "pseudo-marginal",
+            "hyperparameters",
+            PseudoMarginal,
+            "Kernel parameters sampled exactly, with an unbiased evidence",
+            "chains × iterations inferences, about 3500",
+            "Andrieu & Roberts (2009); Filippone (2014)",
+            exact=True,
+        ),
+        Method(
+            "alternate",
+            "hyperparameters",
+            Alternate,
+            "Latent values and kernel parameters sampled in turn",
+            "chains × iterations × O(n³), about 3000 iterations",
+            "Neal (1999); Yu & Meng (2011)",
+            exact=True,
         ),
     )
 }

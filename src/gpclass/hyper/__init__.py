@@ -4,10 +4,13 @@ A strategy is a frozen dataclass of settings that is callable: ``(problem, infer
 :class:`~gpclass.hyper.base.Fit`. Names live in :mod:`gpclass.registry`.
 """
 
+from gpclass.hyper.alternate import Alternate
 from gpclass.hyper.cross_validation import CrossValidation
 from gpclass.hyper.em import EM
 from gpclass.hyper.fixed import Fixed
+from gpclass.hyper.hmc import HMC
 from gpclass.hyper.map import Map
 from gpclass.hyper.maximize import Maximize
+from gpclass.hyper.pseudo_marginal import PseudoMarginal
 
-__all__ = ["EM", "CrossValidation", "Fixed", "Map", "Maximize"]
+__all__ = ["EM", "HMC", "Alternate", "CrossValidation", "Fixed", "Map", "Maximize", "PseudoMarginal"]

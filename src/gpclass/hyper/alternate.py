@@ -51,7 +51,7 @@ from gpclass.hyper.proposal import (
 from gpclass.inference.elliptical_slice import EllipticalSlice, Particles, elliptical_step
 from gpclass.inference.hmc import LatentHMC, hmc_step
 from gpclass.inference.laplace import Laplace
-from gpclass.inference.whitened import whiten, whiten_around
+from gpclass.inference.whitened import BASES, whiten, whiten_around
 from gpclass.linalg import factor
 from gpclass.problem import Problem
 
@@ -117,13 +117,20 @@ class Alternate:
         """Neal's own: θ by Hamiltonian dynamics given f."""
         return cls(**{"given": "f", "move": "hmc", **changes})
 
+    @classmethod
+    def brief(cls) -> Alternate:
+        """A run of seconds that says nothing, for tests."""
+        return cls(chains=2, warmup=3, draws=6)
+
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ and f."""
         need_parameters(problem, self.name)
+        if inference.name in BASES:
+            inference = EllipticalSlice(around=inference.name)  # slices around that Gaussian
         if not isinstance(inference, (EllipticalSlice, LatentHMC)):
             raise ValueError(
-                "hyperparameters='alternate' moves the latent values by inference='elliptical-slice' or 'hmc', got "
-                f"{inference.name!r}"
+                "hyperparameters='alternate' moves the latent values by inference='elliptical-slice' or 'hmc' ("
+                f"'laplace' and 'ep' mean slices around their Gaussian), got {inference.name!r}"
             )
         prior = priors_for(problem, run.priors, self.default_priors)
         guide = LogDensity(problem, Laplace(), prior)

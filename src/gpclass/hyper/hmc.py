@@ -111,6 +111,11 @@ class HMC:
         }
         return cls(**{**settings, **changes})
 
+    @classmethod
+    def brief(cls) -> HMC:
+        """A run of seconds that says nothing, for tests."""
+        return cls(chains=2, warmup=3, draws=6)
+
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ."""
         need_parameters(problem, self.name)

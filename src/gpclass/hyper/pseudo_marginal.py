@@ -120,6 +120,11 @@ class PseudoMarginal:
         settings = {"chains": 5, "adapt": 2000, "discard": 500, "draws": 1500, "start": "prior"}
         return cls(**{**settings, **changes})
 
+    @classmethod
+    def brief(cls) -> PseudoMarginal:
+        """A run of seconds that says nothing, for tests, with any evidence."""
+        return cls(chains=2, adapt=5, discard=0, draws=6, approximate=True)
+
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ and f."""
         need_parameters(problem, self.name)

@@ -3,9 +3,9 @@
 Groups: ``posterior`` (the parameters in natural units, named as scikit-learn names them; parameters with one
 value an input are one variable with a dimension), ``sample_stats``, ``log_likelihood`` (log p(y_i|f_i) at a
 draw of f), ``posterior_predictive`` (labels drawn at the training points), ``observed_data``. ArviZ's
-summaries, plots, leave-one-out and comparisons work on it. Both ArviZ 0.2x (InferenceData) and 1.x
-(DataTree) are supported; where ArviZ is not installed the arrays are kept in a :class:`Trace`, which
-:meth:`Trace.to_arviz` turns into one later.
+summaries, plots, leave-one-out and comparisons work on it. Both ArviZ 0.2x (InferenceData) and 1.x (DataTree)
+are supported. The arrays are kept as they are in a :class:`Trace`, which a model file can hold, and become
+ArviZ's when they are asked for; so fitting needs no ArviZ.
 Cost: three arrays of chains × draws × n numbers; left out above ``MOST`` numbers each, and the attribute
 ``pointwise`` says so.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,11 @@ class Trace:
     attrs: dict[str, Any] = field(default_factory=dict)
 
     def to_arviz(self) -> Any:
-        """InferenceData (ArviZ 0.2x) or DataTree (1.x)."""
+        """InferenceData (ArviZ 0.2x) or DataTree (1.x); made once."""
+        return self._arviz
+
+    @cached_property
+    def _arviz(self) -> Any:
         try:
             import arviz
         except ImportError as error:
@@ -53,11 +58,8 @@ def build_trace(
     latent: Array | None,
     rng: np.random.Generator,
     attrs: dict[str, Any],
-) -> Any:
-    """The trace of draws ``theta`` (chains, draws, p) and of f at the training points (chains, draws, n).
-
-    Returns an ArviZ object where ArviZ is installed, else a :class:`Trace`.
-    """
+) -> Trace:
+    """The trace of draws ``theta`` (chains, draws, p) and of f at the training points (chains, draws, n)."""
     groups: dict[str, dict[str, Any]] = {"posterior": {}, "sample_stats": stats}
     dims: dict[str, list[str]] = {}
     for name, columns in grouped(problem.names).items():
@@ -77,12 +79,7 @@ def build_trace(
         groups["posterior_predictive"] = {"y": np.where(coin, 1, -1).astype(np.int8)}
     else:
         attrs["pointwise"] = f"left out: more than {MOST} numbers"
-    trace = Trace(groups, dims, attrs)
-    try:
-        import arviz  # noqa: F401 (asked for, not used)
-    except ImportError:
-        return trace
-    return trace.to_arviz()
+    return Trace(groups, dims, attrs)
 
 
 def grouped(names: list[str]) -> dict[str, list[int]]:

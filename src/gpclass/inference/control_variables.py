@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum, WhiteKernel
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.annealed import annealed_evidence, ladder
@@ -250,11 +250,11 @@ def left_open(problem: Problem, X_c: Array) -> tuple[float, Array]:
 
 
 def check_smooth(kernel: Any) -> None:
-    """Refuse kernels that are not made of constants and RBFs."""
+    """Refuse kernels that are not made of constants, white noise and RBFs."""
     if isinstance(kernel, (Sum, Product)):
         check_smooth(kernel.k1)
         check_smooth(kernel.k2)
-    elif type(kernel) not in (RBF, ConstantKernel):  # Matern is a subclass of RBF
+    elif type(kernel) not in (RBF, ConstantKernel, WhiteKernel):  # Matern is a subclass of RBF
         raise ValueError(
             f"inference='control-variables' takes kernels made of RBF and ConstantKernel, not {kernel!r}; use "
             "inference='elliptical-slice' or 'exact'"
