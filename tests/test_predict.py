@@ -271,3 +271,39 @@ def test_several_latents_are_refused():
     )
     with pytest.raises(ValueError, match="one latent value a point"):
         predict_proba(mixture, Probit())
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit(), Logit(0.4)])
+@pytest.mark.parametrize("groups", [1500, 20, 100])
+def test_fast_sums_equal_sums_in_logs(likelihood, groups, monkeypatch):
+    """The path for ordinary probabilities against the one in logs, which serves all when RARE is one half."""
+    import gpclass.predict as module
+
+    rng = np.random.default_rng(0)
+    w = rng.random(1500)
+    centres = np.array([-9.0, -1.0, 0.0, 2.0, 30.0])
+    mixture = LatentMixture(
+        weights=w / w.sum(),
+        means=(centres + rng.standard_normal((1500, 5)) * [0.5, 3.0, 1.0, 0.1, 2.0])[:, :, None],
+        covariances=rng.uniform(0.01, 4.0, (1, 5, 1, 1)),
+        group=rng.integers(groups, size=1500) if groups < 1500 else np.arange(1500),
+    )
+    fast = predict_proba(mixture, likelihood)
+    monkeypatch.setattr(module, "RARE", 0.51)
+    slow = predict_proba(mixture, likelihood)
+    np.testing.assert_allclose(fast.proba, slow.proba, atol=1e-7)
+    np.testing.assert_allclose(fast.log_proba, slow.log_proba, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(fast.mcse, slow.mcse, rtol=1e-3, atol=1e-12)
+
+
+def test_quantiles_of_many_components():
+    """Thinned components give the quantile of all to what an interval needs."""
+    rng = np.random.default_rng(1)
+    w = rng.random(20_000)
+    mixture = LatentMixture(
+        w / w.sum(), rng.standard_normal((20_000, 2, 1)), np.full((1, 2, 1, 1), 0.5), np.arange(20_000)
+    )
+    # thinned to 4000 draws, whose own error is sqrt(0.9·0.1/4000) over the density there
+    truth = ndtri(0.9) * np.sqrt(1.5)
+    error = np.sqrt(0.09 / 4000) / (np.exp(-0.5 * truth**2 / 1.5) / np.sqrt(2 * np.pi * 1.5))
+    np.testing.assert_allclose(mixture_quantile(mixture, 0.9), truth, atol=4 * error)

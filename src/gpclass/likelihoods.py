@@ -37,6 +37,7 @@ from gpclass._typing import Array, IntArray
 
 DROP = 40.0  # in nats below the mode: e^-40 of the mass is left out
 LEGENDRE = np.polynomial.legendre.leggauss(64)
+TABLE = 500  # nodes of a table of link averages
 KINK = 8.0  # beyond this the links are straight lines (logit) or parabolas (probit) in logs
 
 
@@ -109,6 +110,13 @@ class BinaryLikelihood(ABC):
     @abstractmethod
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var)."""
+
+    @abstractmethod
+    def predictive(self, mean: Array, var: Array) -> Array:
+        """p(y=+1) averaged over f ~ N(mean, var), (S, r) for mean (S, r) and var (1 or S, r): for many at once.
+
+        Absolute precision 1e-7; :meth:`log_predictive` is for small probabilities.
+        """
 
     # -------------------------------------------------------------------------------- what all links share
 
@@ -226,6 +234,10 @@ class Probit(BinaryLikelihood):
         """The latent value at which p(y=+1) is p."""
         return np.asarray(ndtri(np.asarray(p, dtype=float)) / self.scale)
 
+    def predictive(self, mean: Array, var: Array) -> Array:
+        """Φ(s m/√(1 + s² v))."""
+        return np.asarray(ndtr(mean * (self.scale / np.sqrt(1.0 + self.scale**2 * var))))
+
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var): log Φ(±s m/√(1 + s² v))."""
         z = (
@@ -270,6 +282,17 @@ class Logit(BinaryLikelihood):
     def link(self, p: Array | float) -> Array:
         """The latent value at which p(y=+1) is p."""
         return np.asarray(logit(np.asarray(p, dtype=float)) / self.scale)
+
+    def predictive(self, mean: Array, var: Array) -> Array:
+        """By quadrature; where many means share a variance, by a table of it in the mean."""
+        if not np.any(var):
+            return np.asarray(expit(self.scale * mean))
+        if len(var) > 1 or len(mean) < 2 * TABLE:
+            return np.exp(self.log_predictive(mean, var)[0])
+        low = mean.min(axis=0)
+        step = (mean.max(axis=0) - low) / (TABLE - 3) + 1e-300
+        grid = low + step * np.arange(-1, TABLE - 1)[:, None]  # one node to spare on either side
+        return _cubic(np.exp(self.log_predictive(grid, var)[0]), (mean - low) / step + 1.0)
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var)."""
@@ -340,6 +363,20 @@ def _powered_tilt(link: BinaryLikelihood, a: Array, b: Array, w: Array) -> tuple
     centre = (mass * nodes).sum(axis=(0, 2)) / total
     spread = (mass * (nodes - centre[:, None]) ** 2).sum(axis=(0, 2)) / total
     return top + np.log(total) - 0.5 * np.log(2.0 * np.pi * b), centre, spread
+
+
+def _cubic(table: Array, at: Array) -> Array:
+    """Lagrange's cubic through the four nodes about each place; table (T, r), at (S, r) in node numbers."""
+    i = np.clip(at.astype(np.intp), 1, len(table) - 3)
+    x = at - i
+    column = np.arange(table.shape[1])
+    a, b, c, d = (table[i + k, column] for k in (-1, 0, 1, 2))
+    return np.asarray(
+        -x * (x - 1) * (x - 2) / 6 * a
+        + (x + 1) * (x - 1) * (x - 2) / 2 * b
+        - (x + 1) * x * (x - 2) / 2 * c
+        + (x + 1) * x * (x - 1) / 6 * d
+    )
 
 
 def _as_floats(*values: Array | float) -> list[Array]:

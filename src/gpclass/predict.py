@@ -33,6 +33,10 @@ from gpclass.multiclass.likelihoods import MultiLikelihood
 from gpclass.posterior import LatentMixture, Posterior
 
 _CELLS = 500_000  # components × points taken at once: 4 MB an array, under 64 MB with all temporaries
+RARE = 1e-3  # probabilities below it are summed in logs
+EDGE = 1e-300  # keeps a logarithm finite until the sum in logs replaces it
+MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
+QUANTILE_COMPONENTS = 4000  # of a mixture, that its quantiles are solved on
 _PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
 _MAX_STEPS = 200
 BLOCK_ELEMENTS = 8_000_000  # components × points of one mixture: 64 MB
@@ -91,10 +95,18 @@ def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLi
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None]
     starts, order = group_starts(mixture.group)
-    for block in _point_blocks(mixture):
-        plus, minus = likelihood.log_predictive(
-            mixture.means[:, block, 0], mixture.covariances[:, block, 0, 0]
-        )
+    for points in _point_blocks(mixture):
+        mean, var = mixture.means[:, points, 0], mixture.covariances[:, points, 0, 0]
+        block = np.arange(points.start, points.stop)
+        if len(mixture.weights) > 1:
+            p, error = _ordinary(mixture, likelihood, mean, var, starts, order)
+            log_proba[block] = np.log(np.column_stack([1.0 - p, p]))
+            mcse[block] = error[:, None]
+            rare = np.flatnonzero((p < RARE) | (p > 1.0 - RARE))
+            if len(rare) == 0:
+                continue
+            block, mean, var = block[rare], mean[:, rare], var[:, rare]
+        plus, minus = likelihood.log_predictive(mean, var)
         log_proba[block, 0] = log_sum(log_w + minus)
         log_proba[block, 1] = log_sum(log_w + plus)
         if len(starts) > 1:
@@ -108,6 +120,31 @@ def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLi
             relative = np.sqrt(share * np.einsum("sr,sr->r", off, off))
             mcse[block] = (np.exp(log_p) * relative)[:, None]
     return Prediction(np.exp(log_proba), log_proba, mcse)
+
+
+def _ordinary(
+    mixture: LatentMixture, likelihood: BinaryLikelihood, mean: Array, var: Array, starts: IntArray, order: IntArray
+) -> tuple[Array, Array]:
+    """Probability of the class +1 at r points and its error, for probabilities that need no logs.
+
+    Components go in their groups' order, so that sums over groups are matrix products or differences of rows.
+    """
+    w = mixture.weights
+    g = likelihood.predictive(mean, var)  # (S, r)
+    p = np.clip(w @ g, EDGE, 1.0 - EDGE)
+    if len(starts) == 1:
+        return p, np.full(len(p), np.nan)
+    if len(starts) <= MANY_GROUPS:
+        sums = np.zeros((len(starts), len(w)))
+        bounds = np.append(starts, len(w))
+        for row, (begin, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+            sums[row, order[begin:end]] = w[order[begin:end]]
+        off = sums @ g - sums.sum(axis=1)[:, None] * p
+    else:
+        off = w[:, None] * (g - p)
+        if len(starts) < len(w):
+            off = np.add.reduceat(off[order], starts, axis=0)
+    return p, np.sqrt(len(starts) / (len(starts) - 1.0) * np.einsum("gr,gr->r", off, off))
 
 
 def uncertainty(
@@ -162,9 +199,15 @@ def mixture_quantile(mixture: LatentMixture, level: float) -> Array:
     means, sds = mixture.means[..., 0], np.sqrt(mixture.covariances[..., 0, 0])
     if len(mixture.weights) == 1:
         return np.asarray(means[0] + ndtri(level) * sds[0])
+    weights = mixture.weights
+    if len(weights) > QUANTILE_COMPONENTS:  # evenly by weight: a limit of an interval needs no more
+        ticks = (np.arange(QUANTILE_COMPONENTS) + 0.5) / QUANTILE_COMPONENTS
+        chosen = np.minimum(np.searchsorted(np.cumsum(weights), ticks), len(weights) - 1)
+        means, sds = means[chosen], sds if len(sds) == 1 else sds[chosen]
+        weights = np.full(QUANTILE_COMPONENTS, 1.0 / QUANTILE_COMPONENTS)
     out = np.empty(means.shape[1])
-    for block in _point_blocks(mixture):
-        out[block] = _solve_quantile(mixture.weights, means[:, block], sds[:, block], level)
+    for block in _blocks(len(weights), means.shape[1]):
+        out[block] = _solve_quantile(weights, means[:, block], sds[:, block], level)
     return out
 
 
@@ -220,6 +263,10 @@ def group_starts(group: IntArray) -> tuple[IntArray, IntArray]:
 def _point_blocks(mixture: LatentMixture) -> Iterator[slice]:
     """Slices of points, each of at most _CELLS cells (or one point)."""
     S, m, _ = mixture.means.shape
+    return _blocks(S, m)
+
+
+def _blocks(S: int, m: int) -> Iterator[slice]:
     size = max(1, _CELLS // S)
     for start in range(0, m, size):
         yield slice(start, min(start + size, m))
