@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Chains, restarts and tests run as processes; leave each its own thread count.
 JOBS   ?= 2
 
-.PHONY: help install demo test lint format types bench bench-env clean
+.PHONY: help install demo test test-browser docs lint format types bench bench-env clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -29,6 +29,20 @@ demo: $(VENV)/.demo ## fit every method on one problem and write demo/report.htm
 
 test: $(STAMP)   ## run the tests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+
+test-browser: $(STAMP) ## open the report in headless Chromium, which must be installed
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		{ echo 'install chromium first'; exit 1; }
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_report.py -k browser
+
+$(VENV)/.docs: pyproject.toml
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/.docs ## build docs/_build/html and run its doctests; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b doctest -D plot_gallery=0 docs docs/_build/doctest
 
 lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff check .

@@ -1,0 +1,81 @@
+"""Tables that come from the registry, so that no page has a list of its own.
+
+``{methods-table} inference`` and ``{methods-table} hyperparameters`` list the methods; ``{pairs-table}`` shows
+which inference goes with which strategy.
+"""
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+from gpclass.registry import INFERENCES, STRATEGIES, check_pair, methods
+
+
+def table(head, rows):
+    """A docutils table of text cells."""
+    group = nodes.tgroup(cols=len(head))
+    group += [nodes.colspec(colwidth=1) for _ in head]
+    for part, lines in ((nodes.thead(), [head]), (nodes.tbody(), rows)):
+        for line in lines:
+            row = nodes.row()
+            for cell in line:
+                entry = nodes.entry()
+                text = nodes.literal("", cell[1:-1]) if cell.startswith("`") else nodes.Text(cell)
+                entry += nodes.paragraph("", "", text)
+                row += entry
+            part += row
+        group += part
+    found = nodes.table(classes=["registry"])
+    found += group
+    return found
+
+
+class MethodsTable(Directive):
+    """The methods of one axis."""
+
+    required_arguments = 1
+
+    def run(self):
+        axis = self.arguments[0]
+        rows = methods(axis)
+        if axis == "hyperparameters":
+            head = ("name", "what it is", "cost", "reference")
+            return [table(head, [(f"`{r.name}`", r.summary, r.cost, r.reference or "–") for r in rows])]
+        head = ("name", "what it is", "exact?", "cost", "links", "classes", "evidence", "climbs", "reference")
+        cells = [
+            (
+                f"`{r.name}`",
+                r.summary,
+                "yes, as the draws grow" if r.exact else "no",
+                r.cost,
+                ", ".join(r.likelihoods),
+                "2" if getattr(r, "many", None) is None else "2 or more",
+                r.evidence or "none",
+                "yes" if r.gradient else "no",
+                r.reference,
+            )
+            for r in rows
+        ]
+        return [table(head, cells)]
+
+
+class PairsTable(Directive):
+    """Which inference goes with which strategy, asked of the code that refuses the others."""
+
+    def run(self):
+        rows = []
+        for name, row in INFERENCES.items():
+            cells = [f"`{name}`"]
+            for strategy in STRATEGIES.values():
+                try:
+                    check_pair(row.factory(), strategy.factory(), row.likelihoods[0])
+                    cells.append("yes")
+                except ValueError:
+                    cells.append("–")
+            rows.append(cells)
+        return [table(("", *(f"`{name}`" for name in STRATEGIES)), rows)]
+
+
+def setup(app):
+    app.add_directive("methods-table", MethodsTable)
+    app.add_directive("pairs-table", PairsTable)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
