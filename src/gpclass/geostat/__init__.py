@@ -5,6 +5,7 @@ classification: singly vs. doubly stochastic models, and new computational schem
 Assess. 25.
 """
 
+from gpclass.folds import SpatialBlocks
 from gpclass.geostat.anisotropy import AnisotropyFit, fit_anisotropy
 from gpclass.geostat.coordinates import Anisotropy, ChordalCoordinates
 from gpclass.geostat.cutoffs import ConditionalDistribution, CutoffKriging
@@ -12,7 +13,9 @@ from gpclass.geostat.declustering import Declustering, cell_declustering
 from gpclass.geostat.estimation import VariogramSearch
 from gpclass.geostat.fitting import VariogramFit, fit_variogram
 from gpclass.geostat.kriging import IndicatorKriging, OutsideWarning
+from gpclass.geostat.maps import ProbabilityMap, predict_map, regular_grid
 from gpclass.geostat.model import VariogramModel
+from gpclass.geostat.simulation import Simulation, simulate
 from gpclass.geostat.variogram import EmpiricalVariogram, empirical_variogram
 
 __all__ = [
@@ -25,6 +28,9 @@ __all__ = [
     "EmpiricalVariogram",
     "IndicatorKriging",
     "OutsideWarning",
+    "ProbabilityMap",
+    "Simulation",
+    "SpatialBlocks",
     "VariogramFit",
     "VariogramModel",
     "VariogramSearch",
@@ -32,4 +38,7 @@ __all__ = [
     "empirical_variogram",
     "fit_anisotropy",
     "fit_variogram",
+    "predict_map",
+    "regular_grid",
+    "simulate",
 ]

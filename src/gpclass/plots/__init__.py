@@ -2,6 +2,7 @@
 
 from gpclass.plots._style import MARKERS, PALETTE
 from gpclass.plots.dependence import partial_dependence
+from gpclass.plots.geostat import normal_on_interval, probability_map, variogram
 from gpclass.plots.maps import decision_map, difference_map, uncertainty_map
 from gpclass.plots.parameters import ard_relevance, evidence_surface, parameter_names
 from gpclass.plots.reliability import reliability_diagram
@@ -14,9 +15,12 @@ __all__ = [
     "decision_map",
     "difference_map",
     "evidence_surface",
+    "normal_on_interval",
     "parameter_names",
     "partial_dependence",
+    "probability_map",
     "reliability_diagram",
     "uncertainty_map",
+    "variogram",
     "weights_diagnostic",
 ]

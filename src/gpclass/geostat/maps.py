@@ -1,0 +1,180 @@
+"""Probability maps: a classifier asked at every cell of a grid, kept with its axes, exported to xarray.
+
+Cells may be any list of points on a regular lattice (a study area with its own outline, covariates beside the
+coordinates); cells that are not listed are empty (NaN) in the map.
+
+Cost: one prediction a cell. Fails when the points are no lattice: the axes would have nearly as many values as there
+are points, which is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpclass._typing import Array
+
+DIGITS = 9  # coordinates that agree to this many digits of the extent are the same
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilityMap:
+    """Probabilities of one class on a lattice, rows from low to high y."""
+
+    x: Array  # (nx,)
+    y: Array  # (ny,)
+    proba: Array  # (ny, nx), NaN where there is no cell
+    mcse: Array | None  # (ny, nx), Monte Carlo standard error; None for a method without draws
+    lower: Array | None  # (ny, nx), credible limits of p
+    upper: Array | None
+    level: float
+    label: Any
+    names: tuple[str, str] = ("x", "y")
+
+    @property
+    def width(self) -> Array | None:
+        """Width of the credible interval, (ny, nx)."""
+        return None if self.lower is None or self.upper is None else self.upper - self.lower
+
+    def to_xarray(self) -> Any:
+        """An ``xarray.Dataset`` with dimensions named as the coordinates (extra ``[geo]``)."""
+        xr = import_xarray()
+        x, y = self.names
+        found = {
+            "probability": (self.proba, f"probability of class {self.label}"),
+            "mcse": (self.mcse, "Monte Carlo standard error of the probability"),
+            "lower": (self.lower, f"lower limit of the {100 * self.level:g} % credible interval"),
+            "upper": (self.upper, f"upper limit of the {100 * self.level:g} % credible interval"),
+        }
+        return xr.Dataset(
+            {
+                name: ((y, x), values, {"long_name": text})
+                for name, (values, text) in found.items()
+                if values is not None
+            },
+            coords={y: self.y, x: self.x},
+            attrs={"label": str(self.label), "level": self.level},
+        )
+
+
+def regular_grid(X: npt.ArrayLike, resolution: int = 100, margin: float = 0.05) -> Array:
+    """Points (ny·nx, 2) on a grid of square cells over the box around the sites.
+
+    Parameters
+    ----------
+    X : array (n, 2)
+        Sites.
+    resolution : int
+        Cells along the longer side.
+    margin : float
+        Share of the extent added on every side.
+    """
+    x = np.asarray(X, dtype=float)
+    if x.ndim != 2 or x.shape[1] != 2:
+        raise ValueError(f"a grid has two coordinates; X has shape {x.shape}")
+    if resolution < 2:
+        raise ValueError(f"resolution must be at least 2, not {resolution}")
+    low, high = x.min(axis=0), x.max(axis=0)
+    low, high = low - margin * (high - low), high + margin * (high - low)
+    cell = float((high - low).max()) / (resolution - 1)
+    if not cell > 0:
+        raise ValueError("all sites coincide: there is no region to draw")
+    axes = [low[k] + cell * np.arange(int(np.floor((high[k] - low[k]) / cell + 1e-9)) + 1) for k in (0, 1)]
+    a, b = np.meshgrid(*axes)
+    return np.column_stack([a.ravel(), b.ravel()])
+
+
+def predict_map(
+    clf: Any,
+    points: Any,
+    *,
+    coordinates: tuple[int, int] = (0, 1),
+    label: Any = None,
+    level: float = 0.9,
+) -> ProbabilityMap:
+    """Probability of a class at every cell, with intervals and Monte Carlo errors where the method has them.
+
+    Parameters
+    ----------
+    clf : fitted classifier, or a pipeline
+        Anything with ``predict_proba``; ``predict_uncertainty`` gives intervals.
+    points : array or data frame of shape (m, d)
+        The cells, such as :func:`regular_grid` makes, with any covariates that ``clf`` needs.
+    coordinates : (int, int)
+        The columns that are the axes of the map.
+    label : optional
+        The class; the second by default.
+    level : float
+        Probability of the credible interval.
+    """
+    values = np.asarray(points, dtype=float)
+    i, j = coordinates
+    x, column = _axis(values[:, i])
+    y, row = _axis(values[:, j])
+    if len(x) * len(y) > 20 * len(values) + 100:
+        raise ValueError(
+            f"{len(values)} points with {len(x)} and {len(y)} different coordinates are no lattice; make one with "
+            "regular_grid, or round the coordinates"
+        )
+    classes = list(clf.classes_)
+    label = classes[min(1, len(classes) - 1)] if label is None else label
+    if label not in classes:
+        raise ValueError(f"label {label!r} is not among the classes {classes}")
+    c = classes.index(label)
+    names = [str(name) for name in getattr(points, "columns", [])]
+    found = _answer(clf, points, level)
+
+    def spread(flat: Any) -> Array | None:
+        if flat is None or not np.any(np.isfinite(flat[:, c])):
+            return None
+        table = np.full((len(y), len(x)), np.nan)
+        table[row, column] = flat[:, c]
+        return table
+
+    proba = spread(found["proba"])
+    assert proba is not None  # probabilities are finite
+    return ProbabilityMap(
+        x,
+        y,
+        proba,
+        spread(found["mcse"]),
+        spread(found["lower"]),
+        spread(found["upper"]),
+        level,
+        label,
+        (names[i], names[j]) if names else ("x", "y"),
+    )
+
+
+def _answer(clf: Any, points: Any, level: float) -> dict[str, Any]:
+    """Probabilities and, where there are any, their errors and limits."""
+    final = final_step(clf)
+    if hasattr(final, "predict_uncertainty"):
+        u = final.predict_uncertainty(points if final is clf else clf[:-1].transform(points), level=level)
+        return {name: np.asarray(getattr(u, name)) for name in ("proba", "mcse", "lower", "upper")}
+    return {"proba": np.asarray(clf.predict_proba(points)), "mcse": None, "lower": None, "upper": None}
+
+
+def final_step(clf: Any) -> Any:
+    """The classifier itself when ``clf`` is a scikit-learn pipeline, else ``clf``."""
+    return clf.steps[-1][1] if hasattr(clf, "steps") else clf
+
+
+def _axis(values: Array) -> tuple[Array, Any]:
+    """The different coordinates in order, and the place of each point among them."""
+    extent = float(np.ptp(values)) or 1.0
+    rounded = np.round((values - values.min()) / extent, DIGITS)
+    _, first, place = np.unique(rounded, return_index=True, return_inverse=True)
+    return values[first], place
+
+
+def import_xarray() -> Any:
+    """The xarray package, or an error that names the extra."""
+    try:
+        return import_module("xarray")
+    except ImportError as error:
+        raise ImportError("this needs xarray, of the extra [geo]: pip install 'gpclass[geo]'") from error

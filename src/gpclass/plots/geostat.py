@@ -1,0 +1,271 @@
+"""Figures of geostatistics: the probability map, the variogram, the normal on the unit interval.
+
+Cost: that of drawing; the map predicts only when it is given a classifier. Fails when: as :func:`predict_map` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpclass._typing import Array
+from gpclass.plots._style import PALETTE, axes_for, foreground, probability_colours
+
+CONTOURS = (0.1, 0.25, 0.75, 0.9)
+
+
+def probability_map(
+    what: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    points: Any = None,
+    panel: str | None = None,
+    contours: Sequence[float] = CONTOURS,
+    resolution: int = 100,
+    level: float = 0.9,
+    label: Any = None,
+    title: str | None = None,
+    colourbar: bool = True,
+    ax: Any = None,
+) -> Any:
+    """A map of p with contours, the decision line, and the samples: filled where it happened, empty where not.
+
+    Parameters
+    ----------
+    what : fitted classifier, pipeline or ProbabilityMap
+        A classifier is asked at ``points``.
+    X : array-like of shape (n, d), optional
+        Sites; the first two columns are the place. Needed to lay a grid when ``points`` is not given.
+    y : array-like of shape (n,), optional
+        Labels, drawn when given.
+    points : array-like of shape (m, d), optional
+        Cells to predict; a regular grid over the sites by default.
+    panel : {None, "interval", "mcse"}
+        A second panel: width of the credible interval of p, or its Monte Carlo standard error.
+    contours : sequence of float
+        Thin lines; the line of ½ is always drawn, thick.
+    resolution : int
+        Cells along the longer side of the default grid.
+    level, label
+        As in :func:`gpclass.geostat.predict_map`.
+    title : str, optional
+    colourbar : bool
+    ax : Axes, or two Axes with ``panel``
+
+    Returns
+    -------
+    Axes, or array of two Axes
+    """
+    from gpclass.geostat.maps import ProbabilityMap, predict_map, regular_grid
+
+    if panel not in (None, "interval", "mcse"):
+        raise ValueError(f"panel {panel!r} is none of None, 'interval', 'mcse'")
+    if isinstance(what, ProbabilityMap):
+        found = what
+    else:
+        if points is None:
+            if X is None:
+                raise ValueError("give the sites X, or the points of the map")
+            points = regular_grid(np.asarray(X, dtype=float)[:, :2], resolution)
+            if hasattr(X, "iloc"):  # keep the names, or the classifier warns that they are gone
+                points = type(X)(points, columns=list(X.columns)[:2])
+        found = predict_map(what, points, label=label, level=level)
+    second = None if panel is None else found.mcse if panel == "mcse" else found.width
+    if panel is not None and second is None:
+        cure = "'interval'" if panel == "mcse" else "None"
+        raise ValueError(f"this method has nothing to show for panel={panel!r}; use panel={cure}")
+    axes = axes_for(ax, 2 if panel else 1, size=(5.4, 4.6))
+    main = axes[0] if panel else axes
+    _draw_probability(main, found, contours, colourbar)
+    main.set_title(f"Probability of class {found.label}" if title is None else title, fontsize=10)
+    if second is not None:
+        _draw_second(axes[1], found, second, panel)
+    if X is not None and y is not None:
+        _draw_samples(main, np.asarray(X, dtype=float)[:, :2], np.asarray(y) == found.label, found.label)
+    for one in np.atleast_1d(np.asarray(axes, dtype=object)):
+        one.set(xlabel=found.names[0], ylabel=found.names[1])
+        one.set_aspect("equal")
+    return axes
+
+
+def _draw_probability(ax: Any, found: Any, contours: Sequence[float], colourbar: bool) -> None:
+    p = np.ma.masked_invalid(found.proba)
+    image = ax.pcolormesh(
+        found.x,
+        found.y,
+        p,
+        cmap=probability_colours(),
+        vmin=0.0,
+        vmax=1.0,
+        shading="nearest",
+        rasterized=True,
+    )
+    thin = sorted(c for c in contours if p.min() < c < p.max())
+    if thin:
+        lines = ax.contour(found.x, found.y, p, levels=thin, colors="#333333", linewidths=0.6)
+        ax.clabel(lines, fmt="%g", fontsize=7)
+    if p.min() < 0.5 < p.max():
+        ax.contour(found.x, found.y, p, levels=[0.5], colors="#111111", linewidths=2.0)
+    if colourbar:
+        bar = ax.figure.colorbar(image, ax=ax, ticks=[0, 0.25, 0.5, 0.75, 1], shrink=0.85)
+        bar.set_label(f"probability of class {found.label}")
+
+
+def _draw_second(ax: Any, found: Any, values: Array, panel: str | None) -> None:
+    text = (
+        "Monte Carlo standard error of p"
+        if panel == "mcse"
+        else f"width of the {100 * found.level:g} % interval of p"
+    )
+    image = ax.pcolormesh(
+        found.x, found.y, np.ma.masked_invalid(values), cmap="cividis", shading="nearest", rasterized=True
+    )
+    ax.figure.colorbar(image, ax=ax, shrink=0.85).set_label(text)
+    ax.set_title("How sure the map is", fontsize=10)
+    p = np.ma.masked_invalid(found.proba)
+    if p.min() < 0.5 < p.max():
+        ax.contour(found.x, found.y, p, levels=[0.5], colors="white", linewidths=1.6)
+
+
+def _draw_samples(ax: Any, xy: Array, event: npt.NDArray[np.bool_], label: Any) -> None:
+    """Filled and empty circles, as geostatisticians draw indicators."""
+    size = 22 if len(xy) <= 300 else 9
+    for mine, face, text in ((event, "#111111", f"class {label}"), (~event, "white", f"not class {label}")):
+        ax.scatter(
+            xy[mine, 0],
+            xy[mine, 1],
+            s=size,
+            facecolors=face,
+            edgecolors="#111111" if face == "white" else "white",
+            linewidths=0.7,
+            label=text,
+            zorder=3,
+            rasterized=len(xy) > 2000,
+        )
+    # the legend stands beside the map, where white on white would not be seen: an edge in the text's colour
+    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, fontsize=8, frameon=False)
+    for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+        handle.set_edgecolor(text.get_color())
+
+
+def variogram(
+    what: Any, *, model: Any = None, pairs: bool = True, title: str | None = None, ax: Any = None
+) -> Any:
+    """Semivariance against distance, with the fitted model, its sill, nugget and practical range.
+
+    Parameters
+    ----------
+    what : VariogramFit, EmpiricalVariogram, or fitted IndicatorKriging
+        A kriging classifier shows the variogram that it fitted.
+    model : VariogramModel, optional
+        Drawn instead of the fitted one.
+    pairs : bool
+        Make the dots' areas grow with the number of pairs.
+    title : str, optional
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    empirical, model = _variogram_parts(what, model)
+    ax = axes_for(ax)
+    size = 18.0 + 60.0 * empirical.pairs / empirical.pairs.max() if pairs else 30.0
+    ax.scatter(empirical.lag, empirical.gamma, s=size, color=PALETTE[0], zorder=3, label="pairs of samples")
+    top = float(empirical.edges[-1])
+    if model is not None:
+        r = np.linspace(0.0, top, 400)[1:]
+        curve = "Gaussian" if np.isinf(model.smoothness) else f"Matérn, ν = {model.smoothness:g}"
+        ax.plot(r, model.variogram(r), color=PALETTE[1], linewidth=1.8, label=curve)
+        grey = {"color": foreground(ax), "linewidth": 0.8, "linestyle": ":", "alpha": 0.7}
+        ax.axhline(model.sill, **grey)
+        ax.text(top, model.sill, f"sill {model.sill:.3g}", ha="right", va="bottom", fontsize=8)
+        if model.nugget > 0:
+            ax.plot([0.0], [model.nugget], marker="_", markersize=14, color=PALETTE[1], clip_on=False)
+            ax.text(0.02 * top, model.nugget, f"nugget {model.nugget:.3g}", ha="left", va="top", fontsize=8)
+        reach = None if isinstance(model.length_scale, tuple) else model.practical_range()
+        if reach is not None and reach < top:
+            ax.axvline(reach, **grey)
+            ax.text(
+                reach,
+                0.02 * model.sill,
+                f" range {reach:.3g}",
+                ha="left",
+                va="bottom",
+                fontsize=8,
+            )
+    ax.set(xlabel="distance", ylabel="semivariance", xlim=(0.0, 1.03 * top))
+    ax.set_ylim(bottom=0.0)
+    ax.set_title("Variogram" if title is None else title, fontsize=10)
+    ax.legend(fontsize=8, frameon=False, loc="lower right")
+    return ax
+
+
+def _variogram_parts(what: Any, model: Any) -> tuple[Any, Any]:
+    """The empirical variogram and the model to draw."""
+    from gpclass.geostat.fitting import VariogramFit
+    from gpclass.geostat.variogram import EmpiricalVariogram
+
+    fitted = getattr(what, "variogram_", what)
+    if isinstance(fitted, VariogramFit):
+        return fitted.empirical, fitted.model if model is None else model
+    if isinstance(fitted, EmpiricalVariogram):
+        return fitted, model
+    if fitted is None:
+        raise ValueError("this classifier was given its covariance: there is no fitted variogram to draw")
+    if isinstance(fitted, list):
+        raise ValueError("one variogram a class was fitted: draw them one by one, clf.variogram_[k]")
+    raise ValueError(f"a variogram is drawn from a VariogramFit or an EmpiricalVariogram, not {what!r}")
+
+
+def normal_on_interval(
+    location: float | Sequence[float] = 0.0,
+    variance: float | Sequence[float] = 1.0,
+    *,
+    scale: float = 1.0,
+    title: str | None = None,
+    ax: Any = None,
+) -> Any:
+    """Densities of the normal on ]0,1[, one line for each pair of location and variance.
+
+    Parameters
+    ----------
+    location, variance : float or sequence of float
+        Of the coordinate; broadcast against each other.
+    scale : float
+        c0.
+    title : str, optional
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    from gpclass.geostat.aitchison.normal import IntervalNormal
+
+    ax = axes_for(ax)
+    at, spread = np.broadcast_arrays(np.atleast_1d(location), np.atleast_1d(variance))
+    if len(at) > len(PALETTE):
+        raise ValueError(f"at most {len(PALETTE)} densities can be told apart in one figure, not {len(at)}")
+    z = np.linspace(0.0, 1.0, 1001)[1:-1]
+    styles = ("-", "--", "-.", ":")
+    top = 0.0
+    for k, (mu, s2) in enumerate(zip(at, spread, strict=True)):
+        density = IntervalNormal(float(mu), float(s2), scale).pdf(z)
+        top = max(top, float(density[30:-30].max()))  # the spikes at the ends would flatten all the rest
+        ax.plot(
+            z,
+            density,
+            color=PALETTE[k],
+            linestyle=styles[k % 4],
+            linewidth=1.8,
+            label=f"μ = {mu:g}, σ² = {s2:g}",
+        )
+    ax.set(xlabel="z", ylabel="density", xlim=(0.0, 1.0), ylim=(0.0, 1.2 * top))
+    ax.set_title("Normal distribution on ]0, 1[" if title is None else title, fontsize=10)
+    ax.legend(fontsize=8, frameon=False)
+    return ax
