@@ -55,6 +55,7 @@ html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
+    "navbar_align": "left",
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -62,6 +63,8 @@ html_theme_options = {
     "pygments_dark_style": "monokai",
 }
 html_show_sourcelink = False
+alone = ("index", "start", "choosing", "coming_from", "command_line", "howto", "extending", "glossary")
+html_sidebars = {page: [] for page in alone}  # pages without siblings have nothing to list there
 
 sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples"),

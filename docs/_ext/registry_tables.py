@@ -45,7 +45,7 @@ class MethodsTable(Directive):
             (
                 f"`{r.name}`",
                 r.summary,
-                "yes, as the draws grow" if r.exact else "no",
+                "yes" if r.exact else "no",
                 r.cost,
                 ", ".join(r.likelihoods),
                 "2" if getattr(r, "many", None) is None else "2 or more",
