@@ -1,0 +1,26 @@
+"""``python -m papers.cho2015 [experiment ...] [--full] [--write]``"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from papers.cho2015 import iris, synthetic
+from papers.common import Experiment, Section
+from papers.common import main as run_all
+
+EXPERIMENTS: dict[str, Experiment] = {"synthetic": synthetic.run, "iris": iris.run}
+TITLE = "Cho, Kim & Park (2015): many classes by variational EM"
+REFERENCE = (
+    "New inference for a multiclass Gaussian process classification model using a variational Bayesian EM algorithm "
+    "and Laplace approximation: ours beside the published."
+)
+
+
+def main(argv: Sequence[str] | None = None, **places: Any) -> list[Section]:
+    """The command line."""
+    return run_all("cho2015", TITLE, REFERENCE, EXPERIMENTS, argv, **places)
+
+
+if __name__ == "__main__":
+    main()

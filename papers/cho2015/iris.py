@@ -1,0 +1,67 @@
+"""Section 5.2: iris, 90 flowers to learn from, 60 to classify, over random splits; the confusion matrix of Table 2."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_iris
+from sklearn.model_selection import train_test_split
+
+from papers.cho2015.methods import log_loss, methods
+from papers.common import Section, Setting, Table, Verdict, read_published, tell
+
+PUBLISHED = 0.98
+SPECIES = ("setosa", "versicolor", "virginica")
+
+
+def run(setting: Setting) -> Section:
+    """All methods on the same splits."""
+    repeats = setting.count(20, 20)
+    X, y = load_iris(return_X_y=True)
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    confusion = np.zeros((3, 3))
+    for r in range(repeats):
+        X1, X2, y1, y2 = train_test_split(X, y, train_size=90, stratify=y, random_state=setting.seed + r)
+        for k, (name, clf) in enumerate(methods(3, setting.seed + r).items()):
+            began = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                proba = clf.fit(X1, y1).predict_proba(X2)
+            guess = proba.argmax(axis=1)
+            row = (float(np.mean(guess == y2)), log_loss(proba, y2, np.arange(3)), time.perf_counter() - began)
+            found.setdefault(name, []).append(row)
+            if k == 0:
+                np.add.at(confusion, (y2, guess), 1.0)
+            tell(r, name, *row)
+    confusion /= confusion.sum(axis=1, keepdims=True)
+    rows = []
+    for name, runs in found.items():
+        accuracy, loss, seconds = np.array(runs).T
+        rows.append((name, accuracy.mean(), accuracy.std(ddof=1), loss.mean(), seconds.mean()))
+    rows.append(("Cho et al., as printed", PUBLISHED, None, None, None))
+    table2 = read_published(Path(__file__).parent / "published" / "table2.csv")
+    beside = [
+        (f"{species} (published)" if printed else species, *(values))
+        for i, species in enumerate(SPECIES)
+        for printed, values in ((False, confusion[i]), (True, [table2.rows[i][s] for s in SPECIES]))
+    ]
+    mean, sd = rows[0][1], rows[0][2]
+    return Section(
+        "iris",
+        f"Iris, 90 train / 60 test, {repeats} splits",
+        (
+            Table("iris", ("method", "accuracy", "sd of a split", "log loss", "seconds"), tuple(rows)),
+            Table("iris_confusion", ("true", *SPECIES), tuple(beside), "Confusion matrix of the paper's method:"),
+        ),
+        (
+            Verdict(
+                "accuracy of the paper's method",
+                f"{PUBLISHED} within the spread of a split (the paper chose among its experiments)",
+                f"{mean:.3f} ± {sd:.3f}",
+                bool(abs(mean - PUBLISHED) < 2 * sd),
+            ),
+        ),
+    )
