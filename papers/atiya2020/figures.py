@@ -84,7 +84,7 @@ def methods(setting: Setting) -> dict[str, tuple[Run, tuple[int, ...]]]:
     """What is compared, with the numbers of draws; samplers join when the registry has them."""
     found: dict[str, tuple[Run, tuple[int, ...]]] = {
         "exact": (exact, (250, 1000, 4000, 16_000)),
-        "gpc-mc": (gpc_mc, setting.choose((1000, 10_000, 100_000), (1000, 10_000, 100_000, 1_000_000))),
+        "gpc-mc": (gpc_mc, setting.choose((1000, 5000, 25_000), (1000, 10_000, 100_000, 1_000_000))),
     }
     for name in ("elliptical-slice", "hmc"):
         if name in INFERENCES:
@@ -150,7 +150,7 @@ def run(setting: Setting) -> Section:
     points = []
     for name, (method, sizes) in methods(setting).items():
         for draws in sizes:
-            quick = 10 if draws <= 10_000 else 4
+            quick = 10 if name == "exact" and draws <= 4000 else 5
             points.append(measure(name, method, draws, setting.count(quick, 10), setting.seed))
             tell("figures", *astuple(points[-1]))
     table = Table(
