@@ -34,6 +34,7 @@ from gpclass.registry import (
     get_strategy,
     takes_many,
 )
+from gpclass.threads import few_threads
 
 MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
 
@@ -170,7 +171,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             problem = Problem(X, 2.0 * index - 1.0, kernel, likelihood, weights)
         rng = checks.generator(self.random_state)
         run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose)
-        fit = strategy(problem, inference, run)
+        with few_threads(problem.n):
+            fit = strategy(problem, inference, run)
         self._store(fit, classes, strategy.name, time.perf_counter() - began)
         return self
 

@@ -24,7 +24,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFold
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no stubs
 
 from gpclass import metrics
 from gpclass._typing import Array, IntArray
@@ -35,8 +34,8 @@ from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
 from gpclass.plots._style import final_step
 from gpclass.plots.parameters import parameter_names
 from gpclass.progress import progress
+from gpclass.threads import few_threads
 
-ONE_THREAD = 1000  # rows up to which threads of the linear algebra library cost more than they bring
 REFERENCES = ("exact", "ep")  # the first that is present
 
 
@@ -239,11 +238,6 @@ def _run(
                 found[name].append(trial)
                 bar.update(method=name)
     return found
-
-
-def few_threads(n: int) -> Any:
-    """A context in which linear algebra on n rows uses the number of threads that is fastest."""
-    return threadpool_limits(1 if n <= ONE_THREAD else None)
 
 
 def _trial(

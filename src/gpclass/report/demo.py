@@ -16,8 +16,8 @@ from pathlib import Path
 from gpclass import metrics
 from gpclass.compare import Comparison, compare
 from gpclass.compare.advice import what_went_wrong
-from gpclass.compare.run import few_threads
 from gpclass.datasets import Dataset, filippone_square
+from gpclass.threads import few_threads
 
 SUMMARY = "Fit every method to one problem, print a table and write a report."
 METHODS = ("exact", "ep", "laplace", "variational", "gpc-mc", "elliptical-slice", "amp")
