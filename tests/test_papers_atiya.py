@@ -161,10 +161,9 @@ def test_time_at_equal_error_is_what_the_root_law_says():
 @pytest.mark.parametrize(("name", "sampler"), [("elliptical-slice", EllipticalSlice()), ("hmc", LatentHMC())])
 def test_samplers_join_the_figures(name, sampler, monkeypatch):
     monkeypatch.setattr(figures, "get_inference", lambda spec: sampler)
-    monkeypatch.setattr(figures, "SKIP", 4)
     monkeypatch.setitem(truths.LINEAR_PROBLEMS, 9, truths.LinearProblem(40, 10, (0.0, 1.0), (0.5, 0.5)))
     problem = shared.Linear.draw(9, 0)
-    probabilities, evidence = figures.chains(name, problem, 100, 0)
+    probabilities, evidence = figures.chains(name, 4, problem, 100, 0)
     assert shared.mae(problem, probabilities) < 0.05
     assert shared.mape(problem, evidence) < 10
     assert np.isnan(shared.mape(problem, probabilities))
