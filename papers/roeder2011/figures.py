@@ -126,7 +126,7 @@ def six_maps(setting: Setting) -> dict[str, tuple[Any, Any, Any]]:
         for name in ("CIK", "SIK", "AMP", "DSGQ"):
             estimator = tune(name, data.X, data.y, setting.seed, effort).fit(data.X, data.y)
             found[name] = estimator, data.X, data.y
-            tell("figure 6", name, estimator.kernel_, getattr(estimator, "likelihood_", ""))
+            tell("figure 6", name, str(estimator.kernel_), str(getattr(estimator, "likelihood_", "")))
     return found
 
 

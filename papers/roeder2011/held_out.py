@@ -1,4 +1,4 @@
-"""Maps with a test set of their own: jura (cadmium, 259 + 100 sites) and walker (V > 500, 470 sites, all cells known)."""
+"""Maps with a test set of their own: jura (cadmium, 259 and 100 sites), walker (V > 500, 470 sites, all cells)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def jura(setting: Setting) -> Section:
         )
     )
     share = float(train.y.mean()), float(test.y.mean())
-    note = f"Cadmium above 0.8 mg/kg at {100 * share[0]:.0f} % of the training and {100 * share[1]:.0f} % of the test sites."
+    note = f"Cadmium above 0.8 mg/kg at {share[0]:.0%} of the training sites and {share[1]:.0%} of the test sites."
     return Section("jura", "Jura: a test set of its own", tuple(tables), _verdicts(found), (note,))
 
 
@@ -81,8 +81,8 @@ def walker(setting: Setting) -> Section:
         "The sample is preferential: rich places were sampled more densely.",
     )
     note = (
-        f"{len(y_new):,} cells, the {len(sample.y)} sampled ones left out; intervals resample blocks of {BLOCK} × {BLOCK} "
-        "metres, since neighbouring cells agree."
+        f"{len(y_new):,} cells, the {len(sample.y)} sampled ones left out; intervals resample blocks of "
+        f"{BLOCK} × {BLOCK} metres, since neighbouring cells agree."
     )
     return Section("walker", "Walker Lake: the whole truth", (table, shares), _verdicts(found), (note,))
 
@@ -91,7 +91,7 @@ Found = dict[str, tuple[np.ndarray, Any]]
 
 
 def _ladder(X: Any, y: Any, X_new: Any, names: tuple[str, ...], setting: Setting) -> Found:
-    effort = setting.choose(Effort(tol=0.01), Effort(n_points=30, rounds=2, draws=1000, tol=0.005))
+    effort = setting.choose(Effort(rounds=2, tol=0.01), Effort(n_points=40, rounds=3, draws=1000, tol=0.005))
     found: Found = {}
     for name in names:
         p, tuning, spent, estimator = answer(name, X, y, X_new, setting.seed, effort)

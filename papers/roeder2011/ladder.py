@@ -32,7 +32,7 @@ BOOTSTRAPS = 2000
 class Effort:
     """How much is spent on the search for parameters, and the Monte Carlo error of the answers."""
 
-    n_points: int = 12
+    n_points: int = 20
     rounds: int = 1
     draws: int = 200  # a candidate and fold, while searching
     tol: float = 0.005

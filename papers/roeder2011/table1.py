@@ -87,7 +87,7 @@ def run(setting: Setting) -> Section:
                 "table1_scores",
                 ("data", *SCORE_COLUMNS),
                 tuple(scores),
-                "Scores of the same predictions, and their differences from exact with 95 % paired bootstrap intervals.",
+                "Scores of the same predictions; differences from exact with 95 % paired bootstrap intervals.",
             ),
         ),
         tuple(verdicts),
