@@ -74,6 +74,17 @@ def test_every_inference_comes_back_identical(name, tmp_path):
     assert_same_predictions(clf, back)
 
 
+@pytest.mark.parametrize("name", [name for name, row in INFERENCES.items() if row.many is not None])
+@pytest.mark.filterwarnings("ignore")
+def test_more_than_two_classes_come_back_identical(name, tmp_path):
+    labels = np.array(["low", "middle", "high"])[np.digitize(X[:, 0] + X[:, 1], [0.3, 1.0])]
+    for kernel in (KERNEL, [KERNEL, 1.0 * RBF(0.5), 1.0 * Matern(1.0)]):
+        clf = fixed(name, kernel=kernel, tol=5e-3).fit(X, labels)
+        back = round_trip(clf, tmp_path)
+        assert_same_predictions(clf, back)
+        assert back.log_evidence_ == clf.log_evidence_
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.filterwarnings("ignore")
 def test_every_strategy_comes_back_identical(name, tmp_path):

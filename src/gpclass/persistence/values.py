@@ -39,6 +39,8 @@ from gpclass._typing import Array
 from gpclass.covariance import Covariance, compile_kernel
 from gpclass.kernels import On
 from gpclass.linalg import SiteFactor
+from gpclass.multiclass.coupled import CoupledFactor
+from gpclass.multiclass.problem import MultiProblem
 from gpclass.problem import Problem
 
 PACKAGE = "gpclass."
@@ -56,6 +58,7 @@ KERNELS: Mapping[str, type] = {
         sk.Sum,
         sk.Product,
         sk.Exponentiation,
+        sk.CompoundKernel,
         On,
     )
 }
@@ -94,6 +97,23 @@ class SitesOf:
     def from_state(cls, state: dict[str, Any]) -> SiteFactor:
         """The factor; the square root of a square is exact in binary arithmetic."""
         return SiteFactor(state["problem"].prior.K, state["root"] ** 2)
+
+
+@dataclass(frozen=True)
+class CoupledSitesOf:
+    """The same for sites that couple the classes: C n numbers instead of C n²."""
+
+    problem: MultiProblem
+    D: Array  # (C, n)
+
+    def state(self) -> dict[str, Any]:
+        """Both fields."""
+        return {"problem": self.problem, "D": self.D}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> CoupledFactor:
+        """The factor."""
+        return CoupledFactor(state["problem"].K, state["D"])
 
 
 class Encoder:
@@ -220,6 +240,10 @@ def _light(state: dict[str, Any]) -> dict[str, Any]:
         if isinstance(item, SiteFactor):
             owner = next((p for p in priors if getattr(p.prior, "K", None) is item.K), None)
             state[key] = item if owner is None else SitesOf(owner, item.root)
+        elif isinstance(item, CoupledFactor):  # it keeps no K: the problem beside it is its own
+            state[key] = CoupledSitesOf(
+                next(p for p in state.values() if isinstance(p, MultiProblem)), item.D
+            )
     return state
 
 
