@@ -124,9 +124,9 @@ def test_gradient_is_that_of_the_exact_evidence():
     mean, error = np.mean(seeds, axis=0), np.std(seeds, axis=0, ddof=1) / np.sqrt(8)
     for k in range(2):
         move = 0.1 * np.eye(2)[k]
+        moved = [problem.at(problem.theta + s * move) for s in (-2, -1, 1, 2)]
         values = [
-            np.mean([inference(problem.at(problem.theta + s * move), np.random.default_rng(r)).evidence.log_z for r in range(4)])
-            for s in (-2, -1, 1, 2)
+            np.mean([inference(p, np.random.default_rng(r)).evidence.log_z for r in range(4)]) for p in moved
         ]
         slope = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / 1.2  # fourth order
         assert abs(mean[k] - slope) < 4 * error[k] + 0.02

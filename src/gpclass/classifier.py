@@ -157,12 +157,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         X, index, weights = X[keep], index[keep], None if weights is None else weights[keep]
         many = not isinstance(likelihood, BinaryLikelihood)
         checks.check_memory(len(index), len(classes) if many else 1)
-        if (
-            self.kernel is None
-        ):  # repeated rows do not count, so that a weight of two is the row twice here too
-            kernel = default_kernel(np.unique(X, axis=0))
-        else:
-            kernel = checks.check_kernel(self.kernel, X)
+        kernel = self._kernel(X)
         problem: Any
         if many:
             inference = for_many(inference)
@@ -176,6 +171,13 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self._store(fit, classes, strategy.name, time.perf_counter() - began)
         return self
 
+    def _kernel(self, X: Array) -> Any:
+        """The kernel to start from."""
+        if self.kernel is not None:
+            return checks.check_kernel(self.kernel, X)
+        # Repeated rows do not count, so that a weight of two is the row twice here too.
+        return default_kernel(np.unique(X, axis=0))
+
     def _inference(self) -> Inference:
         """The inference, with the estimator's tolerance where it is given by name and draws."""
         inference = get_inference(self.inference)
@@ -184,10 +186,12 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         return inference
 
     def _check_settings(self) -> None:
-        if not isinstance(self.tol, Real) or not self.tol > 0:
-            raise ValueError(f"tol must be a positive number, got {self.tol!r}")
-        if not isinstance(self.n_restarts, Integral) or self.n_restarts < 0:
-            raise ValueError(f"n_restarts must be a whole number of at least 0, got {self.n_restarts!r}")
+        tol: Any = self.tol
+        n_restarts: Any = self.n_restarts
+        if not isinstance(tol, Real) or not tol > 0:
+            raise ValueError(f"tol must be a positive number, got {tol!r}")
+        if not isinstance(n_restarts, Integral) or n_restarts < 0:
+            raise ValueError(f"n_restarts must be a whole number of at least 0, got {n_restarts!r}")
 
     def _weights(self, X: Array, y: Any, classes: Any, index: IntArray, sample_weight: Any) -> Array | None:
         """Sample weights times class weights; None if all are one."""
@@ -267,7 +271,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             return log_proba
         return np.asarray(log_proba[:, 1] - log_proba[:, 0])
 
-    def predict_uncertainty(self, X: Any, level: float = 0.9) -> Uncertainty:
+    def predict_uncertainty(self, X: Any, level: Any = 0.9) -> Uncertainty:
         """Probabilities with two kinds of uncertainty, which are not the same.
 
         Parameters
@@ -291,7 +295,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self._warn_of_error(found.mcse)
         return found
 
-    def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+    def sample_latent(self, X: Any, n_samples: Any = 1, random_state: Any = None) -> Array:
         """Joint draws of the latent values at the rows of X from the posterior.
 
         Shape (n_samples, m); with a latent value for each class (softmax, multinomial probit) (n_samples, m, C).

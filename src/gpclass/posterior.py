@@ -103,7 +103,7 @@ class LatentMixture:
 
     def mean(self) -> Array:
         """Mean of the mixture, (m, L)."""
-        return np.einsum("s,sml->ml", self.weights, self.means, optimize=True)
+        return np.asarray(np.einsum("s,sml->ml", self.weights, self.means, optimize=True))
 
     def variance(self) -> Array:
         """Variance of each latent value, (m, L)."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -123,7 +124,12 @@ def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLi
 
 
 def _ordinary(
-    mixture: LatentMixture, likelihood: BinaryLikelihood, mean: Array, var: Array, starts: IntArray, order: IntArray
+    mixture: LatentMixture,
+    likelihood: BinaryLikelihood,
+    mean: Array,
+    var: Array,
+    starts: IntArray,
+    order: IntArray,
 ) -> tuple[Array, Array]:
     """Probability of the class +1 at r points and its error, for probabilities that need no logs.
 
@@ -137,7 +143,7 @@ def _ordinary(
     if len(starts) <= MANY_GROUPS:
         sums = np.zeros((len(starts), len(w)))
         bounds = np.append(starts, len(w))
-        for row, (begin, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        for row, (begin, end) in enumerate(pairwise(bounds)):
             sums[row, order[begin:end]] = w[order[begin:end]]
         off = sums @ g - sums.sum(axis=1)[:, None] * p
     else:

@@ -120,7 +120,7 @@ class Flat:
         raise ValueError("a flat prior cannot be drawn from; give a Gamma, LogNormal or HalfNormal prior")
 
 
-PriorSpec: TypeAlias = "None | Prior | Mapping[str, Prior]"
+PriorSpec: TypeAlias = "Prior | Mapping[str, Prior] | None"
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,18 @@
 """The exact posterior of the probit classifier, by draws that EP's sites guide.
 
-p(y|X, θ) is the probability of the orthant v > 0 under v ~ N(0, D_y (K + I/s²) D_y). :mod:`gpclass.orthant.guided` draws v one
-coordinate after another, each draw weighted so that the weights' mean is unbiased for the ratio of p(y|X, θ) to what EP's
-sites integrate to. The weighted draws answer predictions (:mod:`gpclass.inference.particles`), and the score identity
+p(y|X, θ) is the probability of the orthant v > 0 under v ~ N(0, D_y (K + I/s²) D_y). :mod:`gpclass.orthant.guided`
+draws v one coordinate after another, each draw weighted so that the weights' mean is unbiased for the ratio of
+p(y|X, θ) to what EP's sites integrate to. The weighted draws answer predictions
+(:mod:`gpclass.inference.particles`), and the score identity
 
   ∂ log p(y) / ∂K = ½ (E[R z zᵀ R] − R),   R = (K + I/s²)⁻¹, z = y∘v,
 
-gives the gradient. Draws are added until the probabilities at the training points have a Monte Carlo standard error below
-``tol``; the number of draws, the order of coordinates and the strength of the sites are chosen on pilot draws that are not
-used otherwise, so that the evidence stays unbiased.
+gives the gradient. Draws are added until the probabilities at the training points have a Monte Carlo standard
+error below ``tol``; the number of draws, the order of coordinates and the strength of the sites are chosen on
+pilot draws that are not used otherwise, so that the evidence stays unbiased.
 
-"Exact" means: no approximation but the Monte Carlo error, which is stated, and which more draws make as small as you like.
+"Exact" means: no approximation but the Monte Carlo error, which is stated, and which more draws make as small as
+you like.
 Cost: EP (some O(n³) sweeps), then n²M multiply-adds for M draws; O(n² + nM) memory.
 Fails when: the weights have a heavy tail (k-hat > 0.7 in the report): the stated error may then be too small.
 Reference: Atiya, Abdel-Gawad & Fayed (2020) for the orthant form; the guided sampler is this package's own.
@@ -35,12 +37,12 @@ from gpclass.inference.exact_latent import (
 )
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor, repeated
+from gpclass.inference.samples import SamplePosterior
+from gpclass.linalg import SiteFactor
 from gpclass.orthant.box import BoxFactors
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import REPLICATES, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.inference.samples import SamplePosterior
-from gpclass.linalg import SiteFactor
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.predict import predict_proba
 from gpclass.problem import Problem
@@ -61,11 +63,11 @@ class Exact:
     Parameters
     ----------
     tol : float
-        Wanted Monte Carlo standard error of the probabilities at the training points. The estimator sets it from its own
-        ``tol``.
+        Wanted Monte Carlo standard error of the probabilities at the training points. The estimator sets it from
+        its own ``tol``.
     n_samples : int, optional
-        A fixed number of draws instead of ``tol``. Nothing is then chosen by a pilot, so that the evidence is unbiased
-        whatever the data, as pseudo-marginal sampling needs.
+        A fixed number of draws instead of ``tol``. Nothing is then chosen by a pilot, so that the evidence is
+        unbiased whatever the data, as pseudo-marginal sampling needs.
     first, max_samples : int
         Draws before ``tol`` is judged, and the most that may be drawn for it.
     """

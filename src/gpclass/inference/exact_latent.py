@@ -1,15 +1,16 @@
 """The exact posterior through the latent values: the logit link, and weights that are no whole numbers.
 
-Logit. Φ(k0 u), k0 = 0.5876, is within 0.01 of σ(u), and its posterior is an orthant that :mod:`gpclass.inference.exact` draws
-from. Each draw z of the noisy latents gives a draw of f, Gaussian given z, whose weight is multiplied by
-Π_i σ(y_i f_i)/Φ(k0 y_i f_i): what results are exact weighted draws under the logit link. Written in coordinates f = L η with
-η = η0 + Lᵀ R (z − L η0 − ε0) for fresh standard normals (Matheron's rule), so a nearly singular K does no harm.
+Logit. Φ(k0 u), k0 = 0.5876, is within 0.01 of σ(u), and its posterior is an orthant that
+:mod:`gpclass.inference.exact` draws from. Each draw z of the noisy latents gives a draw of f, Gaussian given z,
+whose weight is multiplied by Π_i σ(y_i f_i)/Φ(k0 y_i f_i): what results are exact weighted draws under the logit
+link. Written in coordinates f = L η with η = η0 + Lᵀ R (z − L η0 − ε0) for fresh standard normals (Matheron's
+rule), so a nearly singular K does no harm.
 
 Other weights. p(y_i|f_i)^w_i is no orthant; draws come from EP's Gaussian with importance weights.
 
-The gradient needs no inverse of K either: integrating by parts, ∂ log p(y)/∂K = ½ (E[g gᵀ] + diag E[∂g/∂f]), g = ∂ log p(y|f)/∂f.
-Cost: as the exact inference, plus some n²M. Fails when: the weights have a heavy tail (σ/Φ is unbounded where a label is very
-wrong): k-hat in the report tells.
+The gradient needs no inverse of K either: integrating by parts, ∂ log p(y)/∂K = ½ (E[g gᵀ] + diag E[∂g/∂f]), g = ∂
+log p(y|f)/∂f. Cost: as the exact inference, plus some n²M. Fails when: the weights have a heavy tail (σ/Φ is
+unbounded where a label is very wrong): k-hat in the report tells.
 Reference: Doucet (2010) for Matheron's rule; the reweighted draws are this package's own.
 """
 

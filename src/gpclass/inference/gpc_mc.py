@@ -1,12 +1,12 @@
 """GPC-MC, the particle algorithm of Atiya et al.: draw, reject, refill from the survivors.
 
-For each training point in turn M values of v_i = y_i z_i are drawn given the earlier ones, those below zero are dropped and
-replaced by survivors, and the share that survived multiplies the evidence: a count for ``gpc-mc-hard`` (unbiased), the mean of
-the conditional probabilities for ``gpc-mc`` (the paper's soft count, biased at finite M). What is left after the last point
-are draws of the posterior, kept for any later test point (the paper's section 5.6). It is here for comparison: ``exact`` needs
-thousands of times fewer draws for the same error.
-Cost: n³/3 + n²M multiply-adds, as matrix products; O(nM) memory, in runs of bounded size whose P (never log P) is averaged.
-Fails when: no draw survives a point: then an error names it. Large kernel variances do that.
+For each training point in turn M values of v_i = y_i z_i are drawn given the earlier ones, those below zero are
+dropped and replaced by survivors, and the share that survived multiplies the evidence: a count for ``gpc-mc-hard``
+(unbiased), the mean of the conditional probabilities for ``gpc-mc`` (the paper's soft count, biased at finite M).
+What is left after the last point are draws of the posterior, kept for any later test point (the paper's section
+5.6). It is here for comparison: ``exact`` needs thousands of times fewer draws for the same error.
+Cost: n³/3 + n²M multiply-adds, as matrix products; O(nM) memory, in runs of bounded size whose P (never log P) is
+averaged. Fails when: no draw survives a point: then an error names it. Large kernel variances do that.
 Reference: Atiya, Abdel-Gawad & Fayed (2020), sections 5.1-5.7.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -75,7 +74,8 @@ class GPCMC:
         if result.x is None or not len(result.log_w):
             point = int(place[result.extinct[0]])
             raise ValueError(
-                f"no draw of {self.n_samples} survived training point {point} (step {result.extinct[0] + 1} of {problem.n}): "
+                f"no draw of {self.n_samples} survived training point {point} "
+                f"(step {result.extinct[0] + 1} of {problem.n}): "
                 "its probability given the earlier points is too small for this method; use inference='exact', or more "
                 f"n_samples in {type(self).__name__}(n_samples=...)"
             )

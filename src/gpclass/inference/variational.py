@@ -62,7 +62,8 @@ class Variational:
             t, h = -2.0 * dv, dm
         state, history = _evaluate(problem, t, h), _Mixing()
         converged, reason, iterations = False, f"no convergence after {self.max_iter} steps", 0
-        for iterations in range(1, self.max_iter + 1):
+        while iterations < self.max_iter:
+            iterations += 1
             t_new, h_new = -2.0 * state.dv, state.dm - 2.0 * state.mean * state.dv
             change = _relative(t_new - state.t, state.t) + _relative(h_new - state.h, state.h)
             if change < self.tol:
