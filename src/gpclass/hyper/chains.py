@@ -121,6 +121,7 @@ def run_chains(
     with threadpool_limits(1):
         if file is not None and file.exists():
             chains, stage = saved.load(file, fingerprint, n_chains)
+            stage = min(stage, len(stages) - 1)  # a finished run may have been made longer
         else:
             chains, stage = [Chain(g, sampler.first(g), mark=g.bit_generator.state) for g in generators], 0
         left = sum(max(0, stages[-1] - chain.iteration) for chain in chains)

@@ -26,7 +26,7 @@ from gpclass.problem import Problem
 RHAT_LIMIT = 1.01
 ESS_A_CHAIN = 50  # effective draws a chain below which R-hat and quantiles are not to be trusted
 TAILS = (0.05, 0.95)  # quantiles whose effective size is the tail's
-LOOKED_AT = 40  # latent values whose diagnostics are computed, evenly chosen: each costs about a millisecond
+LOOKED_AT = 20  # latent values whose diagnostics are computed, evenly chosen: each costs about a millisecond
 
 
 @dataclass(frozen=True, eq=False)
