@@ -45,7 +45,12 @@ def methods(d: int, full: bool) -> dict[str, Any]:
     }
     if full:
         found["exact multinomial probit, MAP"] = GPClassifier(
-            williams_barber(d), inference="exact", hyperparameters="map", priors=PRIORS, tol=5e-3, random_state=0
+            williams_barber(d),
+            inference="exact",
+            hyperparameters="map",
+            priors=PRIORS,
+            tol=5e-3,
+            random_state=0,
         )
     return {name: make_pipeline(StandardScaler(), clf) for name, clf in found.items()}
 
