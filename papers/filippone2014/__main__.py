@@ -1,0 +1,31 @@
+"""``python -m papers.filippone2014 [experiment ...] [--full] [--write]``"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from papers.common import Experiment, Section
+from papers.common import main as run_all
+from papers.filippone2014 import figure1, figure2, speed, table1
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "figure1": figure1.run,
+    "figure2": figure2.run,
+    "table1": table1.run,
+    "speed": speed.run,
+}
+TITLE = "Filippone (2014): kernel parameters by exact-approximate MCMC"
+REFERENCE = (
+    "Bayesian inference for Gaussian process classifiers with annealing and exact-approximate MCMC: ours beside the "
+    "published."
+)
+
+
+def main(argv: Sequence[str] | None = None, **places: Any) -> list[Section]:
+    """The command line."""
+    return run_all("filippone2014", TITLE, REFERENCE, EXPERIMENTS, argv, **places)
+
+
+if __name__ == "__main__":
+    main()

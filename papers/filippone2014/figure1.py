@@ -1,0 +1,67 @@
+"""F Figure 1: annealing in two dimensions, from the prior and from Laplace's Gaussian.
+
+Two points (−1, −1) and (1, 1), both of class +1, σ = 15, τ = e⁻¹, β_j = exp(−j/2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpclass.inference.elliptical_slice import Particles, elliptical_step
+from gpclass.inference.whitened import whiten_around
+from gpclass.kernels import filippone
+from gpclass.likelihoods import Probit
+from gpclass.problem import Problem
+from papers.common import Section, Setting, Table
+
+BETA = np.exp(-0.5 * np.arange(8, -1, -1))
+PANELS = (0, 4, 6, 8)
+
+
+def run(setting: Setting) -> Section:
+    """The path of three draws, and the evidence by many."""
+    problem = Problem(
+        np.array([[-1.0, -1.0], [1.0, 1.0]]), np.array([1.0, 1.0]), filippone(15.0, np.exp(-1.0)), Probit()
+    )
+    grid = np.stack(np.meshgrid(np.linspace(-6, 14, 81), np.linspace(-6, 14, 81)), -1).reshape(-1, 2)
+    rows, panels = [], []
+    for around in ("prior", "laplace"):
+        target, _ = whiten_around(problem, around)
+        state = Particles.draw(target, 3, np.random.default_rng(setting.seed))
+        spread = Particles.draw(target, 4000, np.random.default_rng(1))
+        beta, log_w = np.concatenate([[0.0], BETA]), np.zeros(4000)
+        xi = (grid - target.m) @ np.linalg.inv(target.A).T
+        log_q = -0.5 * (xi**2).sum(axis=1)
+        for j in range(1, len(beta)):
+            log_w += (beta[j] - beta[j - 1]) * spread.r
+            rng = np.random.default_rng([j, setting.seed])
+            spread = elliptical_step(target, spread, rng, float(beta[j]))
+            state = elliptical_step(target, state, rng, float(beta[j]))
+            if j - 1 in PANELS:
+                panels.append((around, beta[j], log_q + beta[j] * target.log_ratio(grid), state.f.copy()))
+        w = np.exp(log_w - log_w.max())
+        log_z = log_w.max() + np.log(w.mean())
+        rows.append((around, log_z, w.std() / w.mean() / np.sqrt(len(w)), w.sum() ** 2 / (w @ w) / len(w)))
+    columns = ("from", "log evidence", "se", "effective share")
+    return Section(
+        "figure1",
+        "Figure 1: annealing in two dimensions",
+        (Table("figure1", columns, tuple(rows), "4000 particles along the figure's temperatures"),),
+        figures={"figure1": lambda: _draw(panels)},
+    )
+
+
+def _draw(panels: list[Any]) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(
+        2, len(PANELS), figsize=(12, 6), layout="constrained", sharex=True, sharey=True
+    )
+    side = np.linspace(-6, 14, 81)
+    for axis, (around, beta, log_g, draws) in zip(axes.ravel(), panels, strict=True):
+        axis.contour(side, side, np.exp(log_g - log_g.max()).reshape(81, 81), levels=6, linewidths=0.8)
+        axis.plot(draws[:, 0], draws[:, 1], "k.", markersize=7)
+        axis.set_title(f"from {around}, β = {beta:.3f}", fontsize=9)
+    return figure

@@ -1,0 +1,87 @@
+"""F Figure 2: the standard deviation r of log10 p̃(y|θ) over θ from the posterior, as n grows.
+
+Points in the unit square, f from the process with σ = 20, τ = .255, balanced classes; four particles. Ours added:
+importance sampling from EP's Gaussian, and the exact engine's guided draws.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpclass.datasets.simulate import filippone_square
+from gpclass.hyper import HMC
+from gpclass.hyper.base import Run
+from gpclass.inference import Annealed, Exact, Importance, Laplace
+from gpclass.kernels import filippone
+from gpclass.likelihoods import Probit
+from gpclass.problem import Problem
+from papers.common import Section, Setting, Table, Verdict, tell
+
+PARTICLES = 4
+METHODS = {
+    "IS (Laplace)": Importance(PARTICLES, around="laplace"),
+    "AIS (prior)": Annealed(PARTICLES, around="prior"),
+    "AIS (Laplace)": Annealed(PARTICLES, around="laplace"),
+    "IS (EP)": Importance(PARTICLES, around="ep"),
+    "guided": Exact(n_samples=PARTICLES),
+}
+
+
+def run(setting: Setting) -> Section:
+    """r for every method and size."""
+    sizes = setting.choose((10, 50, 100), (10, 50, 100, 500, 1000))
+    n_theta, repeats = setting.choose(4, 50), setting.count(15, 50)
+    spread: dict[str, dict[int, Any]] = {label: {} for label in METHODS}
+    for n in sizes:
+        data = filippone_square(n, random_state=setting.seed)
+        y = np.where(np.asarray(data.y) == np.max(data.y), 1.0, -1.0)
+        problem = Problem(np.asarray(data.X, dtype=float), y, filippone(20.0, 0.255), Probit())
+        draws = -(-n_theta // 2)
+        settings = HMC(chains=2, warmup=15, draws=draws, default_priors="filippone")
+        theta = settings(problem, Laplace(), Run(np.random.default_rng(setting.seed))).posterior.theta
+        for label, method in METHODS.items():
+            found = [_sd(problem.at(x), method, repeats, setting.seed) for x in theta]
+            spread[label][n] = np.array(found)
+            tell(n, label, float(np.median(found)))
+    rows = tuple(
+        (label, n, *np.quantile(r, (0.25, 0.5, 0.75))) for label, by in spread.items() for n, r in by.items()
+    )
+    last = sizes[-1]
+    ours, theirs = (float(np.median(spread[label][last])) for label in ("guided", "AIS (Laplace)"))
+    verdict = Verdict(
+        f"guided draws at n = {last}", "below AIS from Laplace", f"{ours:.3g} to {theirs:.3g}", ours < theirs
+    )
+    columns = ("method", "n", "r lower quartile", "r median", "r upper quartile")
+    return Section(
+        "figure2",
+        "Figure 2: spread of the evidence estimate",
+        (Table("figure2", columns, rows, f"{PARTICLES} particles"),),
+        (verdict,),
+        figures={"figure2": lambda: _draw(spread, sizes)},
+    )
+
+
+def _sd(problem: Problem, method: Any, repeats: int, seed: int) -> float:
+    logs = [method(problem, np.random.default_rng([seed, k])).evidence.log_z for k in range(repeats)]
+    return float(np.std(logs, ddof=1) / np.log(10.0))
+
+
+def _draw(spread: dict[str, dict[int, Any]], sizes: tuple[int, ...]) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    width = 0.15
+    for k, (label, by) in enumerate(spread.items()):
+        places = np.arange(len(sizes)) + (k - 2) * width
+        boxes = axis.boxplot([by[n] for n in sizes], positions=places, widths=0.8 * width, patch_artist=True)
+        for box in boxes["boxes"]:
+            box.set_facecolor(f"C{k}")
+        axis.plot([], [], color=f"C{k}", linewidth=6, label=label)
+    axis.set_yscale("log")
+    axis.set_xticks(range(len(sizes)), [str(n) for n in sizes])
+    axis.set_xlabel("n")
+    axis.set_ylabel("r, standard deviation of log10 of the estimate")
+    axis.legend()
+    return figure
