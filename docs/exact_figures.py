@@ -167,7 +167,6 @@ def worry(repeats: int = 40) -> str:
             "stated error",
             "true error",
             "true / stated",
-            "warned",
         ),
         rows,
     )

@@ -1,5 +1,7 @@
 """The experiments of Atiya et al. (2020) at tiny sizes, and what all papers' folders share."""
 
+import importlib.util
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -220,3 +222,34 @@ def test_the_lattice_cuts_the_error_of_the_probabilities():
     found = points.run(Setting(repeats=4), problems=(1,), M=2000)
     assert found.met
     assert len(found.tables[0].rows) == len(points.CHOICES)
+
+
+# ------------------------------------------------------------------------------- the page on what exact means
+
+
+def load_page_script():
+    spec = importlib.util.spec_from_file_location("exact_figures", common.ROOT / "docs" / "exact_figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_figure_of_the_page_on_exact_has_a_place_and_was_written():
+    script = load_page_script()
+    text = script.PAGE.read_text(encoding="utf-8")
+    for name in script.BLOCKS:
+        assert script.update(text, name, "NEW").count("NEW") == 1
+        assert f"<!-- {name}: begin -->\n<!-- {name}: end -->" not in text, (
+            f"run docs/exact_figures.py {name}"
+        )
+    with pytest.raises(ValueError, match="no marks"):
+        script.update(text, "nonsense", "NEW")
+
+
+def test_stated_errors_of_the_page_are_near_the_true_ones():
+    rows = load_page_script().calibration(repeats=30, M=100).splitlines()[2:]
+    for row in rows:
+        rms = float(row.split("|")[4])
+        assert (
+            0.6 < rms < 1.6
+        )  # thirty repeats know it to 13 %, 25 randomisations of four points to as much again
