@@ -40,7 +40,7 @@ LEAST, MOST = 1e-8, 1e8  # range of a site's precision: beyond it digits are los
 PASSES = 2  # updates of a point's sites against each other before the other points are told
 DEPTH = 8  # sweeps that the extrapolation remembers
 STEP = 0.7  # part of the way to its update that a site goes: all move at once
-CLOSE = 1.0  # largest change of a site from which past sweeps say something about the next
+CLOSE = 2.0  # largest change of a site from which past sweeps say something about the next
 
 
 @dataclass(frozen=True)
@@ -147,11 +147,13 @@ class _State:
 
 def fit_sites(problem: MultiProblem, start: PointSites | None, *, tol: float, max_sweeps: int) -> SiteFit:
     """Sweep until the sites stand still."""
-    n, d = problem.n, problem.n_classes - 1
-    sites = PointSites(np.full((n, d), 0.1), np.full((n, d), 0.1)) if start is None else start
+    n = problem.n
     others = other_classes(problem.y, problem.n_classes)
+    sites = _first_sites(problem, others) if start is None else start
     history: list[tuple[Array, Array]] = []
-    log_z, change, step, last = np.inf, np.inf, STEP, np.inf
+    log_z, change, last = np.inf, np.inf, np.inf
+    # The copies of a weighted point all move with its site, each as if the others stood still.
+    step = STEP / np.maximum(1.0, problem.weighted(np.ones(n)))
     for sweeps in range(1, max_sweeps + 1):
         state = _gaussian(problem, sites, others)
         m, Q = _cavities(problem, state, sites, others)
@@ -177,6 +179,13 @@ def other_classes(y: IntArray, C: int) -> IntArray:
     """The classes that are not the point's own, in order, (n, C − 1)."""
     every = np.broadcast_to(np.arange(C), (len(y), C))
     return every[every != y[:, None]].reshape(len(y), C - 1)
+
+
+def _first_sites(problem: MultiProblem, others: IntArray) -> PointSites:
+    """Sites on the scale of the prior, ten times sharper than one constraint alone: from there few sweeps cycle."""
+    variance, rows = np.stack([np.diag(K) for K in problem.K]), np.arange(problem.n)
+    own = variance[problem.y, rows][:, None] + variance[others, rows[:, None]] + 2.0
+    return PointSites(10.0 / own, np.sqrt(10.0 / own))
 
 
 def _gaussian(problem: MultiProblem, sites: PointSites, others: IntArray) -> _State:
@@ -279,16 +288,17 @@ def _change(before: PointSites, after: PointSites, Q: Array) -> float:
 
 
 def _extrapolate(
-    history: list[tuple[Array, Array]], before: PointSites, after: PointSites, step: float
+    history: list[tuple[Array, Array]], before: PointSites, after: PointSites, step: Array
 ) -> PointSites:
-    """Anderson's mixture of past sweeps, a part ``step`` of the way."""
+    """Anderson's mixture of past sweeps, a part ``step`` (n,) of the way."""
+    each = np.tile(np.repeat(step, before.t.shape[1]), 2)
     x, g = before.packed(), after.packed()
     history.append((x, g - x))
     del history[: -(DEPTH + 1)]
-    guess = x + step * (g - x)
+    guess = x + each * (g - x)
     if len(history) > 1:
         dx = np.diff([x for x, _ in history], axis=0).T
         dr = np.diff([r for _, r in history], axis=0).T
         mix = np.linalg.lstsq(dr, history[-1][1], rcond=1e-10)[0]
-        guess = guess - (dx + step * dr) @ mix
+        guess = guess - (dx + each[:, None] * dr) @ mix
     return PointSites.unpacked(guess, before.t.shape)
