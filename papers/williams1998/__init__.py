@@ -1,0 +1,1 @@
+"""Williams & Barber (1998): Laplace's approximation with kernel parameters sampled or penalised."""

@@ -1,0 +1,31 @@
+"""``python -m papers.williams1998 [experiment ...] [--full] [--write]``"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from papers.common import Experiment, Section
+from papers.common import main as run_all
+from papers.williams1998 import glass, two_classes
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "crabs": two_classes.crabs,
+    "pima": two_classes.pima,
+    "relevance": two_classes.relevance,
+    "glass": glass.run,
+}
+TITLE = "Williams & Barber (1998): Bayesian classification with Gaussian processes"
+REFERENCE = (
+    "The scan of the paper lost its digits; the published figures here are recalled from the literature, for "
+    "orientation."
+)
+
+
+def main(argv: Sequence[str] | None = None, **places: Any) -> list[Section]:
+    """The command line."""
+    return run_all("williams1998", TITLE, REFERENCE, EXPERIMENTS, argv, **places)
+
+
+if __name__ == "__main__":
+    main()
