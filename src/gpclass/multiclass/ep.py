@@ -40,6 +40,7 @@ LEAST, MOST = 1e-8, 1e8  # range of a site's precision: beyond it digits are los
 PASSES = 2  # updates of a point's sites against each other before the other points are told
 DEPTH = 8  # sweeps that the extrapolation remembers
 STEP = 0.7  # part of the way to its update that a site goes: all move at once
+COPY_STEPS = 10  # updates of a weighted point's sites before the other points are told
 CLOSE = 2.0  # largest change of a site from which past sweeps say something about the next
 
 
@@ -139,7 +140,6 @@ class _State:
     """The Gaussian that the sites make of the prior."""
 
     factor: CoupledFactor
-    b: Array  # (C, n), shift of one copy's site in latent space
     alpha: Array  # (C, n)
     mean: Array  # (C, n)
     log_sites: float  # log ∫ prior × sites
@@ -147,18 +147,18 @@ class _State:
 
 def fit_sites(problem: MultiProblem, start: PointSites | None, *, tol: float, max_sweeps: int) -> SiteFit:
     """Sweep until the sites stand still."""
-    n = problem.n
     others = other_classes(problem.y, problem.n_classes)
     sites = _first_sites(problem, others) if start is None else start
     history: list[tuple[Array, Array]] = []
-    log_z, change, last = np.inf, np.inf, np.inf
-    # The copies of a weighted point all move with its site, each as if the others stood still.
-    step = STEP / np.maximum(1.0, problem.weighted(np.ones(n)))
+    log_z, change, step, last = np.inf, np.inf, STEP, np.inf
     for sweeps in range(1, max_sweeps + 1):
         state = _gaussian(problem, sites, others)
-        m, Q = _cavities(problem, state, sites, others)
+        cavity = _cavities(problem, state, sites, others)
+        m, Q = cavity.differences(sites)
         log_z_old, log_z = log_z, state.log_sites + _corrections(problem, m, Q, sites)
         swept = _inner(m, Q, sites)
+        if np.any(cavity.more > 0):
+            swept = _with_copies(cavity, swept)
         moved = _change(sites, swept, Q)
         change = max(moved, abs(log_z - log_z_old) / max(1.0, abs(log_z)))
         if moved <= tol:  # then the evidence is still to second order
@@ -170,7 +170,7 @@ def fit_sites(problem: MultiProblem, start: PointSites | None, *, tol: float, ma
             last = moved
         sites = _extrapolate(history, sites, swept, step)
     state = _gaussian(problem, sites, others)
-    m, Q = _cavities(problem, state, sites, others)
+    m, Q = _cavities(problem, state, sites, others).differences(sites)
     log_z = state.log_sites + _corrections(problem, m, Q, sites)
     return SiteFit(sites, state, _local(m, Q, sites)[0], log_z, max_sweeps, False, change)
 
@@ -197,10 +197,7 @@ def _gaussian(problem: MultiProblem, sites: PointSites, others: IntArray) -> _St
     D[problem.y, rows] = 1.0
     d = t / (1.0 + t)
     D[others, rows[:, None]] = d
-    # The shift of a point's site in latent space: x = (I + T A Aᵀ)⁻¹ h, A Aᵀ = I + 1 1ᵀ.
-    s = h / (1.0 + t)
-    total = 1.0 + d.sum(axis=1)
-    x = s - d * (s.sum(axis=1) / total)[:, None]
+    total, x = 1.0 + d.sum(axis=1), _shift(sites)
     b = np.empty((C, n))
     b[problem.y, rows] = x.sum(axis=1)
     b[others, rows[:, None]] = -x
@@ -210,33 +207,78 @@ def _gaussian(problem: MultiProblem, sites: PointSites, others: IntArray) -> _St
     alpha = w * b - factor.solve(problem.times_K(w * b))
     mean = problem.times_K(alpha)
     log_sites = w @ own + 0.5 * np.vdot(w * b, mean) - factor.half_log_det
-    return _State(factor, b, alpha, mean, float(log_sites))
+    return _State(factor, alpha, mean, float(log_sites))
 
 
-def _cavities(
-    problem: MultiProblem, state: _State, sites: PointSites, others: IntArray
-) -> tuple[Array, Array]:
-    """Mean (n, C−1) and covariance (n, C−1, C−1) of v with the point's own sites (one copy) divided out."""
-    n, C, rows = problem.n, problem.n_classes, np.arange(problem.n)
-    share = np.ones(n) if problem.weights is None else np.minimum(problem.weights, 1.0)
-    sigma, mu, b = state.factor.covariance, state.mean.T, state.b.T
-    D = np.ones((n, C))
+@dataclass(frozen=True)
+class _Cavity:
+    """The latent values of each point with all its sites divided out, and how to come back from there."""
+
+    m: Array  # (n, C)
+    S: Array  # (n, C, C)
+    more: Array  # (n,), copies of the point's site beside the one that is fitted
+    y: IntArray  # (n,)
+    others: IntArray  # (n, C − 1)
+
+    def differences(self, sites: PointSites) -> tuple[Array, Array]:
+        """Mean (n, C−1) and covariance of v for one copy, the other copies' sites put back."""
+        m, S = self.m, self.S
+        if np.any(self.more > 0):
+            m, S = _multiplied(m, S, *latent_sites(self.y, self.others, sites), self.more)
+        S = S + np.eye(m.shape[1])
+        rows = np.arange(len(m))
+        r, y, others = rows[:, None], self.y[:, None], self.others
+        with_own = S[r, y, others]  # (n, C−1)
+        Q = S[rows[:, None, None], others[:, :, None], others[:, None, :]] + S[r, y, y][:, :, None]
+        Q -= with_own[:, :, None] + with_own[:, None, :]
+        return m[r, y] - m[r, others], Q
+
+
+def latent_sites(y: IntArray, others: IntArray, sites: PointSites) -> tuple[Array, Array]:
+    """Precision W (n, C, C) and shift b (n, C) of one copy of each point's site in latent space."""
+    n, d = sites.t.shape
+    rows = np.arange(n)
+    D, b = np.ones((n, d + 1)), np.empty((n, d + 1))
     D[rows[:, None], others] = sites.t / (1.0 + sites.t)
     W = -D[:, :, None] * D[:, None, :] / D.sum(axis=1)[:, None, None]
-    W[:, range(C), range(C)] += D
-    # Σ₋ = (I − κ Σ W)⁻¹ Σ and μ₋ = (I − κ Σ W)⁻¹ (μ − κ Σ b): no inverse of Σ, which may be singular.
-    kappa = share[:, None, None]
-    system = np.eye(C) - kappa * (sigma @ W)
-    rhs = np.concatenate([sigma, (mu - share[:, None] * np.einsum("iab,ib->ia", sigma, b))[:, :, None]], axis=2)
+    W[:, range(d + 1), range(d + 1)] += D
+    x = _shift(sites)
+    b[rows, y] = x.sum(axis=1)
+    b[rows[:, None], others] = -x
+    return W, b
+
+
+def _shift(sites: PointSites) -> Array:
+    """x = (I + T A Aᵀ)⁻¹ h with A Aᵀ = I + 1 1ᵀ: what the sites' shifts are in latent differences, (n, C−1)."""
+    s, d = sites.h / (1.0 + sites.t), sites.t / (1.0 + sites.t)
+    return np.asarray(s - d * (s.sum(axis=1) / (1.0 + d.sum(axis=1)))[:, None])
+
+
+def _multiplied(m: Array, S: Array, W: Array, b: Array, k: Array) -> tuple[Array, Array]:
+    """N(m, S) times k (n,) copies of the sites, or divided by them for k < 0; no inverse of S, it may be singular."""
+    k3 = k[:, None, None]
+    system = np.eye(m.shape[1]) + k3 * (S @ W)
+    rhs = np.concatenate([S, (m + k[:, None] * np.einsum("iab,ib->ia", S, b))[:, :, None]], axis=2)
     solved = np.linalg.solve(system, rhs)
-    S, m = solved[:, :, :C], solved[:, :, C]
-    S = 0.5 * (S + S.transpose(0, 2, 1)) + np.eye(C)
-    r, y = rows[:, None], problem.y[:, None]
-    m_v = m[r, y] - m[r, others]
-    with_own = S[r, y, others]  # (n, C−1)
-    Q = S[rows[:, None, None], others[:, :, None], others[:, None, :]] + S[r, y, y][:, :, None]
-    Q -= with_own[:, :, None] + with_own[:, None, :]
-    return m_v, Q
+    S = solved[:, :, :-1]
+    return solved[:, :, -1], 0.5 * (S + S.transpose(0, 2, 1))
+
+
+def _cavities(problem: MultiProblem, state: _State, sites: PointSites, others: IntArray) -> _Cavity:
+    """Every point's latent values without its own sites."""
+    w = np.ones(problem.n) if problem.weights is None else problem.weights
+    W, b = latent_sites(problem.y, others, sites)
+    m, S = _multiplied(state.mean.T, state.factor.covariance, W, b, -w)
+    return _Cavity(m, S, np.maximum(w - 1.0, 0.0), problem.y, others)
+
+
+def _with_copies(cavity: _Cavity, sites: PointSites) -> PointSites:
+    """Fit the site that a point's copies share: they move together, so each step is shortened."""
+    step = 1.0 / (1.0 + cavity.more)[:, None]
+    for _ in range(COPY_STEPS):
+        new = _inner(*cavity.differences(sites), sites)
+        sites = PointSites(sites.t ** (1 - step) * new.t**step, (1 - step) * sites.h + step * new.h)
+    return sites
 
 
 def _local(m: Array, Q: Array, sites: PointSites) -> tuple[Array, Array]:
@@ -288,17 +330,16 @@ def _change(before: PointSites, after: PointSites, Q: Array) -> float:
 
 
 def _extrapolate(
-    history: list[tuple[Array, Array]], before: PointSites, after: PointSites, step: Array
+    history: list[tuple[Array, Array]], before: PointSites, after: PointSites, step: float
 ) -> PointSites:
-    """Anderson's mixture of past sweeps, a part ``step`` (n,) of the way."""
-    each = np.tile(np.repeat(step, before.t.shape[1]), 2)
+    """Anderson's mixture of past sweeps, a part ``step`` of the way."""
     x, g = before.packed(), after.packed()
     history.append((x, g - x))
     del history[: -(DEPTH + 1)]
-    guess = x + each * (g - x)
+    guess = x + step * (g - x)
     if len(history) > 1:
         dx = np.diff([x for x, _ in history], axis=0).T
         dr = np.diff([r for _, r in history], axis=0).T
         mix = np.linalg.lstsq(dr, history[-1][1], rcond=1e-10)[0]
-        guess = guess - (dx + each[:, None] * dr) @ mix
+        guess = guess - (dx + step * dr) @ mix
     return PointSites.unpacked(guess, before.t.shape)
