@@ -9,7 +9,7 @@ import pandas as pd
 
 from gpclass.datasets import load
 from papers.common import Section, Setting, Table, Verdict, tell
-from papers.roeder2011.ladder import CORE, SCORE_COLUMNS, Effort, answer, score_rows
+from papers.roeder2011.ladder import CORE, MORE, SCORE_COLUMNS, Effort, answer, score_rows
 
 BLOCK = 20  # cells a side of the blocks that are resampled together on walker
 
@@ -18,7 +18,7 @@ def jura(setting: Setting) -> Section:
     """Train on 259 sites, test on 100."""
     train, test = load("jura_train"), load("jura_test")
     places = ["x_km", "y_km"]
-    found = _ladder(train.X[places].to_numpy(), train.y, test.X[places].to_numpy(), CORE, setting)
+    found = _ladder(train.X[places].to_numpy(), train.y, test.X[places].to_numpy(), (*CORE, *MORE), setting)
     tables = [_table("jura", found, test.y, np.arange(len(test.y)), setting)]
     both = {"exact": found["exact"][0]}
     both["exact, rock and land use too"] = _with_covariates(train, test, setting)
@@ -65,7 +65,7 @@ def walker(setting: Setting) -> Section:
     step = setting.choose(4, 1)
     kept &= (cells[:, 0] % step == 1 % step) & (cells[:, 1] % step == 1 % step)
     X_new, y_new = cells[kept], whole.y[kept]
-    names = (*CORE, "CIK, declustered mean")
+    names = (*CORE, *MORE, "CIK, declustered mean")
     found = _ladder(sample.X[places].to_numpy(), sample.y, X_new, names, setting)
     corner = ((X_new - 1) // BLOCK).astype(int)
     group = np.unique(corner, axis=0, return_inverse=True)[1].ravel()

@@ -10,20 +10,21 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass import GPClassifier
-from gpclass.geostat import IndicatorKriging, VariogramModel
+from gpclass.geostat import IndicatorKriging, VariogramModel, VariogramSearch
 from gpclass.hyper import CrossValidation
 from gpclass.inference import AMP, DSGQ, Exact
 from gpclass.likelihoods import Logit, Probit
 from gpclass.metrics import check_forecast, pointwise_brier, pointwise_log_loss
 
 CORE = ("CIK", "SIK", "AMP", "DSGQ", "exact")
+MORE = ("AMP, no nugget", "DSGQ, no nugget")  # the Bernoulli layer is noise already
 SCALES = (0.3, 30.0)  # of c0·√sill, the standard deviation of the log odds
 BOOTSTRAPS = 2000
 
@@ -36,18 +37,28 @@ class Effort:
     rounds: int = 1
     draws: int = 200  # a candidate and fold, while searching
     tol: float = 0.005
+    nugget: float | None = None  # None: fitted with the rest of the variogram
+
+    @property
+    def variogram(self) -> VariogramSearch:
+        """How the variogram is fitted."""
+        return VariogramSearch(nugget=self.nugget)
 
 
 def tune(name: str, X: Any, y: Any, seed: int, effort: Effort) -> Any:
     """An estimator with all parameters found on (X, y) and fixed, not yet fitted."""
     if name in ("CIK", "SIK"):
         transform = "classical" if name == "CIK" else "simplicial"
-        return IndicatorKriging(transform, kernel=IndicatorKriging(transform).fit(X, y).kernel_)
+        fitted = IndicatorKriging(transform, variogram=effort.variogram).fit(X, y)
+        return IndicatorKriging(transform, kernel=fitted.kernel_)
     if name == "CIK, declustered mean":
-        return IndicatorKriging(kernel=IndicatorKriging().fit(X, y).kernel_, mean="declustered")
-    model = VariogramModel.from_kernel(IndicatorKriging().fit(X, y).kernel_)
+        fitted = IndicatorKriging(variogram=effort.variogram).fit(X, y)
+        return IndicatorKriging(kernel=fitted.kernel_, mean="declustered")
+    model = VariogramModel.from_kernel(IndicatorKriging(variogram=effort.variogram).fit(X, y).kernel_)
     if name == "exact":
         return _maximised(model, X, y, seed, effort)
+    if name.endswith(", no nugget"):
+        model, name = replace(model, nugget=0.0), name.removesuffix(", no nugget")
     amp = name == "AMP"
     inference = AMP() if amp else DSGQ(first=effort.draws, tol=effort.tol)
     root = np.sqrt(model.sill)

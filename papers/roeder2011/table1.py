@@ -16,7 +16,7 @@ from gpclass.datasets import load, roeder_field
 from gpclass.folds import stratified_folds
 from gpclass.geostat import ChordalCoordinates
 from papers.common import Section, Setting, Table, Verdict, read_published, tell
-from papers.roeder2011.ladder import CORE, SCORE_COLUMNS, Effort, answer, pointwise, score_rows
+from papers.roeder2011.ladder import CORE, MORE, SCORE_COLUMNS, Effort, answer, pointwise, score_rows
 
 PAPER = read_published(Path(__file__).parent / "published" / "table1.csv")
 FOLDS = 5
@@ -43,7 +43,7 @@ def run(setting: Setting) -> Section:
     for data, (X, y, truth) in stand_ins(setting.seed).items():
         fold = stratified_folds(y, FOLDS, np.random.default_rng(setting.seed))
         found, seconds = {}, {}
-        for name in CORE:
+        for name in (*CORE, *MORE):
             p, tuning, spent = np.empty(len(y)), 0.0, 0.0
             for k in range(FOLDS):
                 test = fold == k
@@ -52,7 +52,8 @@ def run(setting: Setting) -> Section:
             found[name], seconds[name] = p, spent
             right = pointwise(y, p)["accuracy"]
             half = 1.96 * np.sqrt(right.mean() * (1 - right.mean()) / len(y))
-            theirs = next((r for r in PAPER.rows if r["method"] == name), {})
+            like = truth is not None  # the stand-in of the paper's own shape
+            theirs = next((r for r in PAPER.rows if like and r["method"] == name), {})
             ratio = spent / seconds["CIK"]
             rows.append(
                 (
