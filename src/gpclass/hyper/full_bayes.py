@@ -11,6 +11,7 @@ from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run
 from gpclass.hyper.chains import ChainRun
 from gpclass.hyper.checkpoint import fingerprint
+from gpclass.hyper.loo import leave_one_out
 from gpclass.hyper.mixture import ThetaMixture, thinned
 from gpclass.hyper.trace import build_trace
 from gpclass.inference.samples import chain_figures
@@ -104,7 +105,8 @@ def finish(
         "interrupted": int(outcome.interrupted),
         "acceptance_rate": accepted,
     }
-    trace = build_trace(problem, theta, stats, latent, run.rng, attrs)
+    loo = leave_one_out(problem, theta.reshape(-1, p))
+    trace = build_trace(problem, theta, stats, latent, run.rng, attrs, loo)
     report = Report(
         method=inference.name,
         iterations=strategy.draws,

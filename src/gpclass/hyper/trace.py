@@ -2,7 +2,8 @@
 
 Groups: ``posterior`` (the parameters in natural units, named as scikit-learn names them; parameters with one
 value an input are one variable with a dimension), ``sample_stats``, ``log_likelihood`` (log p(y_i|f_i) at a
-draw of f), ``posterior_predictive`` (labels drawn at the training points), ``observed_data``. ArviZ's
+draw of f), ``posterior_predictive`` (labels drawn at the training points), ``observed_data``, and
+``constant_data`` (``loo_ep``: log leave-one-out densities from EP's cavities). ArviZ's
 summaries, plots, leave-one-out and comparisons work on it. Both ArviZ 0.2x (InferenceData) and 1.x (DataTree)
 are supported. The arrays are kept as they are in a :class:`Trace`, which a model file can hold, and become
 ArviZ's when they are asked for; so fitting needs no ArviZ.
@@ -58,8 +59,12 @@ def build_trace(
     latent: Array | None,
     rng: np.random.Generator,
     attrs: dict[str, Any],
+    loo: Array | None = None,
 ) -> Trace:
-    """The trace of draws ``theta`` (chains, draws, p) and of f at the training points (chains, draws, n)."""
+    """The trace of draws ``theta`` (chains, draws, p) and of f at the training points (chains, draws, n).
+
+    ``loo`` (n,) are log leave-one-out densities from EP's cavities, kept as constant data.
+    """
     groups: dict[str, dict[str, Any]] = {"posterior": {}, "sample_stats": stats}
     dims: dict[str, list[str]] = {}
     for name, columns in grouped(problem.names).items():
@@ -68,6 +73,9 @@ def build_trace(
         if len(columns) > 1:
             dims[name] = [f"{name}_dim"]
     groups["observed_data"] = {"y": problem.y}
+    if loo is not None:
+        groups["constant_data"] = {"loo_ep": loo}
+        dims["loo_ep"] = ["point"]
     attrs = {**attrs, "pointwise": "kept"}
     dims["y"] = ["point"]
     if latent is not None and latent.size <= MOST:

@@ -1,0 +1,54 @@
+"""The paper's experiments run, and its table is read as printed."""
+
+import numpy as np
+import pytest
+from papers.common import Setting
+from papers.filippone2014 import figure1, shared, table1
+from papers.filippone2014.__main__ import main
+
+from tests.conftest import make_problem
+
+
+def test_published_table():
+    found = shared.published()
+    assert "Table I" in found.source
+    assert len(found.rows) == 8
+    assert found.get("glass", covariance="isotropic", n_imp=10.0, estimator="AIS") == 11.4
+    assert table1._published(found, "ard", "IS, 1", "thyroid") == (0.4, 0.3)
+    assert table1._published(found, "ard", "exact, 64", "thyroid") == (None, None)
+
+
+def test_annealing_in_two_dimensions(tmp_path):
+    """Both labels +1 of two nearly independent points: the evidence is near a quarter."""
+    section = figure1.run(Setting())
+    for _, log_z, error, share in section.tables[0].rows:
+        assert abs(log_z - np.log(0.25)) < 4 * error + 0.02
+        assert 0 < share <= 1
+    main(["figure1"], results=tmp_path, docs=tmp_path)
+    assert (tmp_path / "filippone2014" / "figure1.png").exists()
+
+
+def test_chains_with_a_tuned_proposal():
+    """Exact draws accept about as often as EP's evidence, one importance draw less often."""
+    tuned = shared.tune(make_problem(25, kernel=shared.filippone(5.0, 1.0)), 60, seed=0)
+    assert 0.05 < tuned.acceptance < 0.7
+    found = {}
+    for label in ("EP's evidence", "IS, 1"):
+        outcome = shared.chains(tuned, shared.ESTIMATORS[label], 2, 0, 60, seed=1)
+        found[label], error, _ = shared.acceptance(outcome)
+        assert error >= 0
+        assert shared.effective_size(outcome) > 0
+    assert found["IS, 1"] < found["EP's evidence"]
+
+
+def test_verdict_allows_five_points_and_two_errors():
+    found = {"EP's evidence": (30.0, 1.0), "exact, 64": (23.0, 1.0)}
+    assert table1._verdict("ard", "glass", found).met
+    found["exact, 64"] = (21.0, 1.0)
+    assert not table1._verdict("ard", "glass", found).met
+
+
+@pytest.mark.parametrize("estimator", list(shared.ESTIMATORS))
+def test_every_estimator_has_an_evidence(estimator):
+    posterior = shared.ESTIMATORS[estimator](make_problem(12), np.random.default_rng(0))
+    assert np.isfinite(posterior.evidence.log_z)
