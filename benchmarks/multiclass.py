@@ -50,7 +50,9 @@ def methods(d, exact):
         "multinomial probit EP": GPClassifier(kernel(d), inference="ep"),
     }
     if exact:
-        found["exact multinomial probit"] = GPClassifier(kernel(d), inference="exact", tol=3e-3, random_state=0)
+        found["exact multinomial probit"] = GPClassifier(
+            kernel(d), inference="exact", tol=3e-3, random_state=0
+        )
     return found
 
 
@@ -103,13 +105,19 @@ def compare(name, exact, folds=5):
 
 def main(argv=None):
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.multiclass", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.multiclass", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("names", nargs="*", default=list(SETS))
-    parser.add_argument("--exact", action="store_true", help="the exact inference too (minutes for glass and digits)")
+    parser.add_argument(
+        "--exact", action="store_true", help="the exact inference too (minutes for glass and digits)"
+    )
     parser.add_argument("--record", action="store_true", help="keep the rows in results.json")
     given = parser.parse_args(argv)
     found = []
-    print(f"{'data':<8} {'method':<36} {'error':>7} {'log loss':>9} {'calib.':>7} {'seconds':>8} {'ratio':>6}")
+    print(
+        f"{'data':<8} {'method':<36} {'error':>7} {'log loss':>9} {'calib.':>7} {'seconds':>8} {'ratio':>6}"
+    )
     for name in given.names:
         for row in compare(name, given.exact):
             found.append(row)

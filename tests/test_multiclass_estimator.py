@@ -125,7 +125,7 @@ def test_weights_of_two_are_repeated_rows(flowers, name):
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("likelihood, name", [("softmax", "laplace"), ("multinomial-probit", "ep")])
+@pytest.mark.parametrize(("likelihood", "name"), [("softmax", "laplace"), ("multinomial-probit", "ep")])
 def test_two_classes_with_a_latent_value_each(flowers, likelihood, name):
     X, y = flowers
     X, y = X[y != 0], y[y != 0]
@@ -188,7 +188,7 @@ def test_log_marginal_likelihood_and_its_gradient(flowers):
     clf = fixed().fit(X, y)
     value, slope = clf.log_marginal_likelihood(clf.kernel_.theta, eval_gradient=True)
     assert value == pytest.approx(clf.log_evidence_, rel=1e-9)
-    up = clf.log_marginal_likelihood(clf.kernel_.theta + [1e-4, 0.0])
+    up = clf.log_marginal_likelihood(clf.kernel_.theta + np.array([1e-4, 0.0]))
     assert slope[0] == pytest.approx((up - value) / 1e-4, rel=1e-2)
 
 
@@ -283,7 +283,9 @@ def cannot_hold(estimator):
     [
         GPClassifier(likelihood="softmax", inference="laplace", hyperparameters="fixed"),
         GPClassifier(likelihood="multinomial-probit", inference="ep", hyperparameters="fixed"),
-        GPClassifier(likelihood="multinomial-probit", inference=Exact(n_samples=200), hyperparameters="fixed"),
+        GPClassifier(
+            likelihood="multinomial-probit", inference=Exact(n_samples=200), hyperparameters="fixed"
+        ),
         GPClassifier(inference="laplace", hyperparameters=EM(max_iter=2)),
     ],
     expected_failed_checks=cannot_hold,

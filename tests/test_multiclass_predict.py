@@ -16,7 +16,9 @@ def gaussians(N, C, sd, seed=0):
     return rng.standard_normal((N, C)) * 0.6 * sd, A @ A.transpose(0, 2, 1) + 0.25 * sd**2 * np.eye(C)
 
 
-@pytest.mark.parametrize("C, spread, uneven", [(3, 1, 0.0), (3, 6, 0.0), (6, 3, 0.5), (10, 1, 0.0), (4, 30, 0.3)])
+@pytest.mark.parametrize(
+    ("C", "spread", "uneven"), [(3, 1, 0.0), (3, 6, 0.0), (6, 3, 0.5), (10, 1, 0.0), (4, 30, 0.3)]
+)
 def test_largest_utility_against_a_fine_grid(C, spread, uneven):
     rng = np.random.default_rng(C)
     m, s = spread * rng.standard_normal((20, C)), np.exp(uneven * rng.standard_normal((20, C)))
@@ -31,7 +33,7 @@ def test_largest_utility_against_a_fine_grid(C, spread, uneven):
         np.testing.assert_allclose(np.exp(quick[i]), np.exp(truth), atol=5e-6)
 
 
-@pytest.mark.parametrize("sd, tolerance", [(1.0, 1e-8), (3.0, 1e-8), (10.0, 2e-5)])
+@pytest.mark.parametrize(("sd", "tolerance"), [(1.0, 1e-8), (3.0, 1e-8), (10.0, 2e-5)])
 def test_softmax_average_of_three_classes(sd, tolerance):
     mu, sigma = gaussians(8, 3, sd)
     z = np.linspace(-7.5, 7.5, 700)
@@ -47,7 +49,7 @@ def test_softmax_average_of_three_classes(sd, tolerance):
         np.testing.assert_allclose(found, truth, atol=tolerance)
 
 
-@pytest.mark.parametrize("C, sd, tolerance", [(4, 1.0, 2e-4), (6, 3.0, 6e-4), (5, 10.0, 2e-3)])
+@pytest.mark.parametrize(("C", "sd", "tolerance"), [(4, 1.0, 2e-4), (6, 3.0, 6e-4), (5, 10.0, 2e-3)])
 def test_softmax_average_of_more_classes(C, sd, tolerance):
     mu, sigma = gaussians(4, C, sd)
     rng = np.random.default_rng(5)
@@ -60,7 +62,7 @@ def test_softmax_average_of_more_classes(C, sd, tolerance):
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("C, tolerance", [(3, 1e-6), (4, 1e-4), (6, 2e-4)])
+@pytest.mark.parametrize(("C", "tolerance"), [(3, 1e-6), (4, 1e-4), (6, 2e-4)])
 def test_probit_average_is_an_orthant(C, tolerance):
     mu, sigma = gaussians(6, C, 2.0)
     found = np.exp(log_probit_average(mu, sigma))

@@ -31,7 +31,11 @@ def run(setting: Setting) -> Section:
                 warnings.simplefilter("ignore")
                 proba = clf.fit(X1, y1).predict_proba(X2)
             guess = proba.argmax(axis=1)
-            row = (float(np.mean(guess == y2)), log_loss(proba, y2, np.arange(3)), time.perf_counter() - began)
+            row = (
+                float(np.mean(guess == y2)),
+                log_loss(proba, y2, np.arange(3)),
+                time.perf_counter() - began,
+            )
             found.setdefault(name, []).append(row)
             if k == 0:
                 np.add.at(confusion, (y2, guess), 1.0)
@@ -54,7 +58,9 @@ def run(setting: Setting) -> Section:
         f"Iris, 90 train / 60 test, {repeats} splits",
         (
             Table("iris", ("method", "accuracy", "sd of a split", "log loss", "seconds"), tuple(rows)),
-            Table("iris_confusion", ("true", *SPECIES), tuple(beside), "Confusion matrix of the paper's method:"),
+            Table(
+                "iris_confusion", ("true", *SPECIES), tuple(beside), "Confusion matrix of the paper's method:"
+            ),
         ),
         (
             Verdict(

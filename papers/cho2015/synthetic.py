@@ -53,7 +53,8 @@ def run(setting: Setting) -> Section:
         (
             Verdict(
                 "errors of the paper's method",
-                f"those of Bayes' rule on the same points, {np.mean(bayes):.3f}, + {noise + 0.01:.3f} (the paper: .07–.08)",
+                f"those of Bayes' rule on the same points, {np.mean(bayes):.3f}, + {noise + 0.01:.3f} "
+                "(the paper: .07–.08)",
                 f"{ours:.3f}",
                 bool(ours < np.mean(bayes) + noise + 0.01),
             ),

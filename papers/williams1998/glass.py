@@ -2,7 +2,7 @@
 
 Williams & Barber's softmax Laplace with the penalised likelihood: a relevance for each measurement, Gaussian priors of
 mean −3 and standard deviation 3 on the log parameters (log w = −2 log ℓ, so log ℓ ~ N(1.5, 1.5²)), one kernel that the
-classes share. The literature's figure for the method is 23.3 % (recalled, since the scan lost its digits): for orientation.
+classes share. The literature's figure for the method is 23.3 % (recalled, not printed in our source): for orientation.
 Beside it EP for multinomial probit, one against the rest, and with ``--full`` the exact posterior.
 ``python -m papers.williams1998.glass``, or as an experiment of ``papers.williams1998``.
 """

@@ -155,15 +155,15 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         weights = self._weights(X, y, classes, index, sample_weight)
         keep = slice(None) if weights is None else weights > 0
         X, index, weights = X[keep], index[keep], None if weights is None else weights[keep]
-        many = not isinstance(likelihood, BinaryLikelihood)
-        checks.check_memory(len(index), len(classes) if many else 1)
         kernel = self._kernel(X)
         problem: Any
-        if many:
+        if isinstance(likelihood, BinaryLikelihood):
+            checks.check_memory(len(index))
+            problem = Problem(X, np.where(index == 1, 1.0, -1.0), kernel, likelihood, weights)
+        else:
+            checks.check_memory(len(index), len(classes))
             inference = for_many(inference)
             problem = MultiProblem(X, index, len(classes), kernel, likelihood, weights)
-        else:
-            problem = Problem(X, 2.0 * index - 1.0, kernel, likelihood, weights)
         rng = checks.generator(self.random_state)
         run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose)
         with few_threads(problem.n):
@@ -324,7 +324,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             if eval_gradient:
                 raise ValueError("the gradient needs theta: pass theta=clf.kernel_.theta")
             return self.log_evidence_
-        problem = self._problem.at(np.asarray(theta, dtype=float))
+        problem: Any = self._problem.at(np.asarray(theta, dtype=float))
         inference = get_inference(self.inference)
         if isinstance(problem, MultiProblem):
             inference = for_many(inference)

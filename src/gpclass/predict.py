@@ -88,7 +88,8 @@ def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLi
         The link to average.
     """
     if not isinstance(likelihood, BinaryLikelihood):
-        return many_classes().many_proba(mixture, likelihood)
+        found: Prediction = many_classes().many_proba(mixture, likelihood)
+        return found
     _check_binary(mixture)
     m = mixture.means.shape[1]
     log_proba = np.empty((m, 2))
@@ -172,7 +173,8 @@ def uncertainty(
             f"level is the probability of the interval and must lie between 0 and 1, got {level!r}"
         )
     if not isinstance(likelihood, BinaryLikelihood):
-        return many_classes().many_uncertainty(mixture, likelihood, level)
+        found: Uncertainty = many_classes().many_uncertainty(mixture, likelihood, level)
+        return found
     prediction = predict_proba(mixture, likelihood)
     tail = 0.5 * (1.0 - level)
     low = likelihood.log_inverse_link(mixture_quantile(mixture, tail))

@@ -4,10 +4,11 @@ E-step: q(f) = N(m, V), the Gaussian that the inference finds at θ. M-step: cli
 
     Q(θ) = E_q[log p(f | θ)] = −½ Σ_c ( log|K_c| + tr K_c⁻¹(m_c m_cᵀ + V_cc) ) + constant
 
-from the present θ by L-BFGS with line search (the paper takes gradient steps of a fixed size), so that Q, and with it the
-bound E_q[log p(y|f)] − KL(q‖p) for that q, never falls. The next E-step may lower it, and the evidence may fall too,
-because Laplace's Gaussian does not maximise the bound; both are recorded. The fixed point is where the explicit part of the
-evidence's gradient vanishes; that of ``maximize`` counts the mode's motion as well, so the two differ a little.
+from the present θ by L-BFGS with line search (the paper takes gradient steps of a fixed size), so that Q, and with
+it the bound E_q[log p(y|f)] − KL(q‖p) for that q, never falls. The next E-step may lower it, and the evidence may
+fall too, because Laplace's Gaussian does not maximise the bound; both are recorded. The fixed point is where the
+explicit part of the evidence's gradient vanishes; that of ``maximize`` counts the mode's motion as well, so the two
+differ a little.
 
 Q needs a factor of K itself: the model is given the jitter δ = 1e-6 of the mean variance, in both steps, and says so.
 Cost: one inference an iteration, 5 to 15 factorisations of each K in its M-step; 10 to 50 iterations.
@@ -104,8 +105,14 @@ class EM:
                 return 1e12, np.zeros_like(t)
             return -value, -slope
 
-        options = {"maxiter": self.m_steps}
-        outcome = minimize(minus, theta, jac=True, method="L-BFGS-B", bounds=noisy.bounds, options=options)
+        outcome = minimize(
+            minus,
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(low, high) for low, high in noisy.bounds],
+            options={"maxiter": self.m_steps},
+        )
         gain = -float(outcome.fun) - before
         return (np.asarray(outcome.x), gain) if gain > 0 else (theta, 0.0)
 
@@ -139,7 +146,9 @@ class EM:
             at_end,
             replace(posterior, report=report),
             converged,
-            "" if converged else f"the last of {self.max_iter} EM iterations still gained {rows[-1][3]:.1g} nats",
+            ""
+            if converged
+            else f"the last of {self.max_iter} EM iterations still gained {rows[-1][3]:.1g} nats",
             {"evaluations": len(rows) + 1, "at_bounds": hit or None},
             trace=trace,
         )
@@ -196,7 +205,8 @@ def _bound(posterior: Any) -> float:
         expected = problem.likelihood.expected_log_prob(problem.y, posterior.mean, factor.variances)[0]
         taken = float(factor.leverage.sum())
         quadratic = float(posterior.alpha @ posterior.mean)
-        return float(problem.weighted(expected).sum()) - 0.5 * (quadratic - taken) - factor.half_log_det
+        total = float(problem.weighted(expected).sum())
+        return total - 0.5 * (quadratic - taken) - float(factor.half_log_det)
     task, coupled = posterior.problem, posterior.factor
     taken = sum(float(np.vdot(block, K)) for block, K in zip(coupled.blocks(), task.K, strict=True))
     quadratic = float(np.vdot(posterior.alpha, posterior.mean))
@@ -206,4 +216,5 @@ def _bound(posterior: Any) -> float:
     f = posterior.mean.T[:, :, None] + R @ np.hstack([z, -z])  # (n, C, nodes)
     log_p = task.likelihood.log_prob(np.ascontiguousarray(f.transpose(2, 0, 1)))
     expected = log_p[:, np.arange(task.n), task.y].mean(axis=0)
-    return float(task.weighted(expected).sum()) - 0.5 * (quadratic - taken) - coupled.half_log_det
+    total = float(task.weighted(expected).sum())
+    return total - 0.5 * (quadratic - taken) - float(coupled.half_log_det)

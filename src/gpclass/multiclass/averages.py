@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import qmc
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.multiclass.utilities import log_largest
 from gpclass.special import logistic_normal
 
@@ -66,7 +66,7 @@ def log_softmax_few_nodes(means: Array, covariances: Array) -> Array:
 
     The components share one sequence of points, so that the average over them is that of the whole sequence.
     """
-    S, m, C = means.shape
+    S, _, C = means.shape
     each = max(2, SOBOL // S)
     values, vectors = np.linalg.eigh(covariances)
     R = (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
@@ -92,7 +92,7 @@ def log_probit_average(means: Array, covariances: Array, *, fine: bool = True) -
     return _by_separation(means, covariances + np.eye(C))
 
 
-def _reordered(covariances: Array, order: Array) -> Array:
+def _reordered(covariances: Array, order: IntArray) -> Array:
     rows = np.arange(len(order))[:, None, None]
     return np.asarray(covariances[rows, order[:, :, None], order[:, None, :]])
 
@@ -164,7 +164,7 @@ def _by_separation(mu: Array, sigma: Array) -> Array:
         for chosen in _chunks(np.arange(N), len(w) * (d + 2)):
             out[chosen, c] = _orthant(m[chosen], L[chosen], U) @ w
     out = np.maximum(out, SMALLEST)
-    return np.log(out) - np.log(out.sum(axis=1, keepdims=True))
+    return np.asarray(np.log(out) - np.log(out.sum(axis=1, keepdims=True)))
 
 
 def _orthant(m: Array, L: Array, U: Array) -> Array:
@@ -187,7 +187,7 @@ def _root(S: Array) -> Array:
     return np.asarray(np.linalg.cholesky(S + scale * np.eye(S.shape[1])))
 
 
-def _chunks(rows: Array, cells: int) -> list[Array]:
+def _chunks(rows: IntArray, cells: int) -> list[IntArray]:
     """Rows in pieces that fit into memory."""
     size = max(1, CELLS // cells)
     return [rows[k : k + size] for k in range(0, len(rows), size)]

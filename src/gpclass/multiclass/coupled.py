@@ -45,9 +45,7 @@ class CoupledFactor:
         self.leverage = leverage  # (C, n), D_c diag(P_c)
         F = self.E.sum(axis=0)
         self.L, self.jitter = factor(F, what="the sum of the classes' precisions")
-        self.half_log_det = float(
-            log_det + np.log(np.diag(self.L)).sum() - 0.5 * np.log(D.sum(axis=0)).sum()
-        )
+        self.half_log_det = float(log_det + np.log(np.diag(self.L)).sum() - 0.5 * np.log(D.sum(axis=0)).sum())
 
     @property
     def megabytes(self) -> float:

@@ -65,7 +65,7 @@ class MultinomialEP:
     @property
     def guide(self) -> MultinomialEP:
         """Itself with looser sites: log Z is stationary in them."""
-        return replace(self, tol=max(self.tol, 1e-4))
+        return replace(self, tol=100 * self.tol)
 
     def __call__(
         self,
@@ -94,7 +94,9 @@ class MultinomialEP:
             report=Report(
                 method=self.name,
                 converged=fit.converged,
-                reason="" if fit.converged else f"sites still moved by {fit.change:.1e} after {fit.sweeps} sweeps",
+                reason=""
+                if fit.converged
+                else f"sites still moved by {fit.change:.1e} after {fit.sweeps} sweeps",
                 iterations=fit.sweeps,
                 seconds=time.perf_counter() - began,
                 details={"n_classes": problem.n_classes, "memory_mb": factor.megabytes},
@@ -178,7 +180,7 @@ def fit_sites(problem: MultiProblem, start: PointSites | None, *, tol: float, ma
 def other_classes(y: IntArray, C: int) -> IntArray:
     """The classes that are not the point's own, in order, (n, C − 1)."""
     every = np.broadcast_to(np.arange(C), (len(y), C))
-    return every[every != y[:, None]].reshape(len(y), C - 1)
+    return np.asarray(every[every != y[:, None]].reshape(len(y), C - 1))
 
 
 def _first_sites(problem: MultiProblem, others: IntArray) -> PointSites:

@@ -48,7 +48,10 @@ class MultiGaussianPosterior:
             block = slice(start, start + step)
             mean[block], covariance[block] = self._at(X_new[block])
         return LatentMixture(
-            weights=np.ones(1), means=mean[None], covariances=covariance[None], group=np.zeros(1, dtype=np.intp)
+            weights=np.ones(1),
+            means=mean[None],
+            covariances=covariance[None],
+            group=np.zeros(1, dtype=np.intp),
         )
 
     def _at(self, X_new: Array) -> tuple[Array, Array]:

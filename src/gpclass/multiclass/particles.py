@@ -2,9 +2,9 @@ r"""The posterior of multinomial probit as weighted draws of the utilities at th
 
 Draws of the differences v = u_y − u_c in the orthant (:mod:`gpclass.multiclass.exact`) fix the utilities up to
 one number a point, the true class's own utility η_i. Given v it is Gaussian: with E_c = (K_c + I)⁻¹, F = Σ_c E_c
-and u_c = u⁰_c + η (u⁰ is 0 for the true class and −v_c for the others), η ~ N(−F⁻¹ Σ_c E_c u⁰_c, F⁻¹). One draw of η goes with each
-draw of v; then the classes are independent, E[f_c* | u] = k_c*ᵀE_c u_c with variance k_c** − k_c*ᵀE_c k_c*, and the
-probability of a class is a one-dimensional integral over the largest utility.
+and u_c = u⁰_c + η (u⁰ is 0 for the true class and −v_c for the others), η ~ N(−F⁻¹ Σ_c E_c u⁰_c, F⁻¹). One draw of η
+goes with each draw of v; then the classes are independent, E[f_c* | u] = k_c*ᵀE_c u_c with variance k_c** −
+k_c*ᵀE_c k_c*, and the probability of a class is a one-dimensional integral over the largest utility.
 Cost: C (n² + nM) a new point for M draws; O(C n (n + M)) memory.
 """
 
@@ -44,7 +44,9 @@ class MultiParticlePosterior:
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian a draw, the classes independent; all draws share the variances."""
         means, variances = latent_moments(self.problem, self.E, self.A, X_new)
-        return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(len(self.E)), self.group)
+        return LatentMixture(
+            self.weights, means, variances[None, :, :, None] * np.eye(len(self.E)), self.group
+        )
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
         """Joint draws over X_new, (n, m, C). Cost: O(C m³) for m points."""

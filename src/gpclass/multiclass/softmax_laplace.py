@@ -62,8 +62,10 @@ class SoftmaxLaplace:
         """Approximate the posterior of ``problem``; ``noise`` is not used."""
         began = time.perf_counter()
         shape = (problem.n_classes, problem.n)
-        warm = isinstance(start, MultiGaussianPosterior) and start.alpha.shape == shape
-        mode = _find_mode(problem, start.alpha if warm else None, self.max_iter, self.tol)
+        alpha0 = None
+        if isinstance(start, MultiGaussianPosterior) and start.alpha.shape == shape:
+            alpha0 = start.alpha
+        mode = _find_mode(problem, alpha0, self.max_iter, self.tol)
         log_z = mode.at.psi - mode.factor.half_log_det
         slope = _gradient(problem, mode) if gradient else None
         return MultiGaussianPosterior(
@@ -163,6 +165,4 @@ def _gradient(problem: MultiProblem, mode: _Mode) -> Array:
     mean_cross = (pi * cross).sum(axis=0)
     s = -0.5 * problem.weighted(own - pi * (mean_own + 2.0 * cross - 2.0 * mean_cross))
     left = 0.5 * alpha + s - factor.solve(problem.times_K(s))
-    return problem.pull(
-        np.outer(left[c], alpha[c]) - 0.5 * block for c, block in enumerate(factor.blocks())
-    )
+    return problem.pull(np.outer(left[c], alpha[c]) - 0.5 * block for c, block in enumerate(factor.blocks()))

@@ -3,9 +3,9 @@ r"""Which of C independent Gaussian utilities is the largest: a one-dimensional 
     P(u_c > all others) = ∫ N(t; m_c, s_c²) Π_{b≠c} Φ((t − m_b)/s_b) dt,
 
 by the trapezoidal rule, whose error for such smooth functions falls faster than any power of the step: one
-of about half the smallest s, less for many classes, leaves 1e-8 (relative). The nodes are the same for all classes, so that C normal tails a
-node serve all C probabilities. The interval reaches down to where the least probable class has its mass, so
-small probabilities are right in relative terms, down to e^-400.
+of about half the smallest s, less for many classes, leaves 1e-8 (relative). The nodes are the same for all
+classes, so that C normal tails a node serve all C probabilities. The interval reaches down to where the least
+probable class has its mass, so small probabilities are right in relative terms, down to e^-400.
 Cost: 25 to 60 nodes × C normal tails a row.
 """
 
