@@ -329,6 +329,16 @@ def test_compare_writes_a_report(folder, capsys):
     assert found["recommended"] == "laplace"
 
 
+def test_compare_takes_what_handles_the_classes():
+    from gpclass.cli.commands import USUAL, _able
+
+    assert set(USUAL) <= set(INFERENCES)
+    assert _able(list(INFERENCES), 2) == list(INFERENCES)
+    many = _able(list(USUAL), 3)
+    assert "laplace" in many
+    assert "variational" not in many
+
+
 def test_map_as_picture_and_as_grid(folder, capsys):
     fit(capsys)
     code, _, err = gpclass(
@@ -430,7 +440,11 @@ def test_the_command_itself(folder):
     done = subprocess.run([*words, "--version"], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.startswith("gpclass ")
     done = subprocess.run(
-        [*words, "fit", "absent.tsv", "-t", "kind"], capture_output=True, text=True, env=environment, check=False
+        [*words, "fit", "absent.tsv", "-t", "kind"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
     )
     assert done.returncode == 2
     assert done.stderr == "gpclass: there is no file absent.tsv\n"

@@ -79,5 +79,5 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Any, category: Any, *_: Any) -> None:
-    if not issubclass(category, (DeprecationWarning, FutureWarning)):
+    if not issubclass(category, (DeprecationWarning, FutureWarning, RuntimeWarning)):
         note(f"warning: {message}")

@@ -26,7 +26,10 @@ from gpclass.cli.build import (
 from gpclass.cli.errors import NOT_CONVERGED, Mistake
 from gpclass.cli.files import check_column, read_labelled, read_table, write_table
 from gpclass.cli.show import emit, note, say
+from gpclass.registry import INFERENCES
 from gpclass.tables import Encoding, TableClassifier
+
+USUAL = ("exact", "ep", "laplace", "variational")  # compared by default: one of each kind that takes seconds
 
 DataFile = Annotated[
     Path, typer.Argument(metavar="DATA", help="Table with a header: CSV, TSV or Parquet.", show_default=False)
@@ -175,7 +178,10 @@ def compare(
     chosen: Annotated[
         str,
         typer.Option(
-            "--methods", "-m", help="Inferences, with commas; see `gpclass methods`.", show_default="all"
+            "--methods",
+            "-m",
+            help="Inferences, with commas, or all; see `gpclass methods`.",
+            show_default=", ".join(USUAL),
         ),
     ] = "",
     folds: Annotated[int, typer.Option("--folds", min=2, help="Of the cross-validation.")] = 5,
@@ -191,6 +197,7 @@ def compare(
         float, typer.Option("--max-seconds", help="Leave out a method that would take longer; 0: none.")
     ] = 60.0,
     kernel: Kernel = KernelName.rbf,
+    tol: Annotated[float, typer.Option("--tol", help="Wanted Monte Carlo error of probabilities.")] = 3e-3,
     features: Features = "",
     exclude: Exclude = "",
     drop_missing: DropMissing = False,
@@ -202,9 +209,10 @@ def compare(
 ) -> None:
     """Compare methods on a table by cross-validation, and write one HTML report."""
     from gpclass.compare import compare as run_comparison
+    from gpclass.compare.presets import default_methods
     from gpclass.report import write_report
 
-    names = _names(chosen)
+    names = [] if chosen == "all" else _names(chosen)
     for name in names:
         _check_method(name)
     if reference not in ("auto", "none"):
@@ -219,16 +227,18 @@ def compare(
     )
     encoding = Encoding.learn(table.features, standardize=False)  # folds standardise on their own rows
     X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs))
+    if not names:
+        names = _able(list(INFERENCES) if chosen == "all" else list(USUAL), len(np.unique(table.labels)))
     found = run_comparison(
         X,
         table.labels,
-        names or None,
+        default_methods(
+            names, kernel=make_kernel(kernel, X.shape[1]), standardize=standardize, settings={"tol": tol}
+        ),
         cv=folds,
         repeats=repeats,
         reference=None if reference == "none" else reference,
         groups=table.groups,
-        kernel=make_kernel(kernel, X.shape[1]),
-        standardize=standardize,
         max_seconds=max_seconds or None,
         random_state=seed,
         n_jobs=jobs,
@@ -239,9 +249,16 @@ def compare(
             "no method could be fitted: " + "; ".join(f"{r.name}: {r.error}" for r in found.results.values())
         )
     left_out = f" {table.dropped} rows with missing values were left out." if table.dropped else ""
-    write_report(
-        found, out, title=f"{data.name}: which method to trust", description=f"Target: {target}.{left_out}"
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # of the fits they are in the report; of points made up for a figure, no matter
+        write_report(
+            found,
+            out,
+            title=f"{data.name}: which method to trust",
+            description=f"Target: {target}.{left_out}",
+        )
     if as_json:
         emit(
             {
@@ -308,6 +325,11 @@ def draw_map(
 
 def _names(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _able(names: list[str], n_classes: int) -> list[str]:
+    """Those of the methods that handle so many classes."""
+    return [name for name in names if n_classes == 2 or INFERENCES[name].many is not None]
 
 
 def _check_method(name: str) -> None:

@@ -192,7 +192,9 @@ def dependence_figures(c: Comparison) -> list[Figure]:
         name = c.feature_names[k]
 
         def paint(figure: Any, k: int = k, name: str = name) -> None:
-            plots.partial_dependence(best.estimator, c.X, k, feature_name=name, ax=figure.subplots())
+            plots.partial_dependence(
+                best.estimator, c.X, k, feature_name=name, max_rows=30, ax=figure.subplots()
+            )
 
         alt = f"Mean probability of class {c.classes[-1]} against {name}, with a thin line for each row."
         found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, f"{name} ({best.name})", adapt=True))
