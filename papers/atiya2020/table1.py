@@ -37,10 +37,11 @@ def measure(n: int, method: str, M: int, repeats: int, seed: int) -> tuple[np.nd
 def plan(n: int, setting: Setting) -> list[tuple[str, int, int]]:
     """Methods, draws and repeats at one dimension."""
     sizes = sorted(int(row["samples"]) for row in published(1).rows)
-    rows = []
-    for M in setting.choose((10_000, 100_000), sizes):
-        quick = 20 if M * n <= 5_000_000 else 10 if M * n <= 20_000_000 else 2
-        rows += [(count, M, setting.count(quick, 50)) for count in ("hard", "soft")]
+    if setting.full:
+        rows = [(count, M, setting.count(50, 50)) for M in sizes for count in ("hard", "soft")]
+    else:  # what the verdicts need, and the soft count where it is cheap
+        rows = [(count, 10_000, setting.count(20 if n <= 200 else 5, 50)) for count in ("hard", "soft")]
+        rows += [("hard", 100_000, setting.count(8, 50))] if n <= 200 else []
     return rows + [("guided", M, setting.count(20, 50)) for M in GUIDED]
 
 

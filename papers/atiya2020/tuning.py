@@ -144,7 +144,8 @@ def _section(n: int, repeats: int, loss: Any, cost: Any, errors: Any) -> Section
     for name, least in (("gpc-mc", 5000), ("exact", 1000)):
         lost = [max(loss[key]) for key in loss if key[0] == name and key[1] >= least]
         if lost:
-            claim = f"tuning with {name}, {least:,} draws or more: evidence lost at worst"
+            of = " (A advises 20,000 to 50,000, which --full runs)" if name == "gpc-mc" else ""
+            claim = f"tuning with {name}, {least:,} draws or more{of}: evidence lost at worst"
             verdicts.append(
                 Verdict(claim, f"below {TOO_MUCH} nats", f"{max(lost):.3f}", bool(max(lost) < TOO_MUCH))
             )
