@@ -40,9 +40,8 @@ $(VENV)/.docs: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
-docs: $(VENV)/.docs ## build docs/_build/html and run its doctests; a warning is an error
+docs: $(VENV)/.docs ## run the gallery and build docs/_build/html; a warning is an error (make test runs the doctests)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
-	$(BIN)/python -m sphinx -W --keep-going -q -b doctest -D plot_gallery=0 docs docs/_build/doctest
 
 lint: $(STAMP)   ## ruff, formatting and types
 	$(BIN)/ruff check .
@@ -61,4 +60,4 @@ bench: bench-env ## side by side with the peers; prints ratios
 	.venv-bench/bin/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-bench demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-bench demo docs/_build docs/api docs/auto_examples .mypy_cache .ruff_cache .pytest_cache
