@@ -467,6 +467,15 @@ def test_fixed_kernels_have_nothing_to_sample():
             strategy(fixed, inference, Run(np.random.default_rng(0)))
 
 
+@pytest.mark.parametrize(
+    ("strategy", "inference"), [("pseudo-marginal", "exact"), ("hmc", "laplace"), ("alternate", "ep")]
+)
+def test_many_classes_are_refused(strategy, inference):
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    with pytest.raises(ValueError, match="two-class"):
+        GPClassifier(inference=inference, hyperparameters=strategy).fit(X, np.arange(12) % 3)
+
+
 def test_the_papers_priors():
     problem = make_problem(10, d=4, kernel=C(1.0) * RBF(1.0) + C(1.0))
     found = priors_for(problem, None, "filippone")

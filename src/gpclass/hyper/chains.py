@@ -173,31 +173,35 @@ def _run_stage(
         bar.update(accepted=bool(record["accepted"] > 0.5))
 
     jobs = min(effective_n_jobs(n_jobs), len(chains))
-    while any(chain.iteration < stop for chain in chains):
-        if jobs == 1:
-            for chain in chains:
-                _, whole = advance(sampler, chain, min(stop, chain.iteration + ROUND), tell)
-                if not whole:
-                    return False
-        else:
-            try:
-                moved = Parallel(n_jobs=jobs)(
-                    delayed(_advance_copy)(sampler, chain, min(stop, chain.iteration + 5 * ROUND))
-                    for chain in chains
-                )
-            except KeyboardInterrupt:
-                return False  # the round is lost, what came before is whole
-            for chain, (new, ratio) in zip(chains, moved, strict=True):
-                bar.update(new.iteration - chain.iteration, accepted=round(ratio))
-                for name, values in new.kept.items():
-                    chain.kept.setdefault(name, []).extend(values)
-                chain.rng, chain.state, chain.iteration, chain.mark = (
-                    new.rng,
-                    new.state,
-                    new.iteration,
-                    new.mark,
-                )
-        save()
+    try:
+        while any(chain.iteration < stop for chain in chains):
+            if not _round(sampler, chains, stop, jobs, bar, tell):
+                return False
+            save()
+    except KeyboardInterrupt:  # between two iterations
+        return False
+    return True
+
+
+def _round(
+    sampler: Sampler,
+    chains: list[Chain],
+    stop: int,
+    jobs: int,
+    bar: Progress,
+    tell: Callable[[Record], None],
+) -> bool:
+    """A few iterations of every chain; False if interrupted."""
+    if jobs == 1:
+        return all(advance(sampler, chain, min(stop, chain.iteration + ROUND), tell)[1] for chain in chains)
+    moved = Parallel(n_jobs=jobs)(  # Ctrl-C loses the round; what came before is whole
+        delayed(_advance_copy)(sampler, chain, min(stop, chain.iteration + 5 * ROUND)) for chain in chains
+    )
+    for chain, (new, ratio) in zip(chains, moved, strict=True):
+        bar.update(new.iteration - chain.iteration, accepted=round(ratio))
+        for name, values in new.kept.items():
+            chain.kept.setdefault(name, []).extend(values)
+        chain.rng, chain.state, chain.iteration, chain.mark = new.rng, new.state, new.iteration, new.mark
     return True
 
 

@@ -48,8 +48,13 @@ def check_lengths(settings: object, **least: int) -> None:
             )
 
 
-def need_parameters(problem: Problem, name: str) -> None:
-    """Refuse to sample nothing."""
+def need_parameters(problem: Any, name: str) -> None:
+    """Refuse to sample nothing, and problems of many classes."""
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"hyperparameters={name!r} samples kernel parameters of two-class problems; for more classes use 'map' or "
+            "'em', or sklearn.multiclass.OneVsRestClassifier"
+        )
     if len(problem.theta) == 0:
         raise ValueError(
             f"hyperparameters={name!r} samples kernel parameters, and all of this kernel's are fixed; "
