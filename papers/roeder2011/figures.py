@@ -56,7 +56,7 @@ def run(setting: Setting) -> Section:
         (
             Table(
                 "figure4",
-                ("correlation", "p(y*=1, y)", "p(y*=0, y)", "p(y*=1 | y)", "paper"),
+                ("correlation", "p(y*=1, y)", "p(y*=0, y)", "p(y*=1) given y", "paper"),
                 tuple(rows),
                 "Figure 4.",
             ),
