@@ -57,7 +57,7 @@ class MultinomialEP:
     """
 
     max_sweeps: int = 100
-    tol: float = 1e-6
+    tol: float = 1e-8
 
     name: ClassVar[str] = "ep"
     likelihood: ClassVar[str] = "multinomial-probit"
@@ -65,7 +65,7 @@ class MultinomialEP:
     @property
     def guide(self) -> MultinomialEP:
         """Itself with looser sites: log Z is stationary in them."""
-        return replace(self, tol=100 * self.tol)
+        return replace(self, tol=1e-4 if self.tol >= 1e-8 else 100 * self.tol)
 
     def __call__(
         self,
