@@ -34,5 +34,7 @@ for method in ("guided", "sov", "bootstrap-soft"):
         error.append(np.sqrt(np.mean([(r.log_probability - truth) ** 2 for r in runs])))
     ax.loglog(draws, error, "o-", label=method)
 ax.set(xlabel="draws", ylabel="root mean square error of log P", title="Eight seeds each")
+ax.set_xticks(draws, [str(m) for m in draws])
+ax.minorticks_off()
 ax.legend()
 plt.show()
