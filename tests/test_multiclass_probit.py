@@ -176,6 +176,24 @@ def test_exact_agrees_with_importance_sampling():
     assert np.abs(ep.proba - one.proba).max() < 0.02
 
 
+def test_softmax_laplace_is_near_the_true_posterior():
+    """Long importance sampling, whose own error is known, where Laplace's Gaussian is a fair guide.
+
+    Laplace's own error has a sign: the mode is nearer to zero than the mean, so it is less sure of itself.
+    """
+    task = problem(n=20, kernel=1.0 * RBF(1.0))
+    new = np.random.default_rng(9).standard_normal((5, 2))
+    laplace = SoftmaxLaplace()(task)
+    truth = importance_posterior(laplace, 40_000, np.random.default_rng(1), "importance")
+    assert truth.report.ess > 20_000
+    assert truth.report.khat < 0.7
+    assert abs(laplace.evidence.log_z - truth.evidence.log_z) < 0.3
+    one, two = (many_proba(p.latent(new), task.likelihood) for p in (laplace, truth))
+    assert two.mcse.max() < 2e-3
+    np.testing.assert_allclose(one.proba, two.proba, atol=0.03)
+    assert np.mean(two.proba.max(axis=1) - one.proba.max(axis=1)) > 0.0
+
+
 def test_errors_are_calibrated():
     task = probit(n=12)
     new = np.array([[0.2, 0.1], [-1.0, 0.5]])

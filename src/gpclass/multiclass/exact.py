@@ -100,9 +100,9 @@ class MultinomialExact:
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
         factor = CoupledFactor(rows.K, np.ones((rows.n_classes, rows.n)))
         if self.n_samples is None:
-            drawn, met = self._until(plan, rows, factor, rng)
+            drawn, expected = self._until(plan, rows, factor, rng)
         else:
-            drawn, met = _draw(plan, self.n_samples, rng), True
+            drawn, expected = _draw(plan, self.n_samples, rng), 0.0
         u = anchored(rows, drawn.v)
         slope = _gradient(rows, factor, u, drawn.weights) if gradient else None
         error = relative_error(drawn.log_w, drawn.group)
@@ -113,7 +113,7 @@ class MultinomialExact:
             weights=drawn.weights,
             group=drawn.group,
             evidence=Evidence(log_mean(drawn.log_w), error, "unbiased", slope),
-            report=self._report(rows, drawn, plan, met, fit, time.perf_counter() - began),
+            report=self._report(rows, drawn, plan, expected, fit, time.perf_counter() - began),
             sites=fit.sites,
         )
 
@@ -136,8 +136,8 @@ class MultinomialExact:
 
     def _until(
         self, plan: Plan, problem: MultiProblem, factor: CoupledFactor, rng: np.random.Generator
-    ) -> tuple[_Drawn, bool]:
-        """Draws enough for ``tol`` at some training points, as a pilot foretells, and whether they were."""
+    ) -> tuple[_Drawn, float]:
+        """Draws enough for ``tol`` at some training points, as a pilot foretells, and the error to expect."""
         few = np.unique(np.linspace(0, problem.n - 1, min(problem.n, LOOK_AT)).astype(int))
         X, hubs = problem.X[few], rng.spawn(1)[0]
 
@@ -153,17 +153,17 @@ class MultinomialExact:
         M = int(np.clip(1.2 * self.first * (pilot / self.tol) ** 2, self.first, max(self.first, most)))
         drawn = _draw(plan, M, rng.spawn(1)[0])
         expected = pilot * np.sqrt(self.first / M)
-        return drawn, expected <= SLACK * self.tol
+        return drawn, float(expected)
 
     def _report(
-        self, problem: MultiProblem, drawn: _Drawn, plan: Plan, met: bool, fit: SiteFit, seconds: float
+        self, problem: MultiProblem, drawn: _Drawn, plan: Plan, expected: float, fit: SiteFit, seconds: float
     ) -> Report:
         M, N = len(drawn.log_w), plan.box.n
         warnings = []
-        if not met:
+        if expected > SLACK * self.tol:
             warnings.append(
-                f"the Monte Carlo error of the probabilities is above tol={self.tol:g} after {M} draws; "
-                "raise Exact(max_samples=...) or tol"
+                f"the Monte Carlo error of the probabilities is up to {expected:.2g}, above tol={self.tol:g}, after "
+                f"{M} draws; raise tol or, at the price of slower predictions, Exact(max_samples=...)"
             )
         if heavy(drawn.log_w) and not plan.bounded:
             warnings.append(
