@@ -69,6 +69,12 @@ class MultinomialProbit:
     def log_predictive(self, means: Array, covariances: Array) -> Array:
         """Log probabilities averaged over N(means, covariances), (S, m, C); shapes as of :class:`Softmax`."""
         S, m, C = means.shape
+        if C > 2 and not np.any(
+            covariances[..., ~np.eye(C, dtype=bool)]
+        ):  # independent utilities, many draws
+            sds = np.sqrt(1.0 + np.einsum("smcc->smc", covariances))
+            each = np.broadcast_to(sds, means.shape).reshape(-1, C)
+            return log_largest(means.reshape(-1, C), each, fine=S == 1).reshape(S, m, C)
         full = np.broadcast_to(covariances, (S, m, C, C)).reshape(-1, C, C)
         return log_probit_average(means.reshape(-1, C), full, fine=S == 1).reshape(S, m, C)
 

@@ -20,9 +20,11 @@ from gpclass._typing import Array
 
 # Step (over √C, of the smallest standard deviation: the more classes, the narrower the integrand) and reach
 # (standard deviations beyond the outermost mode), for errors of 1e-10 and of 1e-6.
-FINE, COARSE = (0.95, 6.7), (1.4, 5.0)
+# A class more than the third figure behind takes no nodes of its own: e^-400, and 1e-12.
+FINE, COARSE = (0.95, 6.7, 40.0), (1.4, 5.0, 10.0)
+SURE = 6.0  # standard deviations behind the best from which, coarsely, a class has only that one to beat
 FAR = 20.0  # standard deviations below its mean down to which a tail is computed without logs
-FARTHEST = 40.0  # beyond this a class has probability e^-400 and takes no nodes
+SMALLEST = 1e-300
 BUCKET = 4  # numbers of nodes are multiples of this, plus one
 CELLS = 400_000  # rows × nodes × classes taken at once
 LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -42,15 +44,40 @@ def log_largest(means: Array, sds: Array, *, fine: bool = True) -> Array:
     -------
     (N, C) array
     """
-    step, reach = FINE if fine else COARSE
     sds = np.broadcast_to(sds, means.shape)
+    if fine:
+        return _by_grid(means, sds, *FINE)
+    z = _behind_the_best(means, sds)
+    doubtful = np.partition(z, -2, axis=1)[:, -2] > -SURE  # the best is at 0, the next above −SURE
+    out = np.empty_like(means)
+    out[doubtful] = _by_grid(means[doubtful], sds[doubtful], *COARSE)
+    # A sure row: each other class has but to beat the best.
+    log_p = log_ndtr(z[~doubtful])
+    log_p[z[~doubtful] == 0.0] = 0.0
+    out[~doubtful] = log_p
+    return out
+
+
+def _behind_the_best(means: Array, sds: Array) -> Array:
+    """How far each utility is behind the one of largest mean, in standard deviations of the difference."""
+    top = means.argmax(axis=1)[:, None]
+    best, sd = np.take_along_axis(means, top, axis=1), np.take_along_axis(sds, top, axis=1)
+    z = (means - best) / np.sqrt(sds**2 + sd**2)
+    np.put_along_axis(z, top, 0.0, axis=1)
+    return np.asarray(z)
+
+
+def _by_grid(means: Array, sds: Array, step: float, reach: float, farthest: float) -> Array:
+    """All rows by quadrature."""
     top = means.argmax(axis=1)[:, None]
     best, wide = np.take_along_axis(means, top, axis=1), sds.max(axis=1)
-    low, high = _interval(means, sds, best, np.take_along_axis(sds, top, axis=1), reach * wide)
+    low, high = _interval(means, sds, best, np.take_along_axis(sds, top, axis=1), reach * wide, farthest)
     narrow = sds.min(axis=1)
     wanted = (high - low) / (step / np.sqrt(means.shape[1]) * narrow)
     nodes = BUCKET * np.ceil(wanted / BUCKET).astype(int) + 1
-    depth = np.maximum(best[:, 0] - low, 0.7 * (best - means).max(axis=1)) / narrow
+    depth = (
+        np.maximum(best[:, 0] - low, 0.7 * np.minimum((best - means).max(axis=1), farthest * wide)) / narrow
+    )
     out = np.empty_like(means)
     for J in np.unique(nodes):  # a row's nodes are its own affair, whatever rows come with it
         for near, rule in ((True, _plain), (False, _in_logs)):
@@ -62,9 +89,11 @@ def log_largest(means: Array, sds: Array, *, fine: bool = True) -> Array:
     return out
 
 
-def _interval(means: Array, sds: Array, best: Array, sd_best: Array, reach: Array) -> tuple[Array, Array]:
+def _interval(
+    means: Array, sds: Array, best: Array, sd_best: Array, reach: Array, farthest: float
+) -> tuple[Array, Array]:
     """Where the integrands of a row live, (N,) each."""
-    close = means > best - FARTHEST * sds.max(axis=1, keepdims=True)
+    close = means > best - farthest * sds.max(axis=1, keepdims=True)
     # The integrand of class c peaks at or above the point where its density meets the best class's tail.
     meet = (means * sd_best**2 + best * sds**2) / (sds**2 + sd_best**2)
     meet = np.where(close, np.minimum(meet, best), best)
@@ -91,7 +120,7 @@ def _plain(z: Array, s: Array) -> Array:
     np.exp(z, out=z)
     z /= below
     z *= every
-    return np.asarray(np.log(z.sum(axis=2)) - LOG_ROOT_2PI - np.log(s))
+    return np.asarray(np.log(np.maximum(z.sum(axis=2), SMALLEST)) - LOG_ROOT_2PI - np.log(s))
 
 
 def _in_logs(z: Array, s: Array) -> Array:
