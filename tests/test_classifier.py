@@ -297,7 +297,6 @@ def test_bad_settings(moons, change, match):
         ([[0.0, 1.0], [1.0, 2.0]], [1, 1], "class"),
         ([[0.0, 1.0], [1.0, 2.0]], [0, 1, 1], "inconsistent numbers"),
         (np.empty((0, 2)), [], "0 sample"),
-        ([[0.0], [1.0], [2.0]], ["a", "b", "c"], "OneVsRest"),
         ([[0.0], [1.0], [2.0]], [0.1, 0.2, 0.3], "continuous"),
     ],
 )
@@ -419,3 +418,8 @@ def test_configured_objects_serve_as_names(moons):
     np.testing.assert_allclose(
         fixed(Laplace(max_iter=100)).fit(X, y).predict_proba(X), fixed("laplace").fit(X, y).predict_proba(X)
     )
+
+
+def test_more_classes_than_an_inference_takes():
+    with pytest.raises(ValueError, match="classes"):
+        GPClassifier(inference="gpc-mc", hyperparameters="fixed").fit([[0.0], [1.0], [2.0]], ["a", "b", "c"])

@@ -29,6 +29,7 @@ from gpclass.priors import PriorSet
 from gpclass.problem import Problem
 from gpclass.progress import progress
 
+POLISH_STEP = 0.3  # largest change of a log-parameter in one step
 POLISH_GAIN = 0.02  # nats: less is not worth an exact evaluation
 REFUSED = 1e12  # value of the objective where the inference fails: the line search turns back
 
@@ -191,7 +192,9 @@ def polish(
     theta = best.theta
     value, error, slope = evaluate(theta)
     for spent in range(1, settings.polish_steps + 1):
-        step = np.clip(theta + best.inverse_curvature @ slope, low, high) - theta
+        step = best.inverse_curvature @ slope
+        step *= min(1.0, POLISH_STEP / max(np.abs(step).max(), 1e-300))  # L-BFGS knows little of flat directions
+        step = np.clip(theta + step, low, high) - theta
         if 0.5 * float(slope @ step) < max(error, POLISH_GAIN):
             return theta, spent
         moved = theta + step
