@@ -139,6 +139,8 @@ def figure(points: list[Point], what: str) -> Any:
             [getattr(p, seconds) for p in own], [getattr(p, error) for p in own],
             color=PALETTE[i], marker=MARKERS[i], label=name,
         )  # fmt: skip
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter("")  # their labels would overlap
     ax.set_xlabel("CPU time of a run (s)")
     ax.set_ylabel(label)
     ax.set_title("Problem 3, linear kernel, n = 400")
