@@ -87,6 +87,8 @@ def test_pseudo_marginal_reproduces_quadrature(problem, exact_chain):
     draws = draws_of(exact_chain)
     mean, sd = quadrature(problem, truth)
     assert agrees(draws, mean, sd)
+    screened = PseudoMarginal(chains=4, adapt=100, discard=20, draws=400, screen=True)
+    assert agrees(draws_of(run(screened, problem, Importance(20, around="laplace"), seed=1)), mean, sd)
     assert (
         exact_chain.figures["sd_log_evidence"] > 0.2
     )  # the estimate was noisy, the chain exact all the same

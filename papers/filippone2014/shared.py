@@ -87,13 +87,19 @@ def tune(problem: Problem, iterations: int, seed: int) -> Tuned:
 
 
 def chains(
-    tuned: Tuned, inference: Inference, n_chains: int, discard: int, draws: int, seed: int
+    tuned: Tuned,
+    inference: Inference,
+    n_chains: int,
+    discard: int,
+    draws: int,
+    seed: int,
+    screen: bool = False,
 ) -> ChainRun:
-    """Chains of one estimator with the tuned proposal."""
+    """Chains of one estimator with the tuned proposal; with ``screen`` Laplace's evidence tests them first."""
     problem = tuned.problem
     prior = priors_for(problem, None, "filippone")
     settings = PseudoMarginal(
-        chains=n_chains, adapt=0, discard=discard, draws=draws, approximate=True, vectors=1
+        chains=n_chains, adapt=0, discard=discard, draws=draws, approximate=True, vectors=1, screen=screen
     )
     guide, density = LogDensity(problem, Laplace(), prior), LogDensity(problem, inference, prior)
     kind = kind_of(inference(problem, np.random.default_rng(0)))
