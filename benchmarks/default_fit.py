@@ -9,7 +9,11 @@ from gpclass import GPClassifier
 
 def _ours(X, y, kernel):
     clf = GPClassifier(kernel, random_state=0).fit(X, y)
-    return clf.fit_report_.n_samples, clf.fit_report_.evaluations, float(clf.predict_uncertainty(X).mcse.max())
+    return (
+        clf.fit_report_.n_samples,
+        clf.fit_report_.evaluations,
+        float(clf.predict_uncertainty(X).mcse.max()),
+    )
 
 
 def _scikit_learn(X, y, kernel):
@@ -25,7 +29,11 @@ def main():
         peer = in_own_process(_scikit_learn, X, y, kernel)
         draws, evaluations, mcse = ours[2]
         rows += [
-            (f"{label}: time as a multiple of scikit-learn's", f"{ours[0] / peer[0]:.2f}", "wanted: at most 3"),
+            (
+                f"{label}: time as a multiple of scikit-learn's",
+                f"{ours[0] / peer[0]:.2f}",
+                "wanted: at most 3",
+            ),
             (f"{label}: seconds, ours and scikit-learn's", f"{ours[0]:.1f} / {peer[0]:.1f}", ""),
             (f"{label}: draws, evaluations", f"{draws}, {evaluations}", ""),
             (f"{label}: largest mcse at the training points", f"{mcse:.1e}", "asked for: 1e-3"),

@@ -45,7 +45,12 @@ def benchmarks_table():
     """The recorded figures as Markdown."""
     lines = []
     for title, result in json.loads(RESULTS.read_text()).items():
-        lines += [f"**{title}** ({result['cpu']}, one thread each)", "", "| figure | measured | |", "|---|---:|---|"]
+        lines += [
+            f"**{title}** ({result['cpu']}, one thread each)",
+            "",
+            "| figure | measured | |",
+            "|---|---:|---|",
+        ]
         lines += [f"| {label} | {value} | {wanted} |" for label, value, wanted in result["rows"]] + [""]
     return "\n".join(lines)
 

@@ -21,7 +21,9 @@ from gpclass.priors import Flat, LogNormal
 from gpclass.registry import INFERENCES
 
 NAMES = list(INFERENCES)
-PAIRS = [(row.name, link) for row in INFERENCES.values() for link in row.likelihoods if link in ("probit", "logit")]
+PAIRS = [
+    (row.name, link) for row in INFERENCES.values() for link in row.likelihoods if link in ("probit", "logit")
+]
 DETERMINISTIC = [(name, link) for name, link in PAIRS if not INFERENCES[name].exact]
 KERNEL = 2.0 * RBF(0.8)
 
@@ -349,7 +351,10 @@ def test_too_large_for_memory(moons, monkeypatch):
 
 
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000), pair=st.sampled_from([*DETERMINISTIC, ("exact", "probit"), ("exact", "logit")]))
+@given(
+    seed=st.integers(0, 10_000),
+    pair=st.sampled_from([*DETERMINISTIC, ("exact", "probit"), ("exact", "logit")]),
+)
 def test_invariances(seed, pair):
     """Label flip, row permutation, a constant feature, and the scale of X with the length scale."""
     name, likelihood = pair

@@ -38,7 +38,9 @@ def cannot_hold(estimator):
         "check_methods_sample_order_invariance": reason,
     }
     if row.name.startswith("gpc-mc"):
-        expected["check_class_weight_classifiers"] = "a fractional weight is no repeated row; refused with the cure"
+        expected["check_class_weight_classifiers"] = (
+            "a fractional weight is no repeated row; refused with the cure"
+        )
     return expected
 
 
@@ -70,7 +72,8 @@ def test_cross_val_predict(moons):
 
 def test_calibrated_classifier(moons):
     X, y = moons
-    clf = CalibratedClassifierCV(GPClassifier(hyperparameters="fixed", random_state=0), method="sigmoid", cv=3).fit(X, y)
+    inner = GPClassifier(hyperparameters="fixed", random_state=0)
+    clf = CalibratedClassifierCV(inner, method="sigmoid", cv=3).fit(X, y)
     assert clf.score(X, y) > 0.85
 
 

@@ -62,7 +62,7 @@ def test_small_problems_by_quadrature(name, likelihood, n):
     log_z, p = brute_force(problem, new, nodes=40)
     posterior = TIGHT[name](problem)
     got = predict_proba(posterior.latent(new), problem.likelihood).proba[0, 1]
-    # EP is nearly exact here, its evidence exactly so for one site; the other two are coarser, but not by more than this.
+    # EP is nearly exact here, its evidence exactly so for one site; the other two are coarser, no more than this.
     room = {"ep": 1e-9 if n == 1 else 2e-3, "laplace": 0.15, "variational": 0.05}[name]
     assert posterior.evidence.log_z == pytest.approx(log_z, abs=room)
     assert got == pytest.approx(p, abs={"ep": 5e-3, "laplace": 0.05, "variational": 0.02}[name])

@@ -188,7 +188,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def _check_settings(self) -> None:
         tol: Any = self.tol
         n_restarts: Any = self.n_restarts
-        if not isinstance(tol, Real) or not tol > 0:
+        if not isinstance(tol, Real) or not float(tol) > 0:
             raise ValueError(f"tol must be a positive number, got {tol!r}")
         if not isinstance(n_restarts, Integral) or n_restarts < 0:
             raise ValueError(f"n_restarts must be a whole number of at least 0, got {n_restarts!r}")
@@ -288,10 +288,12 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             (m, C), the credible interval of p(x) itself; ``latent_mean`` and ``latent_sd``, (m, 1) for two
             classes, (m, C) where each class has a latent value.
         """
-        if not (isinstance(level, Real) and 0 < level < 1):
+        if not (isinstance(level, Real) and 0 < float(level) < 1):
             raise ValueError(f"level must lie between 0 and 1, got {level!r}")
         X = self._check_new(X)
-        found = in_blocks(X, self.posterior_, lambda latent: uncertainty(latent, self.likelihood_, level))
+        found = in_blocks(
+            X, self.posterior_, lambda latent: uncertainty(latent, self.likelihood_, float(level))
+        )
         self._warn_of_error(found.mcse)
         return found
 

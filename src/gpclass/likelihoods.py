@@ -34,7 +34,6 @@ from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 from gpclass import special
 from gpclass._typing import Array, IntArray
 
-
 DROP = 40.0  # in nats below the mode: e^-40 of the mass is left out
 LEGENDRE = np.polynomial.legendre.leggauss(64)
 TABLE = 500  # nodes of a table of link averages

@@ -35,7 +35,7 @@ from gpclass.posterior import LatentMixture, Posterior
 
 _CELLS = 500_000  # components × points taken at once: 4 MB an array, under 64 MB with all temporaries
 RARE = 1e-3  # probabilities below it are summed in logs
-EDGE = 1e-300  # keeps a logarithm finite until the sum in logs replaces it
+EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
 QUANTILE_COMPONENTS = 4000  # of a mixture, that its quantiles are solved on
 _PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
@@ -121,6 +121,7 @@ def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLi
             share = len(starts) / (len(starts) - 1.0)
             relative = np.sqrt(share * np.einsum("sr,sr->r", off, off))
             mcse[block] = (np.exp(log_p) * relative)[:, None]
+    np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one but for rounding
     return Prediction(np.exp(log_proba), log_proba, mcse)
 
 

@@ -325,7 +325,8 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int) -> Binary
         able = [name for name, row in INFERENCES.items() if row.many is not None]
         raise ValueError(
             f"Only binary classification is supported. The type of the target is multiclass: y has {n_classes} classes "
-            f"and inference={inference.name!r} with likelihood={likelihood.name!r} takes two; use likelihood='auto' with "
+            f"and inference={inference.name!r} with likelihood={likelihood.name!r} takes two; "
+            "use likelihood='auto' with "
             f"inference={' or '.join(map(repr, able))}, or sklearn.multiclass.OneVsRestClassifier"
         )
     return likelihood

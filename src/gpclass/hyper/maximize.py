@@ -193,7 +193,9 @@ def polish(
     value, error, slope = evaluate(theta)
     for spent in range(1, settings.polish_steps + 1):
         step = best.inverse_curvature @ slope
-        step *= min(1.0, POLISH_STEP / max(np.abs(step).max(), 1e-300))  # L-BFGS knows little of flat directions
+        step *= min(
+            1.0, POLISH_STEP / max(np.abs(step).max(), 1e-300)
+        )  # L-BFGS knows little of flat directions
         step = np.clip(theta + step, low, high) - theta
         if 0.5 * float(slope @ step) < max(error, POLISH_GAIN):
             return theta, spent
