@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier, checks
 from gpclass.hyper import Maximize
-from gpclass.inference import EP, Laplace
+from gpclass.inference import EP, GPCMC, Exact, Laplace
 from gpclass.likelihoods import Probit
 from gpclass.priors import Flat, LogNormal
 from gpclass.registry import INFERENCES
@@ -428,3 +428,64 @@ def test_configured_objects_serve_as_names(moons):
 def test_more_classes_than_an_inference_takes():
     with pytest.raises(ValueError, match="classes"):
         GPClassifier(inference="gpc-mc", hyperparameters="fixed").fit([[0.0], [1.0], [2.0]], ["a", "b", "c"])
+
+
+def test_a_failed_fit_keeps_the_columns_too(moons):
+    X, y = moons
+    clf = fixed().fit(X, y)
+    with pytest.raises(ValueError, match="class"):
+        clf.fit(np.column_stack([X, X]), np.zeros(len(X)))
+    assert clf.n_features_in_ == 2
+    assert clf.predict(X).shape == (60,)
+
+
+def test_white_noise_makes_rows_of_whole_weights(moons):
+    """Each of two rows at one place has noise of its own, and so has each copy of a weighted row."""
+    X, y = moons
+    kernel = 2.0 * RBF(0.8) + WhiteKernel(3.0)
+    for name in ("ep", "laplace"):
+        weighted = fixed(name, kernel=kernel).fit(X, y, sample_weight=np.full(60, 2.0))
+        repeated = fixed(name, kernel=kernel).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+        assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, abs=1e-6)
+
+
+def test_restarts_climb_with_the_guide(moons):
+    """The default fit with restarts costs a few EP climbs, and no climb on the noisy evidence."""
+    X, y = moons
+    clf = GPClassifier(KERNEL, n_restarts=1, random_state=0).fit(X, y)
+    assert clf.evidence_kind_ == "unbiased"
+    assert clf.log_evidence_ >= GPClassifier(KERNEL, random_state=0).fit(X, y).log_evidence_ - 0.1
+
+
+@pytest.mark.parametrize(("name", "likelihood"), PAIRS)
+def test_latent_draws_at_the_training_points(moons, name, likelihood):
+    X, y = moons
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = fixed(name, likelihood=likelihood, tol=1e-2).fit(X, y)
+    assert np.all(np.isfinite(clf.sample_latent(np.vstack([X, X[:3]]), 2, random_state=0)))
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: EP(block=0), "block"),
+        (lambda: EP(tol=-1.0), "tol"),
+        (lambda: Laplace(max_iter=0), "max_iter"),
+        (lambda: Exact(n_samples=2.5), "n_samples"),
+        (lambda: Exact(max_samples=-1), "max_samples"),
+        (lambda: GPCMC(runs=0), "runs"),
+        (lambda: Maximize(gradient_tol=0.0), "gradient_tol"),
+    ],
+)
+def test_bad_settings_of_a_method(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+def test_weights_and_kernels_that_are_none(moons):
+    X, y = moons
+    with pytest.raises(ValueError, match="finite"):
+        fixed(class_weight={0: np.inf, 1: 1.0}).fit(X, y)
+    with pytest.raises(ValueError, match="one kernel"):
+        fixed(kernel=[RBF(1.0), RBF(2.0)]).fit(X, y)

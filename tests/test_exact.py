@@ -195,7 +195,7 @@ def test_maximize_ends_on_the_exact_evidence():
     assert exact.log_evidence_error_ > 0
 
 
-def test_whole_weights_are_rows_and_others_are_refused():
+def test_whole_weights_are_rows():
     problem = make_problem(n=20)
     weights = np.ones(20)
     weights[::3] = 2.0

@@ -254,3 +254,23 @@ def test_bad_input(change, message):
     settings = {"cov": np.eye(2), **change}
     with pytest.raises(ValueError, match=message):
         orthant_probability(settings.pop("cov"), **settings)
+
+
+def test_far_out_and_odd_scales():
+    """Rounding that could matter is said; scales far from one change nothing; sov tells when it is lost."""
+    S = np.array([[1.0, 0.5], [0.5, 1.0]])
+    far = orthant_probability(S, lower=1e5, random_state=0)
+    assert not far.converged
+    assert far.standard_error > 100
+    assert not orthant_probability(S, lower=1e160, random_state=0).converged
+    for size in (1e-200, 1e200):
+        assert orthant_probability(size * S, random_state=0).log_probability == pytest.approx(
+            np.log(1 / 3), abs=1e-3
+        )
+    with pytest.raises(ValueError, match="symmetric"):
+        orthant_probability(1e200 * np.array([[1.0, 0.5], [0.1, 1.0]]))
+    E = np.full((50, 50), 0.5)
+    np.fill_diagonal(E, 1.0)
+    lost = orthant_probability(E, lower=100.0, method="sov", random_state=0)
+    assert not lost.converged
+    assert "effective" in lost.message

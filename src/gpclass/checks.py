@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, WhiteKernel
 
 from gpclass._typing import Array
 from gpclass.covariance import compile_kernel
@@ -33,11 +32,19 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def available_memory() -> float:
-    """Bytes of memory this machine can still give; infinity where the system does not tell."""
+    """Bytes of memory that can still be had here; infinity where the system does not tell."""
+    limits = []
     try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return np.inf
+        with open("/proc/meminfo") as lines:
+            found = [line.split()[1] for line in lines if line.startswith("MemAvailable")]
+        limits += [1024.0 * float(size) for size in found]
+        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
+            most = limit.read().strip()
+            if most != "max":
+                limits.append(float(most) - float(used.read()))
+    except (OSError, ValueError, IndexError):
+        pass  # not Linux, or no limit of its own
+    return min(limits, default=np.inf)
 
 
 def check_memory(n: int, latents: int = 1) -> None:
@@ -66,9 +73,11 @@ def check_kernel(kernel: Any, X: Array) -> Kernel:
         )
     kernel = clone(kernel)
     covariance = compile_kernel(kernel)
-    few = X[: min(len(X), 200)]
+    # The kernels we know are covariances by construction; of any other, look at every row.
+    spread = np.linspace(0, len(X) - 1, min(len(X), 200)).astype(int)
+    few = X[spread] if covariance.fast else X
     try:
-        K = covariance(few)
+        K = kernel(few)
     except (ValueError, IndexError, TypeError) as error:
         raise ValueError(f"kernel {kernel} does not fit data with {X.shape[1]} columns: {error}") from error
     if K.shape != (len(few), len(few)):
@@ -77,8 +86,18 @@ def check_kernel(kernel: Any, X: Array) -> Kernel:
         raise ValueError(
             f"kernel {kernel} gives NaN or infinity on these data; check its parameters and the data's scale"
         )
+    if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * np.abs(K).max()):
+        raise ValueError(
+            f"kernel {kernel} is not symmetric: k(x, z) differs from k(z, x); it is no covariance function"
+        )
     factor(K, what=f"the covariance of kernel {kernel}")
     return kernel
+
+
+def has_noise(kernel: Any) -> bool:
+    """Whether a WhiteKernel is part of the kernel: rows at one place then have latent values of their own."""
+    parts = [kernel, *(value for value in kernel.get_params().values() if isinstance(value, Kernel))]
+    return any(isinstance(part, WhiteKernel) for part in parts)
 
 
 def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -36,6 +36,7 @@ from gpclass.registry import (
 )
 from gpclass.threads import few_threads
 
+INPUT_NAMES = ("n_features_in_", "feature_names_in_")
 MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
 
 
@@ -81,6 +82,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (C,)
     kernel_ : scikit-learn kernel, at the parameters that were found.
     likelihood_ : likelihood, with the scale that was found.
+    theta_ : logarithms of the free parameters: ``kernel_.theta``, then the likelihood's scale if it is free.
     log_evidence_, log_evidence_error_, evidence_kind_ : estimate of log p(y | X), its Monte Carlo standard
         error (None if deterministic), and what kind of estimate it is.
     log_marginal_likelihood_value_ : float, as in scikit-learn; the same as ``log_evidence_``.
@@ -90,7 +92,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     Notes
     -----
     ``sample_weight`` w_i raises the likelihood of point i to the power w_i, so a whole number means that many
-    equal rows and zero means that the row is not there. Class weights multiply it.
+    equal rows and zero means that the row is not there. Class weights multiply it. With a WhiteKernel whole weights
+    become rows, each with noise of its own; under a fractional weight the copies of a point share it.
 
     Examples
     --------
@@ -145,6 +148,19 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        kept = {name: getattr(self, name) for name in INPUT_NAMES if hasattr(self, name)}
+        try:
+            return self._fit(X, y, sample_weight)
+        except BaseException:
+            for name in INPUT_NAMES:  # scikit-learn sets them first; a failed fit changes nothing
+                if name in kept:
+                    setattr(self, name, kept[name])
+                elif hasattr(self, name):
+                    delattr(self, name)
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> GPClassifier:
+        """Check the input, run the strategy, keep the outcome."""
         began = time.perf_counter()
         self._check_settings()
         inference, strategy = self._inference(), get_strategy(self.hyperparameters)
@@ -156,6 +172,14 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         keep = slice(None) if weights is None else weights > 0
         X, index, weights = X[keep], index[keep], None if weights is None else weights[keep]
         kernel = self._kernel(X)
+        if isinstance(kernel, CompoundKernel) and isinstance(likelihood, BinaryLikelihood):
+            raise ValueError(
+                "a list of kernels, one a class, is for likelihood='softmax' or 'multinomial-probit'; "
+                "give one kernel, such as 1.0 * RBF(1.0)"
+            )
+        if weights is not None and checks.has_noise(kernel) and np.all(weights == np.rint(weights)):
+            rows = np.repeat(np.arange(len(index)), weights.astype(int))  # each copy has noise of its own
+            X, index, weights = X[rows], index[rows], None
         problem: Any
         if isinstance(likelihood, BinaryLikelihood):
             checks.check_memory(len(index))
@@ -199,6 +223,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             return None
         weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         weights = weights * compute_class_weight(self.class_weight, classes=classes, y=y)[index]
+        if not np.all(np.isfinite(weights)):
+            raise ValueError("weights must be finite numbers; check sample_weight and class_weight")
         for c, label in enumerate(classes):
             if not np.any(weights[index == c] > 0):
                 raise ValueError(
@@ -241,6 +267,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.log_evidence_error_ = None if evidence is None else evidence.error
         self.evidence_kind_ = None if evidence is None else evidence.kind
         self.log_marginal_likelihood_value_ = self.log_evidence_
+        self.theta_ = problem.theta
         self._problem = problem
         if not self.fit_report_.converged:
             warnings.warn(
@@ -309,7 +336,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         return draws[:, :, 0] if draws.shape[2] == 1 else draws
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
-        """Log evidence at ``theta`` (log parameters, as ``kernel_.theta``), with its gradient on request.
+        """Log evidence at ``theta`` (log parameters, as ``theta_``), with its gradient on request.
 
         Parameters
         ----------
@@ -324,10 +351,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if theta is None:
             if eval_gradient:
-                raise ValueError("the gradient needs theta: pass theta=clf.kernel_.theta")
+                raise ValueError("the gradient needs theta: pass theta=clf.theta_")
             return self.log_evidence_
         problem: Any = self._problem.at(np.asarray(theta, dtype=float))
-        inference = get_inference(self.inference)
+        inference = self._inference()
         if isinstance(problem, MultiProblem):
             inference = for_many(inference)
         evidence = inference(problem, checks.generator(0), gradient=eval_gradient).evidence

@@ -30,9 +30,15 @@ def cholesky(A: Array) -> Array:
     return np.asarray(L)
 
 
-def factor(K: Array, *, what: str = "the covariance matrix") -> tuple[Array, float]:
-    """Lower Cholesky factor of K + jitter·I with the smallest jitter of ``JITTERS`` that works, and that jitter."""
-    scale = float(np.mean(np.diag(K)))
+def factor(
+    K: Array, *, what: str = "the covariance matrix", scale: float | None = None
+) -> tuple[Array, float]:
+    """Lower Cholesky factor of K + jitter·I with the smallest jitter of ``JITTERS`` that works, and that jitter.
+
+    Jitter is relative to ``scale``, by default the mean of the diagonal; a difference of covariances that may be zero
+    up to rounding takes the scale of what it was the difference of.
+    """
+    scale = float(np.mean(np.diag(K))) if scale is None else scale
     for relative in JITTERS:
         jitter = relative * scale
         shifted = K if jitter == 0 else K + jitter * np.eye(len(K))

@@ -69,7 +69,10 @@ T = TypeVar("T", Prediction, Uncertainty)
 
 def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:
     """Answer for the points of X_new in blocks, so that a mixture of many components fits into memory."""
-    step = max(1, BLOCK_ELEMENTS // (posterior.n_components * latents(posterior)))
+    rows = getattr(
+        getattr(posterior, "problem", None), "n", 1
+    )  # a posterior may hold (rows × points) beside the mixture
+    step = max(1, BLOCK_ELEMENTS // max(posterior.n_components * latents(posterior), rows))
     parts = [answer(posterior.latent(X_new[begin : begin + step])) for begin in range(0, len(X_new), step)]
     if len(parts) == 1:
         return parts[0]

@@ -22,6 +22,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run, parameters_at_bounds
 from gpclass.posterior import Posterior
@@ -71,6 +72,9 @@ class Maximize:
 
     name: ClassVar[str] = "maximize"
 
+    def __post_init__(self) -> None:
+        check_settings(self, positive=("tol", "gradient_tol"), whole=("max_iter",))
+
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Climb from the kernel's parameters, and from ``run.n_restarts`` random ones."""
         return self._search(problem, inference, run, prior=None)
@@ -87,9 +91,7 @@ class Maximize:
                 climbs = [climb(problem, guide, starts[0], prior, self, seed, bar.update)]
             else:
                 jobs = Parallel(n_jobs=run.n_jobs)
-                climbs = jobs(
-                    delayed(climb)(problem, inference, start, prior, self, seed) for start in starts
-                )
+                climbs = jobs(delayed(climb)(problem, guide, start, prior, self, seed) for start in starts)
         best = max(climbs, key=lambda c: c.value)
         evaluations = sum(c.evaluations for c in climbs)
         theta = best.theta

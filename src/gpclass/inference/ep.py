@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.likelihoods import BinaryLikelihood
@@ -79,6 +80,9 @@ class EP:
     block: int = 64
 
     name: ClassVar[str] = "ep"
+
+    def __post_init__(self) -> None:
+        check_settings(self, positive=("tol",), whole=("max_sweeps", "block"))
 
     @property
     def guide(self) -> EP:

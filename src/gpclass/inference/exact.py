@@ -26,6 +26,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
 from gpclass.inference.ep import EP
 from gpclass.inference.exact_latent import (
@@ -80,6 +81,9 @@ class Exact:
     name: ClassVar[str] = "exact"
     stochastic: ClassVar[bool] = True
     guide: ClassVar[EP] = EP(tol=1e-4)  # climbs to the kernel parameters before exact steps finish
+
+    def __post_init__(self) -> None:
+        check_settings(self, positive=("tol",), whole=("n_samples", "first", "max_samples"))
 
     @property
     def for_search(self) -> Exact:

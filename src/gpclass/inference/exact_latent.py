@@ -17,7 +17,6 @@ Reference: Doucet (2010) for Matheron's rule; the reweighted draws are this pack
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -34,13 +33,6 @@ from gpclass.predict import predict_proba
 from gpclass.problem import Problem
 
 K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
-
-
-class DrawsProbit(Protocol):
-    """The exact inference for the probit link, as far as it is needed here."""
-
-    def __call__(self, problem: Problem, noise: np.random.Generator | None = None) -> ParticlePosterior:
-        """Draws of the probit posterior."""
 
 
 def stretched(problem: Problem) -> Problem:

@@ -51,7 +51,9 @@ class GaussianPosterior:
         """Joint draws over X_new, (n, m, 1). Cost: O(m³) for m points."""
         mean, A, _ = self._condition(X_new)
         L, _ = factor(
-            self.problem.covariance(X_new) - A.T @ A, what="the posterior covariance of the new points"
+            self.problem.covariance(X_new) - A.T @ A,
+            what="the posterior covariance of the new points",
+            scale=float(np.mean(self.problem.covariance.diag(X_new))),
         )
         return (mean + rng.standard_normal((n, len(X_new))) @ L.T)[:, :, None]
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpclass._settings import check_settings
 from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor, repeated
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.plan import coordinate_order
@@ -45,6 +46,9 @@ class GPCMC:
     soft: bool = True
     runs: int = 20
     order: str = "random"
+
+    def __post_init__(self) -> None:
+        check_settings(self, whole=("n_samples", "runs"))
 
     @property
     def name(self) -> str:

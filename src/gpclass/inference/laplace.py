@@ -20,6 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.linalg import SiteFactor
@@ -45,6 +46,9 @@ class Laplace:
     tol: float = 1e-14
 
     name: ClassVar[str] = "laplace"
+
+    def __post_init__(self) -> None:
+        check_settings(self, positive=("tol",), whole=("max_iter",))
 
     def __call__(
         self,

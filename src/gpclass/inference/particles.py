@@ -56,7 +56,9 @@ class ParticlePosterior:
         cross = self.problem.cross(X_new)
         half = self.factor.half_solve(cross)
         L, _ = factor(
-            self.problem.covariance(X_new) - half.T @ half, what="the posterior covariance of the new points"
+            self.problem.covariance(X_new) - half.T @ half,
+            what="the posterior covariance of the new points",
+            scale=float(np.mean(self.problem.covariance.diag(X_new))),
         )
         chosen = rng.choice(self.n_components, size=n, p=self.weights)
         return (self.A.T[chosen] @ cross + rng.standard_normal((n, len(X_new))) @ L.T)[:, :, None]

@@ -67,7 +67,9 @@ class SamplePosterior:
         """Joint draws over X_new, (n, m, 1): a draw at the training points, then f* given it."""
         V = self._white_cross(X_new)
         rest, _ = factor(
-            self.problem.covariance(X_new) - V.T @ V, what="the posterior covariance of the new points"
+            self.problem.covariance(X_new) - V.T @ V,
+            what="the posterior covariance of the new points",
+            scale=float(np.mean(self.problem.covariance.diag(X_new))),
         )
         chosen = rng.choice(len(self.weights), size=n, p=self.weights)
         means = self.eta @ V

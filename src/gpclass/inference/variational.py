@@ -20,6 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.linalg import SiteFactor
@@ -43,6 +44,9 @@ class Variational:
     tol: float = 1e-8
 
     name: ClassVar[str] = "variational"
+
+    def __post_init__(self) -> None:
+        check_settings(self, positive=("tol",), whole=("max_iter",))
 
     def __call__(
         self,

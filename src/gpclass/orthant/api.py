@@ -37,6 +37,8 @@ from gpclass.sites import Sites
 N_SAMPLES = {"guided": 2000, "sov": 20_000, "bootstrap-hard": 100_000, "bootstrap-soft": 100_000}
 MAX_SAMPLES = 200_000  # budget of tol=
 ROOM = 4_000_000  # numbers in one array of draws
+FEWEST_EFFECTIVE = 50  # effective draws below which a standard error is worth little
+ROUNDING = 1e-6  # nats of rounding error that need no mention
 FIRST = 1000  # draws before tol= is judged
 NAN = float("nan")
 
@@ -158,7 +160,7 @@ def _sov(task: _Task) -> OrthantEstimate:
     place = greedy_order(box) if task.order is None else coordinate_order(task.order, box, task.rng)
     box = box.take(place)
     flat = propose(box.S, Sites.flat(box.n), box.lower, box.upper)
-    return _sequential(task, Plan(box, place, (flat,), (1.0,), 0.0, NAN, True))
+    return _sequential(task, Plan(box, place, (flat,), (1.0,), 0.0, NAN, False))
 
 
 def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
@@ -183,7 +185,13 @@ def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
         need = len(log_w) * (min((error / task.tol) ** 2, 16.0) * 1.1 - 1)
         M = int(np.clip(need, 100, budget - len(log_w)))
     samples = np.concatenate(kept)[:, np.argsort(plan.order)] if task.keep else None
-    return _judged(task, log_w, group, error, samples, plan.bounded)
+    return _judged(task, log_w, group, error, samples, plan.bounded, _rounding(plan))
+
+
+def _rounding(plan: Plan) -> float:
+    """Size of the rounding error of log P: quadratic forms of the sites cancel where limits lie far out."""
+    terms = [np.abs(p.mean) @ np.abs(p.quadratic[1]) + np.abs(p.quadratic[0]).sum() for p in plan.proposals]
+    return float(np.finfo(float).eps * max(terms))
 
 
 def _chunks(sizes: list[int], n: int) -> Iterator[list[int]]:
@@ -198,7 +206,13 @@ def _chunks(sizes: list[int], n: int) -> Iterator[list[int]]:
 
 
 def _judged(
-    task: _Task, log_w: Array, group: IntArray, error: float, samples: Array | None, bounded: bool
+    task: _Task,
+    log_w: Array,
+    group: IntArray,
+    error: float,
+    samples: Array | None,
+    bounded: bool,
+    rounding: float,
 ) -> OrthantEstimate:
     remarks = []
     if task.tol is not None and not error <= task.tol:
@@ -208,8 +222,16 @@ def _judged(
         )
     if heavy(log_w) and not bounded:
         remarks.append("the weights have a heavy tail (k-hat > 0.7): the standard error may be too small")
+    ess, log_p = effective_size(log_w), log_mean(log_w)
+    if ess < min(FEWEST_EFFECTIVE, 0.5 * len(log_w)):
+        remarks.append(
+            f"only {ess:.0f} effective draws of {len(log_w)}: the standard error may be much too small"
+        )
+    if not np.isfinite(log_p) or rounding > max(error, ROUNDING):
+        remarks.append(f"the limits lie so far out that rounding alone may move the result by {rounding:.1g}")
+    error = float(np.hypot(error, rounding)) if rounding > ROUNDING else error
     return OrthantEstimate(
-        log_mean(log_w), error, task.method, len(log_w), effective_size(log_w), pareto_khat(log_w),
+        log_p, error, task.method, len(log_w), ess, pareto_khat(log_w),
         not remarks, "; ".join(remarks), samples, log_w, group,
     )  # fmt: skip
 
@@ -217,7 +239,7 @@ def _judged(
 def _bootstrap(task: _Task) -> OrthantEstimate:
     place = coordinate_order("random" if task.order is None else task.order, task.box, task.rng)
     soft, box = task.method == "bootstrap-soft", task.box.take(place)
-    M = task.n_samples or N_SAMPLES[task.method]
+    M = task.n_samples or min(N_SAMPLES[task.method], task.max_samples)
     spent, parts = 0, []
     while True:
         part = bootstrap(box, M, task.rng.spawn(1)[0], soft=soft, runs=task.runs, keep=task.keep)

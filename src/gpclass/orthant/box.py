@@ -134,7 +134,8 @@ def _checked_covariance(cov: npt.ArrayLike) -> Array:
     if (diagonal < 0).any():
         i = int(np.argmin(diagonal))
         raise ValueError(f"cov is indefinite: its diagonal entry {i} is {diagonal[i]:g}, a negative variance")
-    size = np.sqrt(np.outer(diagonal, diagonal))
+    root = np.sqrt(diagonal)
+    size = np.outer(root, root)
     gap = np.abs(C - C.T)
     if (gap > 1e-8 * size + 1e-300).any():
         i, j = divmod(int(np.argmax(gap - 1e-8 * size)), len(C))
