@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [laplace ep default-fit]``, and write them into the README."""
+"""Run the benchmarks: ``python -m benchmarks [name ...]``, and write them into the README."""
 
 import argparse
 import os
@@ -6,9 +6,15 @@ import os
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before NumPy: one thread each, on both sides
     os.environ.setdefault(name, "1")
 
-from benchmarks import default_fit, foundation, readme  # noqa: E402
+from benchmarks import default_fit, foundation, geostat, orthant, readme  # noqa: E402
 
-BENCHMARKS = {"laplace": foundation.laplace, "ep": foundation.ep, "default-fit": default_fit.main}
+BENCHMARKS = {
+    "laplace": foundation.laplace,
+    "ep": foundation.ep,
+    "default-fit": default_fit.main,
+    **{f"orthant-{name}": section for name, section in orthant.SECTIONS.items()},
+    "geostat": geostat.main,
+}
 
 
 def main():
