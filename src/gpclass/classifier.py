@@ -271,10 +271,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self._problem = problem
         if not self.fit_report_.converged:
             warnings.warn(
-                f"the fit did not converge: {self.fit_report_.reason}", ConvergenceWarning, stacklevel=3
+                f"the fit did not converge: {self.fit_report_.reason}", ConvergenceWarning, stacklevel=4
             )
         for text in found:
-            warnings.warn(text, UserWarning, stacklevel=3)
+            warnings.warn(text, UserWarning, stacklevel=4)
 
     # ---- prediction ---------------------------------------------------------------------------------
 
