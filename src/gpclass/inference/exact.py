@@ -51,7 +51,8 @@ from gpclass.sites import SiteApproximation, Sites, expectation_propagation
 
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough
 LOOK_AT = 200  # training points at which the error of the probabilities is judged
-ROUNDS = 3  # of drawing anew with more draws
+ROUNDS = 4  # of drawing anew with more draws
+GROWTH = 5  # at most, a round: the error of lattice points falls faster than the root law that sets the number
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB an array
 CHUNK = 8_000_000  # numbers in one array of draws
@@ -284,7 +285,7 @@ def look_at(n: int) -> IntArray:
 def _needed(error: float, M: int, settings: Exact, most: int) -> int:
     """Draws that bring an error measured with M down to the tolerance, with something to spare."""
     wanted = 1.2 * M * (error / settings.tol) ** 2
-    return int(np.clip(wanted, settings.first, most))
+    return int(np.clip(wanted, settings.first, min(most, GROWTH * M)))
 
 
 def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
