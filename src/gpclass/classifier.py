@@ -379,7 +379,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             warnings.warn(
                 f"the Monte Carlo standard error of {above.sum()} of {len(mcse)} probabilities is above "
                 f"tol={self.tol:g}, up to {np.nanmax(mcse):.2g}; see predict_uncertainty(X).mcse, and fit with a "
-                "smaller tol where these points matter",
+                "smaller tol, or more draws where the method takes their number, if these points matter",
                 UserWarning,
                 stacklevel=4,
             )
