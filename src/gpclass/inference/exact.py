@@ -52,7 +52,7 @@ from gpclass.sites import SiteApproximation, Sites, expectation_propagation
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough
 LOOK_AT = 200  # training points at which the error of the probabilities is judged
 ROUNDS = 4  # of drawing anew with more draws
-GROWTH = 5  # at most, a round: the error of lattice points falls faster than the root law that sets the number
+GROWTH = 5  # at most, a round: lattice points need fewer draws than the root law says
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB an array
 CHUNK = 8_000_000  # numbers in one array of draws
