@@ -198,7 +198,7 @@ def test_restarts_do_not_depend_on_jobs(moons):
     poor = C(1.0) * RBF(1e3, (1e-2, 1e4))
     stuck = GPClassifier(poor, inference="laplace").fit(X, y)
     freed = GPClassifier(poor, inference="laplace", n_restarts=4, random_state=0).fit(X, y)
-    assert freed.log_evidence_ >= stuck.log_evidence_ - 1e-6
+    assert freed.log_evidence_ > stuck.log_evidence_ + 5
 
 
 # ---- warnings ------------------------------------------------------------------------------------------
