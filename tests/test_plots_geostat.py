@@ -94,6 +94,14 @@ def test_map_of_listed_cells_has_holes(data):
     assert len(ax.figure.axes) == 1
 
 
+def test_the_map_speaks_of_the_event(data, clf):
+    ax = plots.probability_map(clf, data.X, data.y, event="zinc > 500 ppm", resolution=8)
+    bar = next(a for a in ax.figure.axes if a is not ax)
+    assert ax.get_title() == "Probability of zinc > 500 ppm"
+    assert bar.get_ylabel() == "probability of zinc > 500 ppm"
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["zinc > 500 ppm", "not zinc > 500 ppm"]
+
+
 def test_variogram_shows_pairs_and_model(data):
     empirical = empirical_variogram(data.X, data.y)
     fit = fit_variogram(empirical)

@@ -189,7 +189,7 @@ def meuse_map(setting: Setting) -> Any:
             meuse.y,
             points=grid,
             panel="interval",
+            event="zinc > 500 ppm",
             title="Meuse: probability that zinc exceeds 500 ppm",
         )
-    axes[0].legend(["above 500 ppm", "below"], loc="upper left", fontsize=8, frameon=False)
     return axes[0].figure

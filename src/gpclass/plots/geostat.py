@@ -28,6 +28,7 @@ def probability_map(
     resolution: int = 100,
     level: float = 0.9,
     label: Any = None,
+    event: str | None = None,
     title: str | None = None,
     colourbar: bool = True,
     ax: Any = None,
@@ -52,6 +53,8 @@ def probability_map(
         Cells along the longer side of the default grid.
     level, label
         As in :func:`gpclass.geostat.predict_map`.
+    event : str, optional
+        What the class means, for the reader of the map ("zinc > 500 ppm"); "class 1" by default.
     title : str, optional
     colourbar : bool
     ax : Axes, or two Axes with ``panel``
@@ -80,19 +83,20 @@ def probability_map(
         raise ValueError(f"this method has nothing to show for panel={panel!r}; use panel={cure}")
     axes = axes_for(ax, 2 if panel else 1, size=(5.4, 4.6))
     main = axes[0] if panel else axes
-    _draw_probability(main, found, contours, colourbar)
-    main.set_title(f"Probability of class {found.label}" if title is None else title, fontsize=10)
+    event = f"class {found.label}" if event is None else event
+    _draw_probability(main, found, contours, event if colourbar else None)
+    main.set_title(f"Probability of {event}" if title is None else title, fontsize=10)
     if second is not None:
         _draw_second(axes[1], found, second, panel)
     if X is not None and y is not None:
-        _draw_samples(main, np.asarray(X, dtype=float)[:, :2], np.asarray(y) == found.label, found.label)
+        _draw_samples(main, np.asarray(X, dtype=float)[:, :2], np.asarray(y) == found.label, event)
     for one in np.atleast_1d(np.asarray(axes, dtype=object)):
         one.set(xlabel=found.names[0], ylabel=found.names[1])
         one.set_aspect("equal")
     return axes
 
 
-def _draw_probability(ax: Any, found: Any, contours: Sequence[float], colourbar: bool) -> None:
+def _draw_probability(ax: Any, found: Any, contours: Sequence[float], beside: str | None) -> None:
     p = np.ma.masked_invalid(found.proba)
     image = ax.pcolormesh(
         found.x,
@@ -110,9 +114,9 @@ def _draw_probability(ax: Any, found: Any, contours: Sequence[float], colourbar:
         ax.clabel(lines, fmt="%g", fontsize=7)
     if p.min() < 0.5 < p.max():
         ax.contour(found.x, found.y, p, levels=[0.5], colors="#111111", linewidths=2.0)
-    if colourbar:
+    if beside is not None:
         bar = ax.figure.colorbar(image, ax=ax, ticks=[0, 0.25, 0.5, 0.75, 1], shrink=0.85)
-        bar.set_label(f"probability of class {found.label}")
+        bar.set_label(f"probability of {beside}")
 
 
 def _draw_second(ax: Any, found: Any, values: Array, panel: str | None) -> None:
@@ -131,10 +135,10 @@ def _draw_second(ax: Any, found: Any, values: Array, panel: str | None) -> None:
         ax.contour(found.x, found.y, p, levels=[0.5], colors="white", linewidths=1.6)
 
 
-def _draw_samples(ax: Any, xy: Array, event: npt.NDArray[np.bool_], label: Any) -> None:
+def _draw_samples(ax: Any, xy: Array, happened: npt.NDArray[np.bool_], event: str) -> None:
     """Filled and empty circles, as geostatisticians draw indicators."""
     size = 22 if len(xy) <= 300 else 9
-    for mine, face, text in ((event, "#111111", f"class {label}"), (~event, "white", f"not class {label}")):
+    for mine, face, text in ((happened, "#111111", event), (~happened, "white", f"not {event}")):
         ax.scatter(
             xy[mine, 0],
             xy[mine, 1],
