@@ -1,0 +1,185 @@
+"""Rows in shards: the one interface between the mathematics of the low-rank prior and where it runs.
+
+Every sum over data that the sparse inferences need is a *map* over shards of rows and a small *reduction*:
+
+    work(shard, *arguments) -> (shard', sums),        Σ over shards of sums,
+
+where ``work`` is a pure function of what is in the shard and of its (small) arguments, and ``sums`` is a
+dictionary of arrays and numbers whose sizes do not depend on the number of rows. A shard' is the shard with other
+sites. An :class:`Executor` decides where that happens: :class:`Serial` runs one shard after the other in this
+process (with the threads of BLAS inside); others keep the shards in worker processes. Nothing that is done to a
+shard needs to know.
+
+A shard may keep its block of whitened covariances in ``scratch``, keyed by what they were computed for. The scratch is
+no state: it is dropped when a shard is copied to another process, and made again when missing.
+Cost: one pass over the rows a ``map_reduce``; the reduction adds dictionaries in the order of the shards, so that
+the same shards give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+
+SHARD_ROWS = 65_536  # rows of a shard of an array in memory
+
+Sums: TypeAlias = "dict[str, Any]"  # arrays and numbers, which add; lists, which are joined
+Work: TypeAlias = "Callable[..., tuple[Shard, Sums]]"
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """Some rows: features, labels, weights, and the site of each row.
+
+    ``X`` is an array (also a memory map), or a function without arguments that reads it, for rows that are not in
+    memory; such a function must be picklable if shards travel.
+    """
+
+    X: Array | Callable[[], Array]  # (r, d)
+    y: Array  # (r,), -1 or +1
+    weights: Array | None = None  # (r,), powers of the likelihood; None: all one
+    first: int = 0  # place of the first row among all rows
+    t: Array | None = None  # (r,), precision of each row's site on its latent value; None: no sites yet
+    h: Array | None = None  # (r,), shift of each row's site
+    scratch: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.y) == 0:
+            raise ValueError("a shard without rows: leave it out")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self) -> Array:
+        """The features, (r, d), in float64."""
+        X = self.X() if callable(self.X) else self.X
+        return np.asarray(X, dtype=np.float64)
+
+    def with_sites(self, t: Array | None, h: Array | None) -> Shard:
+        """The same rows with other sites; the scratch is shared."""
+        return replace(self, t=t, h=h)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels: all but the scratch."""
+        return {**vars(self), "scratch": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+
+def add(left: Mapping[str, Any], right: Mapping[str, Any]) -> Sums:
+    """The sum of two results: arrays and numbers add, lists are joined, ``max_*`` takes the larger."""
+    if left.keys() != right.keys():
+        raise ValueError(f"two shards gave different sums: {sorted(left)} and {sorted(right)}")
+    return {key: _combine(key, left[key], right[key]) for key in left}
+
+
+def _combine(key: str, a: Any, b: Any) -> Any:
+    if key.startswith("max_"):
+        return max(a, b)
+    return a + b  # of arrays and numbers a sum, of lists both
+
+
+class Executor(Protocol):
+    """Where shards live and work on them is done.
+
+    ``held`` stands for shards wherever they are: :class:`Serial` holds the shards themselves, an executor on other
+    processes holds references. Work never changes what is held: it gives a new list of references.
+    """
+
+    def place(self, shards: Sequence[Shard]) -> list[Any]:
+        """Put shards where they will stay; one reference a shard, in their order."""
+
+    def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
+        """``work(shard, *arguments)`` for every shard: references to the new shards, and the added sums.
+
+        ``work`` and the arguments are picklable. The sums are added in the order of the shards.
+        """
+
+    def fetch(self, held: Sequence[Any]) -> list[Shard]:
+        """The shards themselves, in this process (for their sites; their features need not come along)."""
+
+
+@dataclass(frozen=True)
+class Serial:
+    """One shard after the other, in this process."""
+
+    def place(self, shards: Sequence[Shard]) -> list[Any]:
+        """The shards themselves."""
+        return list(shards)
+
+    def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
+        """A loop."""
+        new: list[Any] = []
+        total: Sums | None = None
+        for shard in held:
+            moved, sums = work(shard, *arguments)
+            new.append(moved)
+            total = sums if total is None else add(total, sums)
+        if total is None:
+            raise ValueError("there are no shards: the data have no rows")
+        return new, total
+
+    def fetch(self, held: Sequence[Any]) -> list[Shard]:
+        """The shards themselves."""
+        return list(held)
+
+
+class Source(Protocol):
+    """Data that can be cut into shards, and looked at by rows."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+    @property
+    def d(self) -> int:
+        """Number of columns of X."""
+
+    def shards(self) -> list[Shard]:
+        """All rows, cut; labels are -1 and +1. Every row is in exactly one shard, ``first`` is its place."""
+
+    def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
+        """X (k, d), y (k,) and weights of some rows, given in increasing order: for starts and subsets."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySource:
+    """Arrays in memory, or memory-mapped."""
+
+    X: Array  # (n, d)
+    y: Array  # (n,), -1 or +1
+    weights: Array | None = None
+    shard_rows: int = SHARD_ROWS
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    def shards(self) -> list[Shard]:
+        """Consecutive rows; views, no copies."""
+        return [
+            Shard(
+                self.X[a : a + self.shard_rows],
+                self.y[a : a + self.shard_rows],
+                None if self.weights is None else self.weights[a : a + self.shard_rows],
+                first=a,
+            )
+            for a in range(0, self.n, self.shard_rows)
+        ]
+
+    def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
+        """Some rows."""
+        X = np.asarray(self.X[rows], dtype=np.float64)
+        return X, self.y[rows], None if self.weights is None else self.weights[rows]
