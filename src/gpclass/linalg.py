@@ -31,15 +31,17 @@ def cholesky(A: Array) -> Array:
 
 
 def factor(
-    K: Array, *, what: str = "the covariance matrix", scale: float | None = None
+    K: Array, *, what: str = "the covariance matrix", scale: float | None = None, least: float = 0.0
 ) -> tuple[Array, float]:
     """Lower Cholesky factor of K + jitter·I with the smallest jitter of ``JITTERS`` that works, and that jitter.
+
+    Of the jitters those below ``least`` are not tried: where the factor is to change smoothly with K.
 
     Jitter is relative to ``scale``, by default the mean of the diagonal; a difference of covariances that may be zero
     up to rounding takes the scale of what it was the difference of.
     """
     scale = float(np.mean(np.diag(K))) if scale is None else scale
-    for relative in JITTERS:
+    for relative in (jitter for jitter in JITTERS if jitter >= least):
         jitter = relative * scale
         shifted = K if jitter == 0 else K + jitter * np.eye(len(K))
         try:

@@ -44,8 +44,7 @@ class Shard:
     y: Array  # (r,), -1 or +1
     weights: Array | None = None  # (r,), powers of the likelihood; None: all one
     first: int = 0  # place of the first row among all rows
-    t: Array | None = None  # (r,), precision of each row's site on its latent value; None: no sites yet
-    h: Array | None = None  # (r,), shift of each row's site
+    sites: Array | None = None  # (k, r), the few numbers a row that an inference keeps; None: none yet
     scratch: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,9 +59,9 @@ class Shard:
         X = self.X() if callable(self.X) else self.X
         return np.asarray(X, dtype=np.float64)
 
-    def with_sites(self, t: Array | None, h: Array | None) -> Shard:
+    def with_sites(self, sites: Array | None) -> Shard:
         """The same rows with other sites; the scratch is shared."""
-        return replace(self, t=t, h=h)
+        return replace(self, sites=sites)
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels: all but the scratch."""

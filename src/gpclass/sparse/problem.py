@@ -1,0 +1,128 @@
+"""A problem under the low-rank prior: shards of rows, a kernel, a likelihood and inducing inputs.
+
+The same vector θ as the dense problem: the free kernel parameters in scikit-learn's order, then the likelihood's
+scale if it is free, in logs. The inducing inputs Z stand beside θ, so that every strategy that moves θ alone works with
+Z held; the sparse ascent (:mod:`gpclass.sparse.ascent`) moves both.
+
+A saved problem keeps no rows: predictions need none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from gpclass._typing import Array
+from gpclass.covariance import Covariance
+from gpclass.kernels import parameter_names
+from gpclass.likelihoods import BinaryLikelihood
+from gpclass.problem import SCALE_NAME
+from gpclass.sparse.basis import Basis
+from gpclass.sparse.shards import Executor, Serial, Source, Sums, Work
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows in shards, placed with an executor."""
+
+    n: int
+    d: int
+    held: tuple[Any, ...]  # references to the shards, without sites
+    executor: Executor
+    source: Source | None = None
+
+    @classmethod
+    def of(cls, source: Source, executor: Executor | None = None) -> Data:
+        """Cut a source and place its shards."""
+        chosen: Executor = executor or getattr(source, "executor", None) or Serial()
+        return cls(source.n, source.d, tuple(chosen.place(source.shards())), chosen, source)
+
+    def state(self) -> dict[str, Any]:
+        """What a file keeps: the numbers, not the rows."""
+        return {"n": self.n, "d": self.d}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Data:
+        """The numbers, without rows."""
+        return cls(state["n"], state["d"], (), Serial())
+
+
+@dataclass(frozen=True, eq=False)
+class SparseProblem:
+    """Two classes, n rows in shards, m inducing inputs."""
+
+    data: Data
+    kernel: Kernel
+    likelihood: BinaryLikelihood
+    Z: Array  # (m, d)
+    keep: bool = True  # whether shards keep their block of A (n m numbers in all)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.data.n
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.data.d
+
+    @cached_property
+    def scale_is_free(self) -> bool:
+        """Whether the likelihood's scale is part of θ."""
+        return not isinstance(self.likelihood.scale_bounds, str)
+
+    @property
+    def theta(self) -> Array:
+        """Free parameters, in logs."""
+        theta = np.asarray(self.kernel.theta, dtype=float)
+        return np.append(theta, np.log(self.likelihood.scale)) if self.scale_is_free else theta
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of θ in logs, (p, 2)."""
+        bounds = np.asarray(self.kernel.bounds, dtype=float).reshape(-1, 2)
+        if self.scale_is_free:
+            bounds = np.vstack([bounds, np.log(np.asarray(self.likelihood.scale_bounds, dtype=float))])
+        return bounds
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of θ's entries, as scikit-learn names kernel parameters."""
+        return parameter_names(self.kernel) + ([SCALE_NAME] if self.scale_is_free else [])
+
+    def at(self, theta: Array, Z: Array | None = None) -> SparseProblem:
+        """The same data at another θ, and at other inducing inputs if they are given."""
+        theta = np.asarray(theta, dtype=float)
+        if theta.shape != self.theta.shape:
+            raise ValueError(
+                f"theta has shape {theta.shape}, the model has {len(self.theta)} parameters: {self.names}"
+            )
+        likelihood = self.likelihood
+        if self.scale_is_free:
+            theta, likelihood = theta[:-1], likelihood.with_scale(float(np.exp(theta[-1])))
+        kernel = self.kernel.clone_with_theta(theta)
+        return replace(self, kernel=kernel, likelihood=likelihood, Z=self.Z if Z is None else Z)
+
+    @cached_property
+    def basis(self) -> Basis:
+        """The functions a(x)."""
+        return Basis(self.kernel, self.Z, self.keep)
+
+    @property
+    def covariance(self) -> Covariance:
+        """The kernel with fast values and derivatives."""
+        return self.basis.covariance
+
+    def map_reduce(self, work: Work, held: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Any, ...], Sums]:
+        """Work on every shard, told of the basis and the likelihood first."""
+        if not held:
+            raise ValueError(
+                "this model was read from a file, which keeps no rows: fit again to evaluate at other parameters"
+            )
+        new, sums = self.data.executor.map_reduce(work, held, self.basis, self.likelihood, *arguments)
+        return tuple(new), sums
