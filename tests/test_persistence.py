@@ -20,12 +20,13 @@ from sklearn.preprocessing import StandardScaler
 from gpclass import GPClassifier, load_model
 from gpclass.geostat import IndicatorKriging, VariogramModel, VariogramSearch
 from gpclass.hyper import Maximize
-from gpclass.inference import Laplace
+from gpclass.inference import Exact, Laplace
+from gpclass.inference.redraw import Seed
 from gpclass.kernels import on
 from gpclass.likelihoods import Logit, Probit
 from gpclass.persistence import ModelFileError, NotSavableError, save_model
 from gpclass.persistence.container import DIGEST, MANIFEST
-from gpclass.persistence.values import Decoder, Encoder
+from gpclass.persistence.values import LARGE, Decoder, Encoder
 from gpclass.priors import Gamma, LogNormal
 from gpclass.registry import INFERENCES, STRATEGIES
 
@@ -484,3 +485,52 @@ def test_one_array_is_stored_once():
     encoder = Encoder()
     encoder.encode([np.arange(5.0), {"again": np.arange(5.0)}, np.arange(5)], "value")
     assert len(encoder.arrays) == 2
+
+
+# ---- draws made again ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many_draws():
+    """A fit with more draws than a file keeps, a defended plan among them."""
+    points, labels = make_moons(60, noise=0.1, random_state=0)
+    kernel = 100.0**2 * RBF(1.0)
+    return fixed(Exact(n_samples=LARGE // 60 + 100), kernel=kernel).fit(points, labels)
+
+
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
+def test_large_draws_are_made_again_to_the_last_bit(many_draws, tmp_path):
+    path = many_draws.save(tmp_path / "m.gpclass")
+    assert path.stat().st_size < 8 * LARGE / 10
+    back = load_model(path)
+    assert back.fit_report_.details["defended"]
+    np.testing.assert_array_equal(back.predict_log_proba(NEW), many_draws.predict_log_proba(NEW))
+    np.testing.assert_array_equal(
+        back.sample_latent(NEW, 5, random_state=0), many_draws.sample_latent(NEW, 5, random_state=0)
+    )
+    again = save_model(back, tmp_path / "again.gpclass")  # what was read can be written
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_draws_that_come_out_otherwise_are_refused(many_draws, tmp_path):
+    path = many_draws.save(tmp_path / "m.gpclass")
+
+    def another_seed(manifest):
+        (seed,) = (row for row in manifest["objects"] if row["class"].endswith("redraw.Seed"))
+        seed["state"]["spawned"] += 1
+
+    with pytest.raises(ModelFileError, match="draws cannot be made again"):
+        load_model(rewrite(path, another_seed))
+
+
+def test_seeds_give_the_same_children_and_only_seeded_generators_have_one():
+    rng = np.random.default_rng([3, 1]).spawn(2)[1]
+    rng.spawn(4)
+    seed = Seed.of(rng)
+    assert seed.rng().spawn(1)[0].random() == rng.spawn(1)[0].random()
+    assert Seed.of(rng).rng().spawn(1)[0].random() != seed.rng().spawn(1)[0].random()
+
+    class Unseeded:
+        bit_generator = object()
+
+    assert Seed.of(Unseeded()) is None

@@ -38,6 +38,7 @@ from gpclass.inference.exact_latent import (
 )
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor, repeated
+from gpclass.inference.redraw import Recipe, Seed, check_alike
 from gpclass.inference.samples import SamplePosterior
 from gpclass.linalg import SiteFactor
 from gpclass.orthant.box import BoxFactors
@@ -181,6 +182,7 @@ class Exact:
             evidence=Evidence(log_z, error, "unbiased", slope),
             report=self._report(drawn, plan, met, time.perf_counter() - began, ep),
             sites=ep.sites,
+            recipe=Recipe.of(plan, ep, drawn.seed),
         )
 
     def _most(self, n: int) -> int:
@@ -217,6 +219,7 @@ class _Drawn:
     v: Array  # (n, M)
     log_w: Array  # (M,), log_sites included
     group: IntArray  # (M,)
+    seed: Seed | None = None  # of all draws, when they were made in one go
 
     @classmethod
     def empty(cls, n: int) -> _Drawn:
@@ -230,6 +233,7 @@ class _Drawn:
     def grown(self, plan: Plan, M: int, rng: np.random.Generator) -> _Drawn:
         """M more draws, in independent randomisations."""
         back = np.argsort(plan.order)
+        seed = Seed.of(rng) if not len(self.group) else None
         v, log_w, group = [self.v], [self.log_w], [self.group]
         last = int(self.group.max()) + 1 if len(self.group) else 0
         sizes = replicate_sizes(M, REPLICATES)
@@ -240,7 +244,14 @@ class _Drawn:
             log_w.append(lw)
             group.append(replicate + last)
             last += len(sizes[begin : begin + step])
-        return _Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group))
+        return _Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
+
+
+def drawn_again(problem: Problem, factor: SiteFactor, recipe: Recipe, weights: Array) -> Array:
+    """The array A (n, M) of a posterior, from what its draws were made of; ``weights`` are those it had."""
+    drawn = _Drawn.empty(problem.n).grown(recipe.plan(as_box(problem)), len(weights), recipe.seed.rng())
+    check_alike(drawn.weights, weights)
+    return factor.solve(problem.y[:, None] * drawn.v)
 
 
 def _until(

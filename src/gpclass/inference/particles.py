@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.inference.redraw import Recipe
 from gpclass.linalg import SiteFactor, factor
 from gpclass.orthant.box import Box
 from gpclass.posterior import Evidence, LatentMixture, Report
@@ -33,6 +34,7 @@ class ParticlePosterior:
     evidence: Evidence
     report: Report
     sites: Sites | None = None  # of EP on the standardised v = y∘z, from which the next θ starts
+    recipe: Recipe | None = None  # what the draws were made of; a file keeps it instead of A
 
     @property
     def n_components(self) -> int:

@@ -37,11 +37,14 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from gpclass._typing import Array
 from gpclass.covariance import Covariance, compile_kernel
+from gpclass.inference.exact import drawn_again
+from gpclass.inference.redraw import GENERATORS, Recipe
 from gpclass.kernels import On
 from gpclass.linalg import SiteFactor
 from gpclass.multiclass.coupled import CoupledFactor
 from gpclass.multiclass.problem import MultiProblem
 from gpclass.problem import Problem
+from gpclass.threads import few_threads
 
 PACKAGE = "gpclass."
 KERNELS: Mapping[str, type] = {
@@ -65,7 +68,7 @@ KERNELS: Mapping[str, type] = {
 FOREIGN: Mapping[str, type] = {  # of scikit-learn, to be saved with a classifier behind them
     f"sklearn.{cls.__name__}": cls for cls in (Pipeline, StandardScaler, MinMaxScaler, RobustScaler)
 }
-BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+LARGE = 500_000  # numbers (4 MB) above which draws are made again rather than kept
 
 
 class NotSavableError(ValueError):
@@ -114,6 +117,26 @@ class CoupledSitesOf:
     def from_state(cls, state: dict[str, Any]) -> CoupledFactor:
         """The factor."""
         return CoupledFactor(state["problem"].K, state["D"])
+
+
+@dataclass(frozen=True)
+class DrawsOf:
+    """Stands for the draws of the exact engine: a few times n numbers instead of n M, drawn again on reading."""
+
+    problem: Problem
+    factor: SiteFactor | SitesOf
+    recipe: Recipe
+    weights: Array  # (M,), which the draws must have again
+
+    def state(self) -> dict[str, Any]:
+        """All fields."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Array:
+        """The draws, with as many threads as the fit had."""
+        with few_threads(state["problem"].n):
+            return drawn_again(**state)
 
 
 class Encoder:
@@ -185,7 +208,7 @@ class Encoder:
             if isinstance(source, np.random.Generator)
             else source.get_state(legacy=False)
         )
-        if state["bit_generator"] not in BIT_GENERATORS:
+        if state["bit_generator"] not in GENERATORS:
             raise NotSavableError(f"{place}: the bit generator {state['bit_generator']} cannot be written")
         return {
             "$": "random",
@@ -234,7 +257,7 @@ def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
 
 
 def _light(state: dict[str, Any]) -> dict[str, Any]:
-    """Factors of the prior of a problem that stands beside them, by what they can be made of again."""
+    """Factors and large arrays of draws, by what they can be made of again."""
     priors = [item for item in state.values() if isinstance(item, Problem) and "prior" in vars(item)]
     for key, item in state.items():
         if isinstance(item, SiteFactor):
@@ -244,6 +267,9 @@ def _light(state: dict[str, Any]) -> dict[str, Any]:
             state[key] = CoupledSitesOf(
                 next(p for p in state.values() if isinstance(p, MultiProblem)), item.D
             )
+    recipe, A = state.get("recipe"), state.get("A")
+    if isinstance(recipe, Recipe) and isinstance(A, np.ndarray) and A.size > LARGE:
+        state["A"] = DrawsOf(state["problem"], state["factor"], recipe, state["weights"])
     return state
 
 
@@ -337,7 +363,7 @@ def _object_array(items: Sequence[Any], shape: Sequence[int]) -> npt.NDArray[Any
 
 def _random_source(state: dict[str, Any], legacy: bool) -> Any:
     name = state["bit_generator"]
-    if name not in BIT_GENERATORS:
+    if name not in GENERATORS:
         raise ValueError(f"{name!r} is no bit generator")
     if legacy:
         made = np.random.RandomState()

@@ -1,0 +1,90 @@
+"""Draws made again from what made them: how a saved model does without its largest array.
+
+The exact engine's n×M draws follow from the guide's sites, the order of the coordinates and the seed: a few times
+n numbers instead of n M. A file keeps these, and the draws are made again when it is read. The weights are kept,
+and must come out alike: if they do not, another version of NumPy deals its random numbers in another way, and the
+file is refused rather than believed.
+
+Cost: that of the draws, n²M multiply-adds and O(nM) normal tails; EP and the pilot are not repeated.
+Fails when: the generator was not made from a seed sequence; there is then no recipe and the draws are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+from gpclass.orthant.box import Box
+from gpclass.orthant.guided import propose
+from gpclass.orthant.plan import Plan
+from gpclass.sites import SiteApproximation, Sites
+
+GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+ALIKE = 1e-4  # of the largest weight: far above rounding, far below another draw
+
+
+@dataclass(frozen=True)
+class Seed:
+    """Where a generator's children come from: all that draws by ``rng.spawn`` depend on."""
+
+    entropy: int | tuple[int, ...]
+    spawn_key: tuple[int, ...]
+    spawned: int  # children so far
+    generator: str  # numpy's name of the bit generator
+
+    @classmethod
+    def of(cls, rng: np.random.Generator) -> Seed | None:
+        """That of a generator as it is now; None where it was not made from a seed sequence."""
+        seed = getattr(rng.bit_generator, "seed_seq", None)
+        name = type(rng.bit_generator).__name__
+        if not isinstance(seed, np.random.SeedSequence) or name not in GENERATORS or seed.entropy is None:
+            return None
+        words = seed.entropy
+        return cls(
+            words if isinstance(words, int) else tuple(int(word) for word in words),
+            tuple(int(key) for key in seed.spawn_key),
+            seed.n_children_spawned,
+            name,
+        )
+
+    def rng(self) -> np.random.Generator:
+        """A generator with the same children to come."""
+        if self.generator not in GENERATORS:
+            raise ValueError(f"{self.generator!r} is no bit generator")
+        seed = np.random.SeedSequence(self.entropy, spawn_key=self.spawn_key, n_children_spawned=self.spawned)
+        return np.random.Generator(getattr(np.random, self.generator)(seed))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What the lattice draws of a plan were made of."""
+
+    sites: tuple[Sites, ...]  # of each proposal, in the plan's order
+    shares: tuple[float, ...]
+    order: IntArray  # (n,)
+    seed: Seed
+
+    @classmethod
+    def of(cls, plan: Plan, ep: SiteApproximation, seed: Seed | None) -> Recipe | None:
+        """That of a plan made from EP's sites; None where there is no seed."""
+        if seed is None:
+            return None
+        powers = (plan.power, 0.0)[: len(plan.proposals)]  # the guide, and the tilted prior that defends it
+        return cls(tuple(ep.widened(p).take(plan.order) for p in powers), plan.shares, plan.order, seed)
+
+    def plan(self, box: Box) -> Plan:
+        """The plan again, for the same box in its given order."""
+        box = box.take(self.order)
+        proposals = tuple(propose(box.S, sites, box.lower, box.upper) for sites in self.sites)
+        return Plan(box, self.order, proposals, self.shares, power=np.nan, spread=np.nan, bounded=False)
+
+
+def check_alike(again: Array, before: Array) -> None:
+    """Refuse draws whose weights are not those of the draws they stand for."""
+    if again.shape != before.shape or not np.max(np.abs(again - before)) <= ALIKE * np.max(before):
+        raise ValueError(
+            f"the draws cannot be made again with NumPy {np.__version__}: fit the model again, or read the file with "
+            "the version that wrote it"
+        )
