@@ -33,6 +33,8 @@ from gpclass.likelihoods import BinaryLikelihood, get_likelihood
 from gpclass.multiclass import MULTI_LIKELIHOODS, MultiLikelihood, MultinomialProbit, Softmax
 from gpclass.multiclass.ep import MultinomialEP
 from gpclass.multiclass.exact import MultinomialExact
+from gpclass.multiclass.importance import SoftmaxImportance
+from gpclass.multiclass.samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
 from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
 
 T = TypeVar("T")
@@ -149,6 +151,7 @@ INFERENCES: Mapping[str, Method] = {
             exact=True,
             evidence="unbiased",
             gradient=False,
+            many=SoftmaxImportance,
         ),
         Method(
             "annealed",
@@ -160,6 +163,7 @@ INFERENCES: Mapping[str, Method] = {
             exact=True,
             evidence="unbiased",
             gradient=False,
+            many=SoftmaxAnnealed,
         ),
         Method(
             "elliptical-slice",
@@ -171,6 +175,7 @@ INFERENCES: Mapping[str, Method] = {
             exact=True,
             evidence=None,
             gradient=False,
+            many=SoftmaxEllipticalSlice,
         ),
         Method(
             "hmc",
@@ -182,6 +187,7 @@ INFERENCES: Mapping[str, Method] = {
             exact=True,
             evidence=None,
             gradient=False,
+            many=SoftmaxHMC,
         ),
         Method(
             "gibbs",

@@ -25,8 +25,8 @@ from gpclass._typing import Array
 from gpclass.inference.elliptical_slice import Particles, elliptical_step
 from gpclass.inference.importance import check_particles, weighted_evidence, weighted_posterior
 from gpclass.inference.mcmc import Transition
-from gpclass.inference.samples import SamplePosterior
-from gpclass.inference.whitened import Whitened, check_around, whiten_around
+from gpclass.inference.samples import Samples
+from gpclass.inference.whitened import Target, check_around, target_around
 from gpclass.posterior import Evidence, Posterior
 from gpclass.problem import Problem
 
@@ -42,7 +42,7 @@ def ladder(n: int, temperatures: int | None = None) -> Array:
 
 
 def anneal(
-    target: Whitened,
+    target: Target,
     beta: Array,
     size: int,
     rng: np.random.Generator,
@@ -59,7 +59,7 @@ def anneal(
 
 
 def annealed_evidence(
-    target: Whitened, beta: Array, size: int, rng: np.random.Generator, transition: Transition
+    target: Target, beta: Array, size: int, rng: np.random.Generator, transition: Transition
 ) -> Evidence:
     """The evidence alone, with the steps of some sampler as transitions."""
     _, log_w = anneal(target, beta, size, rng, transition)
@@ -97,11 +97,11 @@ class Annealed:
         *,
         start: Posterior | None = None,
         gradient: bool = False,
-    ) -> SamplePosterior:
+    ) -> Samples:
         """Weighted draws and an unbiased evidence; ``start`` is not used: nothing depends on the past."""
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
-        target, _ = whiten_around(problem, self.around)
+        target = target_around(problem, self.around)
         beta = ladder(problem.n, self.temperatures)
         state, log_w = anneal(target, beta, self.n_samples, rng)
         return weighted_posterior(

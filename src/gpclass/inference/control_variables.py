@@ -34,7 +34,7 @@ from gpclass.inference.annealed import annealed_evidence, ladder
 from gpclass.inference.elliptical_slice import elliptical_step
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
-from gpclass.inference.samples import SamplePosterior
+from gpclass.inference.samples import Samples
 from gpclass.inference.whitened import Whitened, whiten, whiten_around
 from gpclass.linalg import factor
 from gpclass.posterior import Posterior
@@ -82,7 +82,7 @@ class ControlVariables(ChainSettings):
         *,
         start: Posterior | None = None,
         gradient: bool = False,
-    ) -> SamplePosterior:
+    ) -> Samples:
         """Draw from the posterior of ``problem``; ``start`` is not used."""
         began = time.perf_counter()
         check_smooth(problem.kernel)

@@ -19,8 +19,8 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.mcmc import ChainSettings, run_latent_chains
-from gpclass.inference.samples import SamplePosterior
-from gpclass.inference.whitened import Whitened, check_around, whiten_around
+from gpclass.inference.samples import Samples
+from gpclass.inference.whitened import Target, Whitened, check_around, target_around
 from gpclass.posterior import Posterior
 from gpclass.problem import Problem
 
@@ -36,24 +36,24 @@ class Particles:
     r: Array  # (M,)
 
     @classmethod
-    def draw(cls, target: Whitened, size: int, rng: np.random.Generator) -> Particles:
+    def draw(cls, target: Target, size: int, rng: np.random.Generator) -> Particles:
         """Independent draws from q."""
-        return cls.at(target, rng.standard_normal((size, len(target.m))))
+        return cls.at(target, rng.standard_normal((size, target.dimension)))
 
     @classmethod
-    def at(cls, target: Whitened, xi: Array) -> Particles:
+    def at(cls, target: Target, xi: Array) -> Particles:
         """The state of given ξ."""
         f = target.latents(xi)
         return cls(xi, f, target.log_ratio(f))
 
 
 def elliptical_step(
-    target: Whitened, state: Particles, rng: np.random.Generator, power: float = 1.0
+    target: Target, state: Particles, rng: np.random.Generator, power: float = 1.0
 ) -> Particles:
     """One step of every particle; leaves N(ξ; 0, I) exp(power · r) invariant."""
-    M, n = state.xi.shape
-    nu = rng.standard_normal((M, n))
-    ellipse = nu @ target.A.T  # (M, n)
+    M = len(state.xi)
+    nu = rng.standard_normal(state.xi.shape)
+    ellipse = target.spread(nu)  # (M, n)
     gap = state.f - target.m
     level = power * state.r + np.log(rng.random(M))
     angle: Array = np.asarray(rng.uniform(0.0, 2.0 * np.pi, M))
@@ -64,7 +64,9 @@ def elliptical_step(
     for _ in range(MOST_SHRINKS):
         a = angle[todo]
         tried = target.m + gap[todo] * np.cos(a)[:, None] + ellipse[todo] * np.sin(a)[:, None]
-        rows = target if target.y.ndim == 1 else target.with_labels(target.y[todo])
+        rows = target
+        if isinstance(target, Whitened) and target.y.ndim == 2:
+            rows = target.with_labels(target.y[todo])
         r_tried = rows.log_ratio(tried)
         hit = power * r_tried > level[todo]
         done = todo[hit]
@@ -108,9 +110,9 @@ class EllipticalSlice(ChainSettings):
         *,
         start: Posterior | None = None,
         gradient: bool = False,
-    ) -> SamplePosterior:
+    ) -> Samples:
         """Draw from the posterior of ``problem``; chains start in the Gaussian, or in ``start``'s draws."""
-        target, _ = whiten_around(problem, self.around)
+        target = target_around(problem, self.around)
 
         def step(state: Particles, rng: np.random.Generator, _warming: bool) -> Particles:
             return elliptical_step(target, state, rng)

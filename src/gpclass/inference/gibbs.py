@@ -32,7 +32,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.inference.annealed import annealed_evidence, ladder
 from gpclass.inference.elliptical_slice import elliptical_step
 from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
-from gpclass.inference.samples import SamplePosterior
+from gpclass.inference.samples import Samples
 from gpclass.inference.whitened import Whitened, whiten, whiten_around
 from gpclass.linalg import cholesky, mirror_lower
 from gpclass.posterior import Posterior
@@ -74,7 +74,7 @@ class Gibbs(ChainSettings):
         *,
         start: Posterior | None = None,
         gradient: bool = False,
-    ) -> SamplePosterior:
+    ) -> Samples:
         """Draw from the posterior of ``problem``; ``start`` is not used."""
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise

@@ -21,8 +21,8 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.inference.elliptical_slice import Particles
 from gpclass.inference.mcmc import ChainSettings, run_latent_chains
-from gpclass.inference.samples import SamplePosterior
-from gpclass.inference.whitened import Whitened, check_around, whiten_around
+from gpclass.inference.samples import Samples
+from gpclass.inference.whitened import Target, check_around, target_around
 from gpclass.posterior import Posterior
 from gpclass.problem import Problem
 
@@ -63,7 +63,7 @@ class StepSize:
 
 
 def hmc_step(
-    target: Whitened,
+    target: Target,
     state: Particles,
     rng: np.random.Generator,
     power: float = 1.0,
@@ -133,9 +133,9 @@ class LatentHMC(ChainSettings):
         *,
         start: Posterior | None = None,
         gradient: bool = False,
-    ) -> SamplePosterior:
+    ) -> Samples:
         """Draw from the posterior of ``problem``; chains start in the Gaussian, or in ``start``'s draws."""
-        target, _ = whiten_around(problem, self.around)
+        target = target_around(problem, self.around)
         epsilon = StepSize(0.2, self.acceptance)
         accepted: list[float] = []
 
@@ -152,9 +152,7 @@ class LatentHMC(ChainSettings):
                 accepted.append(float(chance.mean()))
             return state
 
-        def transition(
-            target: Whitened, state: Particles, rng: np.random.Generator, power: float
-        ) -> Particles:
+        def transition(target: Target, state: Particles, rng: np.random.Generator, power: float) -> Particles:
             return hmc_step(target, state, rng, power, size=epsilon.size, leapfrog=steps())[0]
 
         return run_latent_chains(

@@ -20,8 +20,8 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.inference.elliptical_slice import Particles
-from gpclass.inference.samples import SamplePosterior
-from gpclass.inference.whitened import Whitened, check_around, whiten_around
+from gpclass.inference.samples import Samples
+from gpclass.inference.whitened import Target, check_around, target_around
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.problem import Problem
@@ -57,11 +57,11 @@ class Importance:
         *,
         start: Posterior | None = None,
         gradient: bool = False,
-    ) -> SamplePosterior:
+    ) -> Samples:
         """Weighted draws and an unbiased evidence; ``start`` is not used: nothing depends on the past."""
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
-        target, _ = whiten_around(problem, self.around)
+        target = target_around(problem, self.around)
         state = Particles.draw(target, self.n_samples, rng)
         return weighted_posterior(self.name, target, state.xi, state.r, time.perf_counter() - began)
 
@@ -80,8 +80,8 @@ def weighted_evidence(log_w: Array) -> Evidence:
 
 
 def weighted_posterior(
-    method: str, target: Whitened, xi: Array, log_w: Array, seconds: float, iterations: int | None = None
-) -> SamplePosterior:
+    method: str, target: Target, xi: Array, log_w: Array, seconds: float, iterations: int | None = None
+) -> Samples:
     """The posterior of independent weighted draws, with their figures."""
     ess = effective_size(log_w)
     found = []
@@ -91,10 +91,8 @@ def weighted_posterior(
             f"{pareto_khat(log_w):.2f}; raise n_samples, or use inference='annealed' or 'exact'"
         )
     weights = np.exp(log_w - log_w.max())
-    return SamplePosterior(
-        problem=target.problem,
-        L=target.L,
-        eta=target.prior_coordinates(xi),
+    return target.as_posterior(
+        target.prior_coordinates(xi),
         weights=weights / weights.sum(),
         group=np.arange(len(log_w)),
         evidence=weighted_evidence(log_w),
@@ -107,5 +105,6 @@ def weighted_posterior(
             khat=pareto_khat(log_w),
             seconds=seconds,
             warnings=tuple(found),
+            details=target.details,
         ),
     )

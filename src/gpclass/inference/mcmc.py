@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.inference.samples import SamplePosterior, chain_figures, looked_at
-from gpclass.inference.whitened import Whitened
+from gpclass.inference.samples import SamplePosterior, Samples, chain_figures, looked_at
+from gpclass.inference.whitened import Target
+from gpclass.multiclass.samples import MultiSamplePosterior
 from gpclass.posterior import Evidence, Posterior, Report
 
 if TYPE_CHECKING:
     from gpclass.inference.elliptical_slice import Particles
 
 Step: TypeAlias = "Callable[[Particles, np.random.Generator, bool], Particles]"
-Transition: TypeAlias = "Callable[[Whitened, Particles, np.random.Generator, float], Particles]"
+Transition: TypeAlias = "Callable[[Any, Particles, np.random.Generator, float], Particles]"
 EVIDENCE_PARTICLES = 100
 
 
@@ -66,21 +67,21 @@ class ChainSettings:
 
 def run_latent_chains(
     settings: ChainSettings,
-    target: Whitened,
+    target: Target,
     step: Step,
     noise: np.random.Generator | None,
     start: Posterior | None,
     *,
     transition: Transition | None = None,
     details: Callable[[], dict[str, Any]] = dict,
-) -> SamplePosterior:
+) -> Samples:
     """Run the chains of a sampler that moves :class:`Particles`, and report on them."""
     from gpclass.inference.elliptical_slice import Particles  # it imports this module
 
     began = time.perf_counter()
     rng = np.random.default_rng(0) if noise is None else noise
     state = Particles.at(target, _start(settings.chains, target, start, rng))
-    kept = np.empty((settings.chains, settings.draws, len(target.m)))
+    kept = np.empty((settings.chains, settings.draws, target.dimension))
     log_lik = np.empty((settings.chains, settings.draws))
     for i in range(-settings.warmup, settings.draws * settings.thin):
         state = step(state, rng, i < 0)
@@ -98,23 +99,21 @@ def run_latent_chains(
 
 def collect(
     settings: ChainSettings,
-    target: Whitened,
+    target: Target,
     eta: Array,
     log_lik: Array,
     evidence: Evidence | None,
     seconds: float,
     details: dict[str, Any],
-) -> SamplePosterior:
+) -> Samples:
     """The posterior of the draws ``eta`` (chains · draws, n), chain by chain, with their figures."""
     some = looked_at(eta.shape[1])
-    latent = (eta @ target.L[some].T).reshape(settings.chains, settings.draws, len(some))
+    latent = target.some_latents(eta, some).reshape(settings.chains, settings.draws, len(some))
     figures = chain_figures(np.concatenate([latent, log_lik[:, :, None]], axis=2))
     cure = f"raise draws or thin of {type(settings).__name__}, or use inference='exact'"
     total = len(eta)
-    return SamplePosterior(
-        problem=target.problem,
-        L=target.L,
-        eta=eta,
+    return target.as_posterior(
+        eta,
         weights=np.full(total, 1.0 / total),
         group=np.repeat(np.arange(settings.chains), settings.draws),
         evidence=evidence,
@@ -131,15 +130,16 @@ def collect(
                 "latent_rhat": figures.rhat,
                 "ess_tail": figures.ess_tail,
                 "mcse_mean": figures.mcse,
+                **target.details,
                 **details,
             },
         ),
     )
 
 
-def _start(chains: int, target: Whitened, start: Posterior | None, rng: np.random.Generator) -> Array:
+def _start(chains: int, target: Target, start: Posterior | None, rng: np.random.Generator) -> Array:
     """Where the chains start: draws of ``start`` if it has any for these points, else draws of q."""
-    if isinstance(start, SamplePosterior) and start.eta.shape[1] == len(target.m):
+    if isinstance(start, (SamplePosterior, MultiSamplePosterior)) and start.eta.shape[1] == len(target.m):
         chosen = rng.choice(len(start.weights), size=chains, p=start.weights)
-        return target.from_prior_coordinates(start.eta[chosen])
-    return rng.standard_normal((chains, len(target.m)))
+        return target.from_prior_coordinates(start.eta[chosen], rng)
+    return rng.standard_normal((chains, target.dimension))

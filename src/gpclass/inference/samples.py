@@ -12,7 +12,7 @@ Reference: Neal (1999), Regression and classification using Gaussian process pri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -20,6 +20,7 @@ from scipy.linalg import solve_triangular
 from gpclass._typing import Array, IntArray
 from gpclass.inference.gaussian import BLOCK_ELEMENTS
 from gpclass.linalg import factor
+from gpclass.multiclass.samples import MultiSamplePosterior
 from gpclass.posterior import Evidence, LatentMixture, Report
 from gpclass.problem import Problem
 
@@ -78,6 +79,9 @@ class SamplePosterior:
     def _white_cross(self, X_new: Array) -> Array:
         """L⁻¹ k(X, X_new), (n, m)."""
         return np.asarray(solve_triangular(self.L, self.problem.cross(X_new), lower=True, check_finite=False))
+
+
+Samples: TypeAlias = SamplePosterior | MultiSamplePosterior
 
 
 @dataclass(frozen=True)

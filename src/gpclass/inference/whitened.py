@@ -20,15 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.inference.ep import EP
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.laplace import Laplace
+from gpclass.inference.samples import SamplePosterior
 from gpclass.linalg import cholesky, factor
+from gpclass.multiclass import MultiProblem
+from gpclass.multiclass.whitened import MultiWhitened, whiten_many_around
+from gpclass.posterior import Evidence, Report
 from gpclass.problem import Problem
 
 BASES: dict[str, Callable[[], EP | Laplace]] = {"ep": EP, "laplace": Laplace}
@@ -51,9 +56,23 @@ class Whitened:
     log_z: float  # log ∫ N(f; 0, K) Π sites
     jitter: float
 
+    @property
+    def dimension(self) -> int:
+        """Of ξ."""
+        return len(self.m)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """For the report; nothing to say."""
+        return {}
+
     def latents(self, xi: Array) -> Array:
         """The values f of ξ, both (M, n)."""
         return np.asarray(xi @ self.A.T + self.m)
+
+    def spread(self, xi: Array) -> Array:
+        """The f − m of ξ, (M, n)."""
+        return np.asarray(xi @ self.A.T)
 
     def prior_coordinates(self, xi: Array) -> Array:
         """The coordinates η with f = L η, (M, n)."""
@@ -61,8 +80,8 @@ class Whitened:
             return xi
         return np.asarray(self.centre + solve_triangular(self.C, xi.T, lower=True, trans="T").T)
 
-    def from_prior_coordinates(self, eta: Array) -> Array:
-        """ξ of η, (M, n)."""
+    def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
+        """ξ of η, (M, n); nothing is left to chance."""
         return eta if self.C is None else np.asarray((eta - self.centre) @ self.C)
 
     def log_ratio(self, f: Array) -> Array:
@@ -84,6 +103,19 @@ class Whitened:
     def with_labels(self, y: Array) -> Whitened:
         """The same coordinates with other labels; the sites stay, so q does."""
         return replace(self, y=y)
+
+    def some_latents(self, eta: Array, some: IntArray) -> Array:
+        """Latent values of η at some points, (M, len(some))."""
+        return np.asarray(eta @ self.L[some].T)
+
+    def as_posterior(
+        self, eta: Array, weights: Array, group: IntArray, evidence: Evidence | None, report: Report
+    ) -> SamplePosterior:
+        """The posterior of weighted draws η."""
+        return SamplePosterior(self.problem, self.L, eta, weights, group, evidence, report)
+
+
+Target: TypeAlias = Whitened | MultiWhitened  # what the samplers move in: two classes, or more
 
 
 def whiten(problem: Problem, t: Array | None = None, h: Array | None = None) -> Whitened:
@@ -111,6 +143,13 @@ def whiten_around(problem: Problem, around: str) -> tuple[Whitened, GaussianPost
         return whiten(problem), None
     gaussian = BASES[around]()(problem)
     return whiten(problem, gaussian.t, gaussian.h), gaussian
+
+
+def target_around(problem: Problem | MultiProblem, around: str) -> Target:
+    """Coordinates for the samplers, whatever the number of classes."""
+    if isinstance(problem, MultiProblem):
+        return whiten_many_around(problem, around)[0]
+    return whiten_around(problem, around)[0]
 
 
 def check_around(around: str) -> None:

@@ -27,7 +27,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.multiclass.coupled import CoupledFactor
 from gpclass.multiclass.ep import MultinomialEP, PointSites, SiteFit, fit_sites
 from gpclass.multiclass.gaussian import MultiGaussianPosterior
-from gpclass.multiclass.importance import MultiSamplePosterior, importance_posterior
+from gpclass.multiclass.importance import importance_posterior
 from gpclass.multiclass.orthant import orthant_covariance
 from gpclass.multiclass.particles import (
     MultiParticlePosterior,
@@ -37,6 +37,7 @@ from gpclass.multiclass.particles import (
 )
 from gpclass.multiclass.predict import many_proba
 from gpclass.multiclass.problem import MultiProblem
+from gpclass.multiclass.samples import MultiSamplePosterior
 from gpclass.orthant.box import Box
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import replicate_sizes
@@ -128,6 +129,7 @@ class MultinomialExact:
         """Weights that are no whole numbers: importance sampling from EP. Steps in θ follow EP's slope."""
         guide = MultinomialEP(tol=EP_TOL)(problem, start=start, gradient=gradient)
         posterior = importance_posterior(guide, self.n_samples or 4 * self.first, rng, self.name)
+        assert posterior.evidence is not None
         return replace(
             posterior,
             evidence=replace(posterior.evidence, gradient=guide.evidence.gradient),

@@ -1,0 +1,41 @@
+"""The samplers of latent values for softmax: those of two classes, in the coordinates of many.
+
+Elliptical slices, Hamiltonian trajectories and annealing move the coordinates of
+:mod:`gpclass.multiclass.whitened` and need not know what is behind them; here are only the defaults that differ:
+softmax has Laplace's Gaussian to go around, not EP's.
+Cost: 2 C n² a chain and step (or leapfrog step). Fails when: as for two classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpclass.inference.annealed import Annealed
+from gpclass.inference.elliptical_slice import EllipticalSlice
+from gpclass.inference.hmc import LatentHMC
+
+
+@dataclass(frozen=True)
+class SoftmaxEllipticalSlice(EllipticalSlice):
+    """Settings of elliptical slice sampling for softmax; ``around`` is "laplace" or "prior"."""
+
+    thin: int = 6
+    around: str = "laplace"
+    likelihood: ClassVar[str] = "softmax"
+
+
+@dataclass(frozen=True)
+class SoftmaxHMC(LatentHMC):
+    """Settings of Hamiltonian Monte Carlo for softmax; ``around`` is "laplace" or "prior"."""
+
+    around: str = "laplace"
+    likelihood: ClassVar[str] = "softmax"
+
+
+@dataclass(frozen=True)
+class SoftmaxAnnealed(Annealed):
+    """Settings of annealed importance sampling for softmax; ``around`` is "laplace" or "prior"."""
+
+    around: str = "laplace"
+    likelihood: ClassVar[str] = "softmax"
