@@ -6,7 +6,7 @@ from scipy import integrate
 from sklearn.gaussian_process.kernels import Matern, WhiteKernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpclass.geostat import ConditionalDistribution, CutoffKriging, IndicatorKriging
+from gpclass.geostat import ConditionalDistribution, CutoffKriging, IndicatorKriging, VariogramModel
 from gpclass.geostat.cutoffs import order_relations
 
 KERNEL = 0.2 * Matern(1.5, nu=1.5) + WhiteKernel(0.02)
@@ -144,6 +144,9 @@ def test_known_mean_far_away():
         ({"cutoffs": [2, 1]}, "ascend"),
         ({"cutoffs": [0.5, 1e6]}, "no sample lies in"),
         ({"cutoffs": 0}, "at least 1"),
+        ({"cutoffs": 2.5}, "whole number"),
+        ({"cutoffs": [0.5, np.nan]}, "finite"),
+        ({"cutoffs": [1.0], "limits": (np.nan, 3.0)}, "enclose"),
         ({"transform": "probit"}, "transform"),
         ({"cutoffs": [1.0], "limits": (2.0, 3.0)}, "enclose"),
     ],
@@ -157,3 +160,17 @@ def test_bad_settings_are_named(settings, message):
 def test_constant_values_are_refused():
     with pytest.raises(ValueError, match="do not vary"):
         CutoffKriging().fit([[0.0], [1.0]], [2.0, 2.0])
+
+
+def test_the_report_keeps_the_shared_variogram_and_its_warnings():
+    X, v, _ = data(40)
+    model = CutoffKriging(3).fit(X, v)
+    fitted, used = model.variogram_.model, VariogramModel.from_kernel(model.estimators_[1].kernel_)
+    np.testing.assert_allclose(used.length_scale, fitted.length_scale)
+    np.testing.assert_allclose(used.sill, fitted.sill)
+    assert model.fit_report_.details["cutoffs"] == 3
+    few = CutoffKriging(1).fit([[0.0], [1.0]], [0.0, 1.0])
+    assert any("exponential" in text for text in few.fit_report_.warnings)
+    assert CutoffKriging(3, variogram="each").fit(X, v).variogram_ is None
+    simplicial = CutoffKriging(3, transform="simplicial").fit(X, v)
+    assert simplicial.variogram_ is simplicial.estimators_[0].variogram_

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit, logit
 from sklearn.base import clone
@@ -143,6 +144,19 @@ def test_a_singular_local_system_gets_jitter():
     near = np.vstack([X, X + 1e-9])
     model = fit(near, np.append(y, y), kernel=RBF(3.0), neighbours=10)
     assert np.isfinite(model.predict_indicator(Z)).all()
+    assert model.fit_report_.jitter > 0  # never silently
+    assert fit(X, y, kernel=NOISY, neighbours=10).fit_report_.jitter == 0
+
+
+def test_jitter_of_one_neighbourhood_does_not_touch_the_others():
+    from gpclass.geostat.systems import _batch_solve
+
+    sound, broken = np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[1.0, 1.0 + 1e-9], [1.0 + 1e-9, 1.0]])
+    b = np.array([[1.0], [2.0]])
+    solved, jitter = _batch_solve(np.stack([sound, broken]), np.stack([b, b]))
+    np.testing.assert_allclose(solved[0], np.linalg.solve(sound, b), rtol=1e-13)
+    assert jitter > 1e-10
+    assert np.isfinite(solved[1]).all()
 
 
 @pytest.mark.parametrize("neighbours", [None, 9])
@@ -444,7 +458,9 @@ def test_transform_is_a_parameter_and_no_method():
         ({"neighbours": 0}, "at least 1"),
         ({"variogram": "guess"}, "VariogramModel"),
         ({"kernel": KERNEL, "variogram": VariogramModel(1.0, 1.0)}, "not both"),
+        ({"neighbours": 2.5}, "whole number"),
         ({"mean": 1.4}, "probability"),
+        ({"mean": np.nan}, "probability"),
         ({"mean": "none"}, "declustered"),
         ({"kernel": "rbf"}, "scikit-learn kernel"),
     ],
@@ -466,3 +482,58 @@ def test_mean_of_three_classes():
     X, y, _ = data(60, classes=3)
     model = fit(X, y, mean=frequency)
     np.testing.assert_allclose(model.predict_indicator([[1e4, 1e4]])[0], frequency)
+
+
+@pytest.mark.parametrize("p", [1e-300, 1e-20, 1e-6, 0.5 - 1e-6, 0.5 - 1e-13])
+def test_p_near_its_ends_loses_no_digits(p):
+    X, y, Z = data(40)
+    classical = fit(X, y, kernel=NOISY).predict_indicator(Z)
+    found = fit(X, y, kernel=NOISY, transform="simplicial", p=p).decision_function(Z)
+    odds = np.log((1 - p) / p) if p < 0.1 else np.log1p((1 - 2 * p) / p)
+    np.testing.assert_allclose(found, 2 * odds * (classical - 0.5), rtol=1e-9, atol=1e-12 * odds)
+
+
+def test_what_is_not_a_number_does_not_become_a_probability():
+    found = correct(np.array([[np.nan, np.nan], [-0.2, -0.1], [0.2, 0.6]]))
+    assert np.isnan(found[0]).all()
+    np.testing.assert_allclose(found[1:], [[0.5, 0.5], [0.25, 0.75]])
+
+
+def test_uncertainty_of_three_classes():
+    X, y, Z = data(90, classes=3)
+    model = IndicatorKriging().fit(X, y)
+    found = model.predict_uncertainty(Z, 0.8)
+    one = IndicatorKriging(variogram=model.variogram_[2].model, mean=np.mean(y == 2)).fit(X, y == 2)
+    alone = one.predict_uncertainty(Z, 0.8)
+    np.testing.assert_allclose(found.lower[:, 2], alone.lower[:, 1], atol=1e-9)
+    np.testing.assert_allclose(found.upper[:, 2], alone.upper[:, 1], atol=1e-9)
+    np.testing.assert_allclose(found.proba, quiet(model.predict_proba, Z))
+    np.testing.assert_allclose(found.latent_sd**2, model.predict_variance(Z))
+    shared = fit(X, y, kernel=NOISY).predict_uncertainty(Z)
+    assert shared.latent_sd.shape == shared.lower.shape == (len(Z), 3)
+    # a simplicial probability is no function of one kriged value: no interval, but the rest
+    simplicial = fit(X, y, kernel=NOISY, transform="simplicial").predict_uncertainty(Z)
+    assert np.isnan(simplicial.lower).all()
+    assert simplicial.latent_sd.shape == (len(Z), 2)
+
+
+def test_frames_are_checked_once():
+    X, y, Z = data(40)
+    frame, new = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(Z, columns=["a", "b"])
+    model = fit(frame, y, kernel=NOISY)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_uncertainty(new)
+        model.predict_variance(new)
+
+
+def test_coordinates_in_metres_of_a_national_grid():
+    """Kriging depends on differences alone, so an origin far away changes nothing."""
+    X, y, Z = data(60)
+    origin = np.array([5e5, 5.5e6])
+    given = {"variogram": VariogramModel(0.25, 2000.0, 1.5, 0.02)}
+    fitted = {"transform": "simplicial", "ordinary": True}  # the search for the length ends within 1e-8 of it
+    for settings, atol in ((given, 1e-11), ({**given, "neighbours": 12}, 1e-11), (fitted, 1e-6)):
+        near = IndicatorKriging(**settings).fit(1000 * X, y).predict_indicator(1000 * Z)
+        far = IndicatorKriging(**settings).fit(1000 * X + origin, y).predict_indicator(1000 * Z + origin)
+        np.testing.assert_allclose(far, near, rtol=0, atol=atol)

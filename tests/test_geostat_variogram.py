@@ -60,6 +60,20 @@ def test_empirical_variogram_against_two_loops(robust, weighted, monkeypatch):
     np.testing.assert_array_equal(found.pairs, pairs)
 
 
+def test_a_site_of_weight_zero_is_not_there():
+    X, v = sites()
+    w = np.where(np.arange(80) < 25, 1.5, 0.0)
+    edges = np.linspace(0, 6, 40)  # narrow: some classes hold pairs of absent sites only
+    found, alone = (
+        empirical_variogram(X, v, lags=edges, weights=w),
+        empirical_variogram(X[:25], v[:25], lags=edges),
+    )
+    assert len(alone) < len(empirical_variogram(X, v, lags=edges))
+    np.testing.assert_allclose(found.gamma, alone.gamma)
+    np.testing.assert_allclose(found.lag, alone.lag)
+    np.testing.assert_array_equal(found.pairs, alone.pairs)
+
+
 def test_directional_variogram():
     X, v = sites()
     edges = np.linspace(0, 6, 5)
@@ -131,6 +145,11 @@ def test_variogram_equals_gstools():
         (lambda X, v: empirical_variogram(X * 0, v), "coincide"),
         (lambda X, v: empirical_variogram(X, v, lags=[0, 1e-9]), "raise max_lag"),
         (lambda X, v: empirical_variogram(X, v, weights=-np.ones(80)), "non-negative"),
+        (lambda X, v: empirical_variogram(X, v, weights=np.full(80, np.nan)), "non-negative"),
+        (lambda X, v: cell_declustering(X, np.where(v > 1, np.nan, v)), "missing"),
+        (lambda X, v: cell_declustering(np.where(X > 9, np.nan, X), v), "missing"),
+        (lambda X, v: cell_declustering(X, v, n_origins=0), "one origin"),
+        (lambda X, v: VariogramModel(1.0, 1.0).practical_range(1.0), "share must lie"),
         (lambda X, v: empirical_variogram(X, v, direction=[1, 0, 0]), "vector of length 2"),
         (lambda X, v: empirical_variogram(X, np.where(v > 1, np.nan, v)), "missing"),
         (lambda X, v: fit_variogram(empirical_variogram(X, np.ones(80))), "does not vary"),

@@ -20,6 +20,7 @@ Reference: Deutsch & Journel (1998), GSLIB, §IV.1.9; Tolosana-Delgado et al. (2
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -31,10 +32,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gpclass._typing import Array
 from gpclass.geostat._keyword import TransformKeyword
 from gpclass.geostat.declustering import cell_declustering
-from gpclass.geostat.estimation import VariogramSearch, estimate_variogram
+from gpclass.geostat.estimation import Estimated, VariogramSearch, estimate_variogram
 from gpclass.geostat.indicators import TRANSFORMS
 from gpclass.geostat.kriging import IndicatorKriging
 from gpclass.geostat.model import VariogramModel
+from gpclass.posterior import Report
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,12 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
     ----------
     cutoffs_ : array (K,)
     limits_ : tuple
+    variogram_ : VariogramFit or None
+        The one found for all cut-offs; None when it was given, or each cut-off has its own.
+    fit_report_ : Report
+        What the fits of the indicators warn of, and their largest jitter.
     estimators_ : list of IndicatorKriging
+        One a cut-off, or one in all for "simplicial".
     """
 
     def __init__(
@@ -162,6 +169,7 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Krige the indicators of the values y (n,) at sites X (n, d)."""
+        start = time.perf_counter()
         x, v = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         if self._transform not in TRANSFORMS:
             raise ValueError(f"transform must be one of {TRANSFORMS}, not {self._transform!r}")
@@ -173,13 +181,30 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         if self._transform == "simplicial":
             mean = F_mean if F_mean is None else np.diff(F_mean, prepend=0.0, append=1.0)
             self.estimators_ = [self._indicator(mean).fit(x, interval)]
+            self.variogram_ = self.estimators_[0].variogram_
+            notes: tuple[str, ...] = ()
         else:
             means = [None] * K if F_mean is None else list(F_mean)
             shared = self._shared_variogram(x, interval[:, None] <= np.arange(K))
-            self.estimators_ = [self._indicator(m, shared).fit(x, interval <= k) for k, m in enumerate(means)]
+            model = None if shared is None else shared.model
+            self.estimators_ = [self._indicator(m, model).fit(x, interval <= k) for k, m in enumerate(means)]
+            self.variogram_, notes = (None, ()) if shared is None else (shared.fit, shared.warnings)
+        self.fit_report_ = self._report(notes, start)
         return self
 
-    def _shared_variogram(self, x: Array, indicators: npt.NDArray[np.bool_]) -> VariogramModel | None:
+    def _report(self, notes: tuple[str, ...], start: float) -> Report:
+        """What the indicators' own reports say, together."""
+        each = [one.fit_report_ for one in self.estimators_]
+        found = notes + tuple(text for one in each for text in one.warnings)
+        return Report(
+            method=f"cut-off kriging, {self._transform}",
+            jitter=max(one.jitter for one in each),
+            seconds=time.perf_counter() - start,
+            warnings=tuple(dict.fromkeys(found)),
+            details={"sites": each[0].details["sites"], "cutoffs": len(self.cutoffs_)},
+        )
+
+    def _shared_variogram(self, x: Array, indicators: npt.NDArray[np.bool_]) -> Estimated | None:
         """The variogram of all indicators (n, K) together; None when it is given or each has its own."""
         search = VariogramSearch() if isinstance(self.variogram, str) else self.variogram
         each = isinstance(self.variogram, str) and self.variogram == "each"
@@ -187,7 +212,7 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
             return None
         if isinstance(self.variogram, str) and self.variogram != "fit":
             return None  # the indicator's own check names the error
-        return estimate_variogram(x, indicators.astype(float), search).model
+        return estimate_variogram(x, indicators.astype(float), search)
 
     def _indicator(self, mean: Any, shared: VariogramModel | None = None) -> IndicatorKriging:
         each = isinstance(self.variogram, str) and self.variogram == "each"
@@ -211,15 +236,17 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
             weights = cell_declustering(x, v).weights  # one set for all cut-offs, or F would not ascend
             return np.asarray(weights @ (v[:, None] <= self.cutoffs_) / weights.sum())
         F = np.asarray(self.mean, dtype=float)
-        if F.shape != (K,) or np.any(F < 0) or np.any(F > 1) or np.any(np.diff(F) < 0):
+        if F.shape != (K,) or not np.all((F >= 0) & (F <= 1)) or np.any(np.diff(F) < 0):
             raise ValueError(f"mean must be {K} ascending probabilities, one a cut-off")
         return F
 
     def _find_cutoffs(self, v: Array) -> Array:
         """Ascending cut-offs with samples in every interval."""
         if np.ndim(self.cutoffs) == 0:
-            if int(self.cutoffs) < 1:
-                raise ValueError(f"cutoffs must be at least 1, not {self.cutoffs}")
+            if not (isinstance(self.cutoffs, (int, np.integer)) and self.cutoffs >= 1):
+                raise ValueError(
+                    f"cutoffs must be a whole number of quantiles, at least 1, or values, not {self.cutoffs!r}"
+                )
             levels = np.arange(1, int(self.cutoffs) + 1) / (int(self.cutoffs) + 1.0)
             z = np.unique(np.quantile(v, levels, method="inverted_cdf"))
             z = z[z < v.max()]
@@ -227,8 +254,8 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
                 raise ValueError("the values do not vary: no cut-off divides them")
             return np.asarray(z)
         z = np.asarray(self.cutoffs, dtype=float)
-        if z.ndim != 1 or len(z) == 0 or np.any(np.diff(z) <= 0):
-            raise ValueError("cutoffs must ascend strictly")
+        if z.ndim != 1 or len(z) == 0 or not np.isfinite(z).all() or np.any(np.diff(z) <= 0):
+            raise ValueError("cutoffs must be finite and ascend strictly")
         count = np.bincount(np.searchsorted(z, v, side="left"), minlength=len(z) + 1)
         if np.any(count == 0):
             k = int(np.argmin(count))
@@ -238,7 +265,7 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
 
     def _find_limits(self, v: Array) -> tuple[float, float]:
         low, high = (v.min(), v.max()) if self.limits is None else self.limits
-        if low > self.cutoffs_[0] or high < self.cutoffs_[-1]:
+        if not (-np.inf < low <= self.cutoffs_[0] and self.cutoffs_[-1] <= high < np.inf):
             raise ValueError(f"limits ({low:g}, {high:g}) must enclose the cut-offs")
         return float(low), float(high)
 

@@ -62,6 +62,10 @@ def cell_declustering(
     x = np.asarray(X, dtype=float)
     if x.ndim != 2 or len(x) < 2:
         raise ValueError("X must be a table (n, d) of at least two sites")
+    if not np.isfinite(x).all():
+        raise ValueError("coordinates must be finite; drop the rows with missing values")
+    if n_sizes < 1 or n_origins < 1:
+        raise ValueError(f"at least one size and one origin are needed, not {n_sizes} and {n_origins}")
     extent = float(np.ptp(x, axis=0).max())
     if not extent > 0:
         raise ValueError("all sites coincide: there is nothing to decluster")
@@ -70,6 +74,8 @@ def cell_declustering(
     v = None if values is None else np.asarray(values, dtype=float)
     if v is not None and v.shape != (len(x),):
         raise ValueError(f"{len(x)} sites but values of shape {v.shape}")
+    if v is not None and not np.isfinite(v).all():
+        raise ValueError("values must be finite; drop the rows with missing values")
     if cell_size is not None:
         if not cell_size > 0:
             raise ValueError(f"cell_size must be positive, not {cell_size}")

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, log_expit
 
 from gpclass._typing import Array, IntArray
 from gpclass.geostat.aitchison import ilr, inverse_ilr
@@ -71,8 +71,10 @@ def site_values(counts: Array, transform: str, p: float) -> Array:
         share = counts / counts.sum(axis=1, keepdims=True)
         return np.asarray(share[:, 1:] if two else share)
     smoothed = counts + pseudo_count(p)
-    smoothed = smoothed / smoothed.sum(axis=1, keepdims=True)
-    return np.asarray(logit(smoothed[:, 1:]) if two else ilr(smoothed))
+    if two:  # ln((y_1 + a)/(y_0 + a)) by the gap of the counts, so that p near 0 or ½ loses no digits
+        gap = counts[:, 1:] - counts[:, :1]
+        return np.asarray(np.sign(gap) * np.log1p(np.abs(gap) / smoothed.min(axis=1, keepdims=True)))
+    return ilr(smoothed / smoothed.sum(axis=1, keepdims=True))
 
 
 def mean_value(frequency: Array, transform: str, p: float) -> Array:
@@ -102,7 +104,7 @@ def correct(raw: Array) -> Array:
     clipped = np.clip(raw, 0.0, 1.0)
     total = clipped.sum(axis=1, keepdims=True)
     even = np.full_like(clipped, 1.0 / clipped.shape[1])  # every class clipped to zero: nothing is known
-    return np.asarray(np.divide(clipped, total, out=even, where=total > 0))
+    return np.asarray(np.divide(clipped, total, out=even, where=total != 0))  # NaN stays NaN
 
 
 @dataclass(frozen=True)

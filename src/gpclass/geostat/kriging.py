@@ -164,8 +164,12 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             raise ValueError(f"transform must be one of {TRANSFORMS}, not {self._transform!r}")
         if isinstance(self.p, str) and self.p != "jeffreys":
             raise ValueError(f"p must be a number between 0 and 0.5 or 'jeffreys', not {self.p!r}")
-        if self.neighbours is not None and int(self.neighbours) < 1:
-            raise ValueError(f"neighbours must be at least 1, not {self.neighbours}; None takes all sites")
+        if self.neighbours is not None and not (
+            isinstance(self.neighbours, (int, np.integer)) and self.neighbours >= 1
+        ):
+            raise ValueError(
+                f"neighbours must be a whole number, at least 1, not {self.neighbours!r}; None takes all sites"
+            )
         known = isinstance(self.variogram, (VariogramModel, VariogramSearch))
         if not known and not (isinstance(self.variogram, str) and self.variogram == "fit"):
             raise ValueError(
@@ -189,7 +193,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         given = np.atleast_1d(np.asarray(self.mean, dtype=float))
         if C == 2 and given.shape == (1,):
             given = np.array([1.0 - given[0], given[0]])
-        if given.shape != (C,) or np.any(given < 0) or abs(given.sum() - 1.0) > 1e-8:
+        if given.shape != (C,) or not np.all(given >= 0) or not abs(given.sum() - 1.0) <= 1e-8:
             raise ValueError(f"mean must be a probability, or {C} of them that sum to one; got {self.mean}")
         return given
 
@@ -289,7 +293,9 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
 
     def _krige(self, X: npt.ArrayLike) -> Array:
         """Kriged values, (m, q)."""
-        x = self._checked(X)
+        return self._krige_checked(self._checked(X))
+
+    def _krige_checked(self, x: Array) -> Array:
         return np.hstack([s.predict(x, V, c) for s, V, c in self._columns()])
 
     def decision_function(self, X: npt.ArrayLike) -> Array:
@@ -341,29 +347,29 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         return parts[0] if len(parts) == 1 else np.column_stack(parts)
 
     def predict_uncertainty(self, X: npt.ArrayLike, level: float = 0.9) -> Uncertainty:
-        """Probabilities with the interval that the kriging variance gives them, for two classes.
+        """Probabilities with the interval that the kriging variance gives them.
 
         The interval takes the kriged value for Gaussian: clipped to [0,1] for classical kriging, carried
-        through the logistic function for simplicial. It knows nothing of the labels being labels.
+        through the logistic function for simplicial (NaN for more than two classes, where a probability is no
+        function of one kriged value). It knows nothing of the labels being labels.
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, not {level}")
         x = self._checked(X)
-        if len(self.classes_) > 2:
-            raise ValueError("kriging intervals are for two classes; use predict_variance for more")
-        value = self._krige(x)[:, 0]
-        sd = np.sqrt(self._systems[0].variance(x))
+        value = self._krige_checked(x)  # (m, q)
+        sd = np.column_stack([np.sqrt(system.variance(x)) for system in self._systems])
+        sd = np.array(np.broadcast_to(sd, value.shape))
+        proba = correct(probabilities(value, self._transform))
         half = ndtri(0.5 + level / 2.0) * sd
-        ends = np.stack([value - half, value + half])
-        low, high = np.clip(ends, 0.0, 1.0) if self._transform == "classical" else expit(ends)
-        return Uncertainty(
-            proba=correct(probabilities(value[:, None], self._transform)),
-            mcse=np.full((len(x), 2), np.nan),
-            lower=np.column_stack([1.0 - high, low]),
-            upper=np.column_stack([1.0 - low, high]),
-            latent_mean=value[:, None],
-            latent_sd=sd[:, None],
-        )
+        if self._transform == "classical":
+            low, high = np.clip(value - half, 0.0, 1.0), np.clip(value + half, 0.0, 1.0)
+        elif value.shape[1] == 1:
+            low, high = expit(value - half), expit(value + half)
+        else:
+            low = high = np.full(proba.shape, np.nan)
+        if value.shape[1] == 1:  # the value is that of the second class
+            low, high = np.hstack([1.0 - high, low]), np.hstack([1.0 - low, high])
+        return Uncertainty(proba, np.full(proba.shape, np.nan), low, high, latent_mean=value, latent_sd=sd)
 
     def kriging_weights(self, X: npt.ArrayLike) -> Array:
         """Weights of the sites ``sites_.X`` at new points, (m, n); with a variogram a class, (C, m, n)."""

@@ -106,6 +106,8 @@ class VariogramModel:
 
     def practical_range(self, share: float = 0.95) -> float:
         """The distance at which the correlated part has lost this share of its variance."""
+        if not 0 < share < 1:
+            raise ValueError(f"share must lie between 0 and 1, not {share}: the sill itself is never reached")
         l = self._single_length()
 
         def gap(r: float) -> float:

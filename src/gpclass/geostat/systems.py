@@ -23,7 +23,7 @@ Reference: R §2.1; Chilès & Delfiner (1999), ch. 3; Dubrule (1983), Math. Geol
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -49,6 +49,7 @@ class KrigingSystem:
     ordinary: bool = False
     neighbours: int | None = None
     metric_scale: Array | float = 1.0  # coordinates are divided by it when neighbours are sought
+    _local_jitter: list[float] = field(default_factory=lambda: [0.0], repr=False, compare=False)
 
     # -- covariances -------------------------------------------------------------------------------------
 
@@ -97,8 +98,8 @@ class KrigingSystem:
 
     @property
     def jitter(self) -> float:
-        """What had to be added to the diagonal of Σ; 0 with neighbourhoods."""
-        return self._factored[1] if self.neighbours is None else 0.0
+        """The most that had to be added to the diagonal of Σ, or of a neighbourhood solved so far."""
+        return self._factored[1] if self.neighbours is None else self._local_jitter[0]
 
     def _solve(self, B: Array) -> Array:
         x, _ = lapack.dpotrs(self._factored[0], B, lower=1)
@@ -209,7 +210,8 @@ class KrigingSystem:
         K = self._sites(union)[place[:, :, None], place[:, None, :]]  # (b, k, k)
         s = self.covariance(self.X[union], Z)[place, np.arange(len(Z))[:, None]]  # (b, k)
         s = s + np.where(index == at[:, None], self.nugget[index], 0.0)
-        solved = _batch_solve(K, np.stack([s, np.ones_like(s)], axis=-1))  # (b, k, 2)
+        solved, jitter = _batch_solve(K, np.stack([s, np.ones_like(s)], axis=-1))  # (b, k, 2)
+        self._local_jitter[0] = max(self._local_jitter[0], jitter)
         lam = solved[..., 0]
         variance = self.covariance.diag(Z) - np.einsum("bk,bk->b", lam, s)
         if self.ordinary:
@@ -231,11 +233,12 @@ def _without_self(index: IntArray, rows: IntArray) -> IntArray:
     return np.asarray(index[~own].reshape(len(index), -1))
 
 
-def _batch_solve(K: Array, B: Array) -> Array:
-    """Solve K_b x = B_b for every b; systems that are not positive definite get the jitter of ``factor``."""
+def _batch_solve(K: Array, B: Array) -> tuple[Array, float]:
+    """Solve K_b x = B_b for every b, and the largest jitter: systems that are not positive definite get their own."""
+    jitter = np.zeros(len(K))
     try:
         np.linalg.cholesky(K)  # the test: an LU would not see a slightly indefinite system
     except np.linalg.LinAlgError:
-        jitter = max(factor(block)[1] for block in K)
-        K = K + jitter * np.eye(K.shape[-1])
-    return np.asarray(np.linalg.solve(K, B))
+        jitter = np.array([factor(block, what="the covariance of a neighbourhood")[1] for block in K])
+        K = K + jitter[:, None, None] * np.eye(K.shape[-1])
+    return np.asarray(np.linalg.solve(K, B)), float(jitter.max(initial=0.0))

@@ -111,10 +111,10 @@ def empirical_variogram(
     cone = _cone(direction, tolerance, bandwidth, x.shape[1])
     edges = _edges(x, lags, max_lag, lag_choice)
     sums = _accumulate(x, v, w, edges, cone, estimator)
-    used = sums.pairs > 0
+    used = sums.weight > 0
     if not used.any():
         raise ValueError(
-            f"no pair of sites lies within {edges[-1]:g} as asked for; raise max_lag or tolerance"
+            f"no pair of sites (of positive weight) lies within {edges[-1]:g} as asked for; raise max_lag or tolerance"
         )
     return EmpiricalVariogram(
         lag=sums.distance[used] / sums.pairs[used],
@@ -135,7 +135,7 @@ class _Sums:
 
 
 def _semivariance(sums: _Sums, estimator: str) -> Array:
-    weight = np.where(sums.weight > 0, sums.weight, 1.0)[:, None]
+    weight = np.where(sums.weight > 0, sums.weight, 1.0)[:, None]  # empty classes are dropped later
     if estimator == "matheron":
         return np.asarray((sums.spread / weight).sum(axis=1) / 2.0)
     correction = 0.457 + 0.494 / np.maximum(sums.pairs, 1)
@@ -239,6 +239,7 @@ def _checked(
     if weights is None:
         return x, v, None
     w = np.asarray(weights, dtype=float)
-    if w.shape != (len(x),) or np.any(w < 0) or not w.sum() > 0:
+    if w.shape != (len(x),) or not np.all(w >= 0) or not 0 < w.sum() < np.inf:
         raise ValueError("weights must be one non-negative number a site, not all zero")
-    return x, v, w
+    there = w > 0  # a site of weight zero is not there: its pairs must not count as pairs
+    return x[there], v[there], w[there]
