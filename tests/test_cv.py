@@ -236,3 +236,42 @@ def test_an_ambiguous_name_is_refused(field):
 def test_coincident_sites_have_no_blocks():
     with pytest.raises(ValueError, match="coincide"):
         spatial_folds(np.zeros((4, 2)), 2, None, np.random.default_rng(0))
+
+
+def test_settings_that_are_no_numbers_have_no_ends():
+    grid = {"inference__tol": [1e-6, 1e-8], "inference__max_iter": [None, 50, 60]}
+    settings = CrossValidation(grid)
+    assert settings._at_an_end({"inference__tol": 1e-6, "inference__max_iter": 50}) == ()
+    assert CrossValidation({"a": ["x", "y", "z"]})._at_an_end({"a": "x"}) == ()
+    assert "a=1.0" in CrossValidation({"a": [1.0, 2.0, 3.0]})._at_an_end({"a": 1.0})[0]
+
+
+def test_scores_shown_are_the_weighted_ones_that_chose(field):
+    X, y = field
+    weight = np.where(np.arange(len(y)) < 10, 50.0, 1.0)
+    clf = search(CrossValidation(GRID)).fit(X, y, sample_weight=weight)
+    pooled = clf.trace_.losses @ weight / weight.sum()
+    assert not np.allclose(pooled, clf.trace_.losses.mean(axis=1), rtol=1e-2)  # the weights matter here
+    np.testing.assert_allclose(clf.trace_.scores, pooled)
+    assert clf.fit_report_.details["cv_score"] == pytest.approx(pooled.min())
+    assert clf.trace_.rows()[0]["score"] == pytest.approx(pooled.min())
+    fold = clf.trace_.fold
+    means = [np.average(clf.trace_.losses[0, fold == k], weights=weight[fold == k]) for k in range(5)]
+    assert clf.trace_.errors[0] == pytest.approx(np.std(means, ddof=1) / np.sqrt(5))
+
+
+def test_labels_of_one_place_are_left_out_together(field):
+    """Y of N as two weighted rows a site: the fit to the other folds must not have seen the site."""
+    X, y = field
+    both, labels = np.repeat(X, 2, axis=0), np.tile([1, 0], len(X))
+    weight = np.column_stack([1 + 3 * y, 4 - 3 * y]).ravel().astype(float)
+    found = search(CrossValidation(GRID)).fit(both, labels, sample_weight=weight).trace_
+    np.testing.assert_array_equal(found.fold[::2], found.fold[1::2])
+    assert len(np.unique(found.fold)) == 5
+    shares = [y[found.fold[::2] == k].mean() for k in range(5)]
+    assert np.ptp(shares) < 0.15  # stratified by the class most seen at the place
+    # a place of many rows, and fewer places than folds
+    few = np.repeat([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], 6, axis=0)
+    fold = search(CrossValidation(GRID)).fit(few, np.tile([0, 1, 1], 6)).trace_.fold
+    assert [len(np.unique(fold[k : k + 6])) for k in (0, 6, 12)] == [1, 1, 1]
+    assert fold.max() == 2

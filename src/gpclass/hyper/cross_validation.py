@@ -62,7 +62,8 @@ class CrossValidation:
     scoring : {"log-loss", "brier", "accuracy"}
         What the candidates are ranked by.
     folds : int
-        Number of folds, stratified by class.
+        Number of folds, stratified by class. Rows at one place (y of N labels) stay together: apart, each would be
+        judged by its own place.
     block_size : float or "auto", optional
         Keep blocks in space of this edge together; "auto" takes about six blocks a fold.
     coordinates : tuple of int, optional
@@ -110,7 +111,7 @@ class CrossValidation:
             )
         at_best, chosen = assign(problem, inference, tried[best])
         posterior = chosen(at_best, np.random.default_rng(seed))
-        trace = Search(self.scoring, tried, losses, fold, best)
+        trace = Search(self.scoring, tried, losses, fold, best, problem.weights)
         shown = {"cv_score": trace.scores[best], "cv_score_error": trace.errors[best]}
         shown |= {f"chosen_{name}": value for name, value in tried[best].items()}
         report = replace(posterior.report, details={**posterior.report.details, **shown})
@@ -125,7 +126,7 @@ class CrossValidation:
     def _fold_of(self, problem: Problem, rng: np.random.Generator) -> IntArray:
         n_folds = min(self.folds, problem.n)
         if self.block_size is None:
-            return stratified_folds(problem.y, n_folds, rng)
+            return _stratified_by_place(problem, n_folds, rng)
         x = problem.X if self.coordinates is None else problem.X[:, list(self.coordinates)]
         size = None if isinstance(self.block_size, str) else float(self.block_size)
         if isinstance(self.block_size, str) and self.block_size != "auto":
@@ -203,7 +204,7 @@ class CrossValidation:
         ends = [
             f"{name}={chosen[name]!r}"
             for name, values in (self.grid or {}).items()
-            if len(values) > 2 and chosen[name] in (min(values), max(values))
+            if len(values) > 2 and all(map(_is_number, values)) and chosen[name] in (min(values), max(values))
         ]
         return (f"the best score lies at an end of the grid: {', '.join(ends)}; widen it",) if ends else ()
 
@@ -217,23 +218,25 @@ class Search:
     losses: Array  # (P, n), of each point while it was left out; 1 − accuracy for accuracy
     fold: IntArray  # (n,), the fold of each point
     best: int
+    weights: Array | None = None  # (n,), how much each point counts; None: all the same
 
     @property
     def scores(self) -> Array:
         """Mean loss of each candidate, (P,); the share right for accuracy."""
-        mean = self.losses.mean(axis=1)
+        mean = _pooled(self.losses, self.weights)
         return np.asarray(1.0 - mean if self.scoring == "accuracy" else mean)
 
     @property
     def errors(self) -> Array:
         """Standard error of each score, from the folds, (P,)."""
         K = int(self.fold.max()) + 1
-        means = np.stack([self.losses[:, self.fold == k].mean(axis=1) for k in range(K)])
+        w = np.ones(len(self.fold)) if self.weights is None else self.weights
+        means = np.stack([_pooled(self.losses[:, self.fold == k], w[self.fold == k]) for k in range(K)])
         return np.asarray(means.std(axis=0, ddof=1) / np.sqrt(K))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a candidate, the best first: for a table."""
-        order = np.argsort(self.losses.mean(axis=1), kind="stable")
+        order = np.argsort(_pooled(self.losses, self.weights), kind="stable")
         scores, errors = self.scores, self.errors
         return [
             {**self.candidates[k], "score": float(scores[k]), "error": float(errors[k])}
@@ -259,6 +262,23 @@ def point_losses(
         found = in_blocks(at.X[test], posterior, lambda latent: predict_proba(latent, at.likelihood))
         out[test] = _loss(found.log_proba, _column(problem, test), scoring)
     return out
+
+
+def _stratified_by_place(problem: Problem, n_folds: int, rng: np.random.Generator) -> IntArray:
+    """The fold of each row, (n,): stratified by class, the rows of one place together."""
+    _, place = np.unique(problem.X, axis=0, return_inverse=True)
+    place = place.ravel()
+    n_places = int(place.max()) + 1
+    if n_places in (1, problem.n):
+        return stratified_folds(problem.y, n_folds, rng)
+    column = _column(problem, slice(None))
+    counts = np.zeros((n_places, int(column.max()) + 1))
+    np.add.at(counts, (place, column), 1.0 if problem.weights is None else problem.weights)
+    return stratified_folds(np.argmax(counts, axis=1), min(n_folds, n_places), rng)[place]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
 def _column(problem: Problem, rows: Any) -> IntArray:
