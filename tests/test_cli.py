@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -327,6 +328,32 @@ def test_compare_writes_a_report(folder, capsys):
     found = json.loads(out)
     assert [row["method"] for row in found["methods"]] == ["laplace"]
     assert found["recommended"] == "laplace"
+
+
+def test_named_methods_are_never_left_out(folder, capsys, monkeypatch):
+    asked = []
+
+    def stop(*_, max_seconds, **__):
+        asked.append(max_seconds)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(sys.modules["gpclass.compare"], "compare", stop)
+    for words in ((), ("-m", "all"), ("-m", "ep,laplace"), ("-m", "ep", "--max-seconds", "5")):
+        assert gpclass(capsys, "compare", "data.csv", "-t", "kind", *words)[0] == 2
+    assert asked == [60.0, 60.0, None, 5.0]
+
+
+def test_numerical_warnings_are_shown(folder, capsys, monkeypatch):
+    def trouble(*_, **__):
+        warnings.warn("overflow encountered in exp", RuntimeWarning, stacklevel=2)
+        warnings.warn("this will change", FutureWarning, stacklevel=2)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("gpclass.cli.commands.read_labelled", trouble)
+    code, _, err = gpclass(capsys, "fit", "data.csv", "-t", "kind")
+    assert code == 2
+    assert "warning: overflow encountered in exp" in err
+    assert "will change" not in err
 
 
 def test_compare_takes_what_handles_the_classes():

@@ -14,11 +14,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 
-from gpclass import metrics
+from gpclass import GPClassifier, metrics
 from gpclass.compare import MethodResult, compare
 from gpclass.compare.advice import advise, base_rate_log_loss, difference
 from gpclass.compare.presets import default_methods
+from gpclass.registry import STRATEGIES
 from gpclass.registry import methods as registry_methods
+from gpclass.report import render_report
 
 
 class Broken(ClassifierMixin, BaseEstimator):
@@ -255,3 +257,27 @@ def test_a_method_without_gradient_takes_the_kernel_of_ep():
     assert clf.predict_uncertainty(X).proba.shape == (60, 2)
     with pytest.raises(AttributeError):
         WithKernelOf(clf.guide, clf.classifier).kernel_  # noqa: B018 - not fitted
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sampled_parameters_have_intervals():
+    X, y = problem(n=40)
+    short = STRATEGIES["hmc"].factory.brief()
+    sampled = GPClassifier(1.0 * RBF([1.0, 1.0]), inference="laplace", hyperparameters=short, random_state=0)
+    c = compare(X, y, {"sampled": sampled, "found": GPClassifier(inference="laplace")}, cv=2)
+    r = c.results["sampled"]
+    assert [name for name, _ in r.parameters] == [
+        "constant value",
+        "length scale[feature 1]",
+        "length scale[feature 2]",
+    ]
+    for name, value in r.parameters:
+        low, high = r.intervals[name]
+        assert 0 < low < value < high
+    draws = r.estimator.trace_.posterior["k2__length_scale"].to_numpy().reshape(-1, 2)
+    assert r.intervals["length scale[feature 2]"] == pytest.approx(np.quantile(draws[:, 1], [0.05, 0.95]))
+    assert not c.results["found"].intervals
+    page = render_report(c)
+    low, high = r.intervals["constant value"]
+    assert f"[{low:.3g}, {high:.3g}]" in page
+    assert "90 % of the posterior" in page

@@ -79,5 +79,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Any, category: Any, *_: Any) -> None:
-    if not issubclass(category, (DeprecationWarning, FutureWarning, RuntimeWarning)):
+    # Deprecations are news for developers; numerical trouble is news for whoever relies on the numbers.
+    if not issubclass(category, (DeprecationWarning, FutureWarning)):
         note(f"warning: {message}")

@@ -29,6 +29,7 @@ from gpclass.cli.show import emit, note, say
 from gpclass.registry import INFERENCES
 from gpclass.tables import Encoding, TableClassifier
 
+PATIENCE = 60.0  # seconds for one method, when nobody asked for it by name
 USUAL = ("exact", "ep", "laplace", "variational")  # compared by default: one of each kind that takes seconds
 
 DataFile = Annotated[
@@ -194,10 +195,16 @@ def compare(
         str, typer.Option("--reference", help="Method the others are measured from.")
     ] = "auto",
     max_seconds: Annotated[
-        float, typer.Option("--max-seconds", help="Leave out a method that would take longer; 0: none.")
-    ] = 60.0,
+        float | None,
+        typer.Option(
+            "--max-seconds",
+            min=0.0,
+            help="Leave out a method that would take longer; 0: none.",
+            show_default=f"{PATIENCE:g}, but none when --methods names them",
+        ),
+    ] = None,
     kernel: Kernel = KernelName.rbf,
-    tol: Annotated[float, typer.Option("--tol", help="Wanted Monte Carlo error of probabilities.")] = 3e-3,
+    tol: Annotated[float, typer.Option("--tol", help="Wanted Monte Carlo error of probabilities.")] = 5e-3,
     features: Features = "",
     exclude: Exclude = "",
     drop_missing: DropMissing = False,
@@ -213,6 +220,8 @@ def compare(
     from gpclass.report import write_report
 
     names = [] if chosen == "all" else _names(chosen)
+    if max_seconds is None:
+        max_seconds = 0.0 if names else PATIENCE
     for name in names:
         _check_method(name)
     if reference not in ("auto", "none"):
@@ -239,7 +248,7 @@ def compare(
         repeats=repeats,
         reference=None if reference == "none" else reference,
         groups=table.groups,
-        max_seconds=max_seconds or None,
+        max_seconds=max_seconds or None,  # what the user names is wanted, however long it takes
         random_state=seed,
         n_jobs=jobs,
         verbose=0 if quiet or not sys.stderr.isatty() else 1,
@@ -250,9 +259,8 @@ def compare(
         )
     left_out = f" {table.dropped} rows with missing values were left out." if table.dropped else ""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # of the fits they are in the report; of points made up for a figure, no matter
+        # Those of the fits are in the report; that points made up for a figure are less certain is no matter.
+        warnings.simplefilter("ignore", UserWarning)
         write_report(
             found,
             out,

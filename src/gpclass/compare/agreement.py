@@ -27,7 +27,7 @@ def add_agreement(
 ) -> dict[str, MethodResult]:
     """Add to each method how far it is from the reference."""
     ref = results[reference]
-    fixed_ref, evidence_ref = _at_kernel_of(ref, ref, X, y)
+    fixed_ref, evidence_ref = _as_it_is(ref, X)
     found = {}
     for name, r in results.items():
         if name == reference or r.proba is None or ref.proba is None:
@@ -62,6 +62,16 @@ def _agreement(reference: str, proba: Array, proba_reference: Array) -> Agreemen
         flips=int(np.sum(proba.argmax(axis=1) != proba_reference.argmax(axis=1))),
         confidence=float(np.mean(proba.max(axis=1) - proba_reference.max(axis=1))),
     )
+
+
+def _as_it_is(ref: MethodResult, X: Any) -> tuple[Array | None, float | None]:
+    """Probabilities at X and log evidence of the reference, which was fitted to all rows; None without a kernel."""
+    final = getattr(final_step(ref.estimator), "classifier_", final_step(ref.estimator))
+    if not hasattr(final, "kernel_") or "hyperparameters" not in getattr(final, "get_params", dict)():
+        return None, None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the fit and its folds they are kept already
+        return np.asarray(ref.estimator.predict_proba(X)), number(final, "log_evidence_")
 
 
 def _at_kernel_of(r: MethodResult, ref: MethodResult, X: Any, y: Any) -> tuple[Array | None, float | None]:

@@ -50,7 +50,10 @@ class MethodResult:
     converged: bool = True  # in every fold and on all rows
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    parameters: tuple[tuple[str, float], ...] = ()  # on all rows
+    parameters: tuple[tuple[str, float], ...] = ()  # on all rows; the posterior median where sampled
+    intervals: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict
+    )  # 90 % of the posterior, where sampled
     agreement: Agreement | None = None  # out of fold, each method with its own kernel
     same_kernel: Agreement | None = None  # all rows, with the reference's kernel: the approximation alone
     same_kernel_evidence: float | None = None  # log evidence there minus the reference's

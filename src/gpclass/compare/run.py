@@ -31,6 +31,7 @@ from gpclass.compare.advice import advise, base_rate_log_loss
 from gpclass.compare.agreement import add_agreement, number
 from gpclass.compare.presets import default_methods
 from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
+from gpclass.hyper.trace import Trace
 from gpclass.plots._style import final_step
 from gpclass.plots.parameters import parameter_names
 from gpclass.progress import progress
@@ -302,6 +303,7 @@ def _summarise(
         per_fold["accuracy"].append(metrics.accuracy(y[test], p, classes))
     arrays = {key: np.array(values) for key, values in per_fold.items()}
     final = final_step(whole.estimator)
+    parameters, intervals = _parameters(final, features)
     return MethodResult(
         name=name,
         proba=proba.mean(axis=0),
@@ -318,7 +320,8 @@ def _summarise(
         converged=all(t.converged for t in trials),
         reasons=tuple(dict.fromkeys(t.reason for t in trials if t.reason)),
         warnings=texts,
-        parameters=_parameters(final, features),
+        parameters=parameters,
+        intervals=intervals,
     )
 
 
@@ -329,8 +332,20 @@ def _mean_scores(each: Sequence[metrics.Scores]) -> metrics.Scores:
     return metrics.Scores(n=n, n_clipped=clipped, **mean)
 
 
-def _parameters(estimator: Any, features: Sequence[str]) -> tuple[tuple[str, float], ...]:
+def _parameters(
+    estimator: Any, features: Sequence[str]
+) -> tuple[tuple[tuple[str, float], ...], dict[str, tuple[float, float]]]:
+    """Kernel parameters by name; where they were sampled their posterior median, and 90 % intervals."""
     kernel: Any = getattr(estimator, "kernel_", None)
     if not hasattr(kernel, "theta"):
-        return ()
-    return tuple(zip(parameter_names(kernel, features), np.exp(kernel.theta).tolist(), strict=True))
+        return (), {}
+    names, values = parameter_names(kernel, features), np.exp(kernel.theta)
+    trace = getattr(estimator, "_trace", None)
+    if not isinstance(trace, Trace):
+        return tuple(zip(names, values.tolist(), strict=True)), {}
+    draws = [
+        np.asarray(v) for v in trace.groups["posterior"].values()
+    ]  # (chains, draws) or (chains, draws, k)
+    columns = np.hstack([v.reshape(v.shape[0] * v.shape[1], -1) for v in draws])[:, : len(names)]
+    low, middle, high = np.quantile(columns, [0.05, 0.5, 0.95], axis=0).tolist()
+    return tuple(zip(names, middle, strict=True)), dict(zip(names, zip(low, high, strict=True), strict=True))

@@ -69,7 +69,7 @@ def partial_dependence(
     )  # each row, each value
     p = np.asarray(clf.predict_proba(points))[:, place[0]].reshape(len(rows), resolution)
     axes: Axes = axes_for(ax, size=(4.0, 3.0))
-    axes.plot(at, p.T, color=PALETTE[7], linewidth=0.4, alpha=0.35, rasterized=True)
+    axes.plot(at, p.T, color=PALETTE[7], linewidth=0.6, alpha=0.6, rasterized=True)
     axes.plot(at, p.mean(axis=0), color=PALETTE[0], linewidth=2.4)
     axes.set(xlabel=feature_name or name, ylabel=f"probability of class {label}", ylim=(0.0, 1.0))
     return axes

@@ -29,11 +29,14 @@ def probability_map(
     level: float = 0.9,
     label: Any = None,
     event: str | None = None,
+    sample_weight: npt.ArrayLike | None = None,
     title: str | None = None,
     colourbar: bool = True,
     ax: Any = None,
 ) -> Any:
     """A map of p with contours, the decision line, and the samples: filled where it happened, empty where not.
+
+    A place with labels of both kinds (y of N) is grey, the darker the larger its share.
 
     Parameters
     ----------
@@ -55,6 +58,8 @@ def probability_map(
         As in :func:`gpclass.geostat.predict_map`.
     event : str, optional
         What the class means, for the reader of the map ("zinc > 500 ppm"); "class 1" by default.
+    sample_weight : array-like of shape (n,), optional
+        How many labels each row of X and y stands for; rows of none are not drawn.
     title : str, optional
     colourbar : bool
     ax : Axes, or two Axes with ``panel``
@@ -73,9 +78,8 @@ def probability_map(
         if points is None:
             if X is None:
                 raise ValueError("give the sites X, or the points of the map")
-            points = regular_grid(np.asarray(X, dtype=float)[:, :2], resolution)
-            if hasattr(X, "iloc"):  # keep the names, or the classifier warns that they are gone
-                points = type(X)(points, columns=list(X.columns)[:2])
+            places = X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2]
+            points = regular_grid(places, resolution)
         found = predict_map(what, points, label=label, level=level)
     second = None if panel is None else found.mcse if panel == "mcse" else found.width
     if panel is not None and second is None:
@@ -89,7 +93,9 @@ def probability_map(
     if second is not None:
         _draw_second(axes[1], found, second, panel)
     if X is not None and y is not None:
-        _draw_samples(main, np.asarray(X, dtype=float)[:, :2], np.asarray(y) == found.label, event)
+        happened = np.asarray(y) == found.label
+        weight = np.ones(len(happened)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        _draw_samples(main, np.asarray(X, dtype=float)[:, :2], happened, weight, event)
     for one in np.atleast_1d(np.asarray(axes, dtype=object)):
         one.set(xlabel=found.names[0], ylabel=found.names[1])
         one.set_aspect("equal")
@@ -108,15 +114,15 @@ def _draw_probability(ax: Any, found: Any, contours: Sequence[float], beside: st
         shading="nearest",
         rasterized=True,
     )
-    thin = sorted(c for c in contours if p.min() < c < p.max())
+    drawable = min(p.shape) > 1  # one row of cells has no lines
+    thin = sorted(c for c in contours if drawable and p.min() < c < p.max())
     if thin:
         lines = ax.contour(found.x, found.y, p, levels=thin, colors="#333333", linewidths=0.6)
         ax.clabel(lines, fmt="%g", fontsize=7)
-    if p.min() < 0.5 < p.max():
+    if drawable and p.min() < 0.5 < p.max():
         ax.contour(found.x, found.y, p, levels=[0.5], colors="#111111", linewidths=2.0)
     if beside is not None:
-        bar = ax.figure.colorbar(image, ax=ax, ticks=[0, 0.25, 0.5, 0.75, 1], shrink=0.85)
-        bar.set_label(f"probability of {beside}")
+        _bar(ax, image, f"probability of {beside}", ticks=[0, 0.25, 0.5, 0.75, 1])
 
 
 def _draw_second(ax: Any, found: Any, values: Array, panel: str | None) -> None:
@@ -128,30 +134,54 @@ def _draw_second(ax: Any, found: Any, values: Array, panel: str | None) -> None:
     image = ax.pcolormesh(
         found.x, found.y, np.ma.masked_invalid(values), cmap="cividis", shading="nearest", rasterized=True
     )
-    ax.figure.colorbar(image, ax=ax, shrink=0.85).set_label(text)
-    ax.set_title("How sure the map is", fontsize=10)
+    _bar(ax, image, text)
+    # the error of the computation is not what is unknown of p: neither title may stand for the other
+    ax.set_title("How exactly p was computed" if panel == "mcse" else "What is not known of p", fontsize=10)
     p = np.ma.masked_invalid(found.proba)
-    if p.min() < 0.5 < p.max():
+    if min(p.shape) > 1 and p.min() < 0.5 < p.max():
         ax.contour(found.x, found.y, p, levels=[0.5], colors="white", linewidths=1.6)
 
 
-def _draw_samples(ax: Any, xy: Array, happened: npt.NDArray[np.bool_], event: str) -> None:
-    """Filled and empty circles, as geostatisticians draw indicators."""
-    size = 22 if len(xy) <= 300 else 9
-    for mine, face, text in ((happened, "#111111", event), (~happened, "white", f"not {event}")):
+def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
+    """A colour bar as tall as the map, whatever its shape."""
+    ax.figure.colorbar(image, cax=ax.inset_axes([1.03, 0.0, 0.05, 1.0]), **more).set_label(text)
+
+
+def _draw_samples(ax: Any, xy: Array, happened: npt.NDArray[np.bool_], weight: Array, event: str) -> None:
+    """Filled and empty circles, as geostatisticians draw indicators; grey where labels of one place differ."""
+    xy, happened, weight = xy[weight > 0], happened[weight > 0], weight[weight > 0]
+    _, place = np.unique(xy, axis=0, return_inverse=True)
+    place = place.ravel()
+    share = (np.bincount(place, weight * happened) / np.bincount(place, weight))[place]  # (n,), of its place
+    mixed = (share > 0) & (share < 1)
+    kinds = [
+        (mixed, [str(1.0 - s) for s in share[mixed]], "#111111", "both (darker: more)"),
+        (happened & ~mixed, "#111111", "white", event),
+        (~happened & ~mixed, "white", "#111111", f"not {event}"),
+    ]
+    for mine, face, edge, text in kinds[0 if mixed.any() else 1 :]:
         ax.scatter(
-            xy[mine, 0],
-            xy[mine, 1],
-            s=size,
+            *xy[mine].T,
+            s=22 if len(np.unique(place)) <= 300 else 9,
             facecolors=face,
-            edgecolors="#111111" if face == "white" else "white",
+            edgecolors=edge,
             linewidths=0.7,
             label=text,
             zorder=3,
             rasterized=len(xy) > 2000,
         )
-    # the legend stands beside the map, where white on white would not be seen: an edge in the text's colour
-    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, fontsize=8, frameon=False)
+    _legend_below(ax)
+
+
+def _legend_below(ax: Any) -> None:
+    """The legend under the axis label: by points, for a share of a flat map would put it on the ticks."""
+    from matplotlib.transforms import ScaledTranslation
+
+    below = ax.transAxes + ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)
+    legend = ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, ncols=3, fontsize=8, frameon=False
+    )
+    # white on white would not be seen beside the map: an edge in the text's colour
     for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
         handle.set_edgecolor(text.get_color())
 
@@ -179,7 +209,10 @@ def variogram(
     empirical, model = _variogram_parts(what, model)
     ax = axes_for(ax)
     size = 18.0 + 60.0 * empirical.pairs / empirical.pairs.max() if pairs else 30.0
-    ax.scatter(empirical.lag, empirical.gamma, s=size, color=PALETTE[0], zorder=3, label="pairs of samples")
+    text = "pairs of samples"
+    if empirical.direction is not None:
+        text += f" along ({', '.join(f'{part:.2g}' for part in empirical.direction)})"
+    ax.scatter(empirical.lag, empirical.gamma, s=size, color=PALETTE[0], zorder=3, label=text)
     top = float(empirical.edges[-1])
     if model is not None:
         r = np.linspace(0.0, top, 400)[1:]
@@ -205,7 +238,7 @@ def variogram(
     ax.set(xlabel="distance", ylabel="semivariance", xlim=(0.0, 1.03 * top))
     ax.set_ylim(bottom=0.0)
     ax.set_title("Variogram" if title is None else title, fontsize=10)
-    ax.legend(fontsize=8, frameon=False, loc="lower right")
+    ax.legend(fontsize=8, frameon=False, loc="best")
     return ax
 
 

@@ -193,11 +193,13 @@ def dependence_figures(c: Comparison) -> list[Figure]:
 
         def paint(figure: Any, k: int = k, name: str = name) -> None:
             plots.partial_dependence(
-                best.estimator, c.X, k, feature_name=name, max_rows=30, ax=figure.subplots()
+                best.estimator, c.X, k, feature_name=name, max_rows=24, ax=figure.subplots()
             )
 
         alt = f"Mean probability of class {c.classes[-1]} against {name}, with a thin line for each row."
-        found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, f"{name} ({best.name})", adapt=True))
+        found.append(
+            draw(f"dep{k}", (3.8, 2.9), paint, alt, f"{name}, in its own units ({best.name})", adapt=True)
+        )
     return found
 
 

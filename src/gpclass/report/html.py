@@ -123,6 +123,7 @@ def _facts(c: Comparison) -> list[tuple[str, str]]:
     shares = ", ".join(
         f"{label}: {k} ({100 * k / len(c.y):.0f} %)" for label, k in zip(c.classes, count, strict=True)
     )
+    scores = [r.scores for r in c.succeeded if r.scores is not None]
     folds = f"{c.n_folds} {'blocked, ' if c.blocked else ''}stratified folds"
     if c.n_repeats > 1:
         folds += f", repeated {c.n_repeats} times"
@@ -132,6 +133,7 @@ def _facts(c: Comparison) -> list[tuple[str, str]]:
         ("Classes", shares),
         ("Cross-validation", folds),
         ("Log loss of the base rate", f"{base_rate_log_loss(index):.3f}"),
+        *[("Brier score of the base rate", f"{s.uncertainty:.3f}") for s in scores[:1]],
         ("Reference of |Δp|", c.reference or "none"),
     ]
 
@@ -157,7 +159,10 @@ SCORE_HEAD = (
     ("method", ""),
     ("accuracy", "share of rows whose most probable class is right"),
     ("log loss", "mean −log p(label); less is better"),
-    ("Brier", "mean squared error of the probability; less is better"),
+    (
+        "Brier",
+        "mean squared error of the probability = reliability − resolution + the base rate's own; less is better",
+    ),
     ("reliability", "part of Brier: distance of frequencies from probabilities; less is better"),
     ("resolution", "part of Brier: how far frequencies spread between bins; more is better"),
     ("ECE", "expected calibration error, with its 95 % bootstrap interval"),
@@ -243,12 +248,24 @@ def _parameters(c: Comparison) -> Table | None:
     names = list(dict.fromkeys(name for r in with_kernel for name, _ in r.parameters))
     if not names:
         return None
-    rows = tuple(
-        (Cell(name), *(Cell.number(dict(r.parameters).get(name), ".4g") for r in with_kernel))
-        for name in names
-    )
+    rows = tuple((Cell(name), *(_parameter(r, name) for r in with_kernel)) for name in names)
     head = (("parameter", ""), *((r.name, "") for r in with_kernel))
-    return Table("Kernel parameters found on all rows", head, rows)
+    caption = (
+        "Kernel parameters found on all rows. Where features were standardised, lengths are in their standard "
+        "deviations."
+    )
+    if any(r.intervals for r in with_kernel):
+        caption += (
+            " Where parameters were sampled: the posterior median and, in brackets, 90 % of the posterior."
+        )
+    return Table(caption, head, rows)
+
+
+def _parameter(r: MethodResult, name: str) -> Cell:
+    low, high = r.intervals.get(name, (math.nan, math.nan))
+    return Cell.number(
+        dict(r.parameters).get(name), ".4g", f"[{low:.3g}, {high:.3g}]" if name in r.intervals else ""
+    )
 
 
 def _diagnostics(c: Comparison) -> list[dict[str, Any]]:
