@@ -212,3 +212,21 @@ class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # typ
         if fitted is None or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(fitted, name)
+
+
+def predictions(model: Any, X: Any, level: float = 0.9) -> Any:
+    """A frame of one row a prediction: class, its probability, error and interval, then every class."""
+    import pandas as pd
+
+    found = model.predict_uncertainty(X, level=level)
+    best = np.argmax(found.proba, axis=1)
+    at = np.arange(len(best))
+    columns: dict[str, Any] = {
+        "class": model.classes_[best],
+        "probability": found.proba[at, best],
+        "mcse": found.mcse[at, best],
+        "lower": found.lower[at, best],
+        "upper": found.upper[at, best],
+    }
+    columns |= {f"p_{label}": found.proba[:, c] for c, label in enumerate(model.classes_)}
+    return pd.DataFrame(columns)

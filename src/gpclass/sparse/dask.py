@@ -1,0 +1,354 @@
+"""Shards on the workers of a Dask client.
+
+A shard lives on one worker. A pass over the data is one task a shard and a tree of additions whose shape depends on the
+number of shards alone, so that the same shards give the same sums whichever worker did them; what travels is the small
+arguments of the pass and one set of sums.
+
+A worker that dies takes its shards along. Each shard is known by how it was made: read from its source, then the passes
+since, a chain of pure functions; Dask does again what was lost, and the answer is the same. So that the chain stays
+short, after ``CHAIN`` passes that changed the sites they are copied here (16 bytes a row), and the chain starts again
+from them.
+Cost: three small tasks a shard a pass, some milliseconds; the shards' own work is O(r m²).
+Fails when: the client has closed, no worker is left for ``PATIENCE`` seconds, or a worker's memory does not suffice;
+each is an error that says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import CancelledError as _Cancelled
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+from gpclass.sparse.shards import Shard, Sums, Work, add
+from gpclass.sparse.sources import Found, Labels, PartsSource, checked
+
+CHAIN = 10  # passes that change a shard before its sites are copied to this process
+FAN = 8  # sums added by one task
+PATIENCE = 60.0  # seconds without any worker before giving up
+
+
+class ClientGoneError(RuntimeError):
+    """The Dask client or its workers are no longer there."""
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise ImportError("fitting on Dask workers needs distributed: pip install 'gpclass[dask]'") from error
+    return distributed
+
+
+def _dask() -> Any:
+    import dask
+
+    return dask
+
+
+def environment_client() -> Any:
+    """The open client, or None; None also inside a task, which would wait for itself."""
+    distributed = _distributed()
+    try:
+        distributed.get_worker()
+        return None
+    except (ValueError, AttributeError):
+        pass
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A shard on a worker."""
+
+    base: Any  # future of the shard as its source gives it
+    state: Any  # future of (shard, ...): the last pass that changed it, or the base
+    worker: str  # where it should be worked on; another one if that is gone
+    passes: int = 0  # since the base or the last copy of its sites
+
+
+@dataclass(frozen=True, eq=False)
+class DaskExecutor:
+    """Work on the workers of a client; None: the client that is open."""
+
+    client: Any = None
+
+    def __post_init__(self) -> None:
+        if self.client is None:
+            found = environment_client()
+            if found is None:
+                raise ClientGoneError(
+                    "no Dask client is open: start one first, client = distributed.Client(...)"
+                )
+            object.__setattr__(self, "client", found)
+
+    def place(self, shards: Sequence[Shard]) -> list[Any]:
+        """One future a shard; neighbours go to the same worker."""
+        self._check()
+        workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        if not workers:
+            raise ClientGoneError(
+                "the Dask client has no workers: start some, or wait for them with client.wait_for_workers(1)"
+            )
+        placed = []
+        with _large_graphs():
+            for k, shard in enumerate(shards):
+                worker = workers[k * len(workers) // len(shards)]
+                if isinstance(shard.X, DelayedRows):
+                    rows = self.client.compute(shard.X.delayed, workers=[worker], allow_other_workers=True)
+                    base = self._submit(_assemble, worker, rows, replace(shard, X=shard.X.without_rows()))
+                else:
+                    base = self._submit(_hold, worker, shard)
+                placed.append(Placed(base, base, worker))
+        return placed
+
+    def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
+        """One task a shard, then a tree of additions."""
+        if not held:
+            raise ValueError("there are no shards: the data have no rows")
+        self._check()
+        with _large_graphs():
+            given = self._submit(_hold, None, arguments)  # one copy for all, which Dask can make again
+            states = [self._submit(_run, h.worker, work, h.state, given) for h in held]
+        level = [self._submit(_sums, h.worker, state) for h, state in zip(held, states, strict=True)]
+        while len(level) > 1:
+            level = [
+                self._submit(_fold, None, level[k : k + FAN]) if level[k + 1 : k + 2] else level[k]
+                for k in range(0, len(level), FAN)
+            ]
+        sums: Sums
+        sums, changed = self._result(level[0])
+        if not changed:
+            return list(held), sums
+        new = [replace(h, state=state, passes=h.passes + 1) for h, state in zip(held, states, strict=True)]
+        return self._shortened(new), sums
+
+    def fetch(self, held: Sequence[Any]) -> list[Shard]:
+        """The shards, without features that would have to travel."""
+        return list(self._result([self._submit(_light, h.worker, h.state) for h in held]))
+
+    def _shortened(self, held: list[Placed]) -> list[Any]:
+        """Start the chains again from copies of the sites, where they have grown long."""
+        long = [k for k, h in enumerate(held) if h.passes >= CHAIN]
+        if not long:
+            return list(held)
+        copies = self._result([self._submit(_sites, held[k].worker, held[k].state) for k in long])
+        with _large_graphs():
+            for k, sites in zip(long, copies, strict=True):
+                h = held[k]
+                # The worker that has the shard goes on with its own, scratch and all; only a loss reads the copy.
+                state = self._submit(_restore, h.worker, h.base, sites)
+                held[k] = replace(h, state=state, passes=0)
+        return list(held)
+
+    def _submit(self, function: Any, worker: str | None, *arguments: Any) -> Any:
+        place = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        try:
+            return self.client.submit(function, *arguments, pure=False, **place)
+        except Exception as error:
+            raise self._explained(error) from error
+
+    def _check(self) -> None:
+        if getattr(self.client, "status", "closed") != "running":
+            raise ClientGoneError(_gone(f"it is {getattr(self.client, 'status', 'closed')}"))
+
+    def _result(self, futures: Any) -> Any:
+        """What the futures hold; an error that says why if it cannot be had."""
+        distributed = _distributed()
+        alone_since: float | None = None
+        while True:
+            try:
+                self._check()
+                pending = futures if isinstance(futures, list) else [futures]
+                distributed.wait(pending, timeout=2.0)
+                return self.client.gather(futures)
+            except TimeoutError:
+                self._check()
+                if self.client.scheduler_info(n_workers=-1)["workers"]:
+                    alone_since = None
+                    continue
+                alone_since = alone_since or time.monotonic()
+                if time.monotonic() - alone_since > PATIENCE:
+                    raise ClientGoneError(_gone("its scheduler has had no workers for a minute")) from None
+            except Exception as error:
+                raise self._explained(error) from error
+
+    def _explained(self, error: Exception) -> Exception:
+        """The error as a user should see it."""
+        distributed = _distributed()
+        if isinstance(error, ClientGoneError):
+            return error
+        if isinstance(error, distributed.scheduler.KilledWorker):
+            return ClientGoneError(
+                f"a shard ended its worker several times ({error}): most likely its memory did not suffice; use more "
+                "or smaller shards (row groups, chunks), fewer inducing points, or workers with more memory"
+            )
+        status = getattr(self.client, "status", "closed")
+        gone = (_Cancelled, distributed.CancelledError, distributed.comm.CommClosedError)
+        if status != "running" or isinstance(error, gone):
+            return ClientGoneError(_gone(str(error) or type(error).__name__))
+        return error
+
+
+def _gone(why: str) -> str:
+    return (
+        f"the Dask client that held the data is gone ({why}); nothing was changed: open a client, "
+        "client = distributed.Client(...), and fit again"
+    )
+
+
+def _large_graphs() -> Any:
+    """A context without Dask's warning that arguments are large: they are meant to be kept by the scheduler."""
+    return _dask().config.set({"distributed.admin.large-graph-warning-threshold": "10 GB"})
+
+
+# ---- tasks, which run on workers -------------------------------------------------------------------------------------
+
+
+def _hold(value: Any) -> Any:
+    return value
+
+
+def _assemble(rows: Any, shard: Shard) -> Shard:
+    """A shard of rows that Dask computed."""
+    return replace(shard, X=shard.X.of(rows))  # type: ignore[union-attr]  # DelayedRows
+
+
+def _shard(state: Any) -> Shard:
+    found: Shard = state[0] if isinstance(state, tuple) else state
+    return found
+
+
+def _run(work: Work, state: Any, arguments: tuple[Any, ...]) -> tuple[Shard, Sums, bool]:
+    shard = _shard(state)
+    moved, sums = work(shard, *arguments)
+    return moved, sums, moved is not shard
+
+
+def _sums(state: tuple[Shard, Sums, bool]) -> tuple[Sums, bool]:
+    return state[1], state[2]
+
+
+def _fold(parts: Sequence[tuple[Sums, bool]]) -> tuple[Sums, bool]:
+    return reduce(add, [sums for sums, _ in parts]), any(changed for _, changed in parts)
+
+
+def _sites(state: Any) -> Array | None:
+    return _shard(state).sites
+
+
+def _restore(base: Shard, sites: Array | None) -> Shard:
+    return base.with_sites(sites)
+
+
+def _light(state: Any) -> Shard:
+    shard = _shard(state)
+    return shard if callable(shard.X) else replace(shard, X=_features_elsewhere)
+
+
+def _features_elsewhere() -> Array:
+    raise ValueError("these rows are on a Dask worker: work on them there, with map_reduce")
+
+
+# ---- Dask arrays and data frames -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DelayedRows:
+    """Features that are a part of a Dask collection; computed here when called."""
+
+    delayed: Any
+    name: str
+    columns: tuple[str, ...] | None = None
+
+    def __call__(self) -> Array:
+        """The rows, (r, d)."""
+        return self.of(self.delayed.compute())
+
+    def of(self, rows: Any) -> Array:
+        """A computed part as a matrix."""
+        if self.columns is not None:
+            rows = rows[list(self.columns)].to_numpy(dtype=float)
+        return checked(rows, self.name)
+
+    def without_rows(self) -> DelayedRows:
+        """What travels to the worker: the way to the matrix, not the graph."""
+        return replace(self, delayed=None)
+
+
+def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Any) -> Found:
+    """Shards of a Dask collection: a shard a block of rows, or a partition."""
+    frame = hasattr(X, "to_delayed") and hasattr(X, "npartitions") and hasattr(X, "columns")
+    columns: tuple[str, ...] | None = None
+    if frame:
+        columns, X, y, sample_weight = _columns(X, y, sample_weight)
+        parts = X.to_delayed()
+    elif getattr(X, "ndim", 0) == 2:
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"the Dask array holds {X.dtype}; give numbers")
+        parts = X.rechunk({1: -1}).to_delayed()[:, 0]
+    else:
+        raise ValueError(
+            f"X is a Dask {type(X).__name__} of shape {getattr(X, 'shape', '?')}; give a table of shape (rows, columns)"
+        )
+    sizes, labels, weights = _small_parts(X, parts, y, sample_weight, columns)
+    collected = Labels()
+    for k, label in enumerate(labels):
+        collected.add(label, f"partition {k} of the data")
+    classes, signs = collected.result()
+    what = "partition" if frame else "block of rows"
+    rows = tuple(DelayedRows(part, f"{what} {k}", columns) for k, part in enumerate(parts))
+    width = len(columns) if columns is not None else int(X.shape[1])
+    each = weigh(weights, signs, classes)
+    source = PartsSource(rows, np.cumsum(sizes), signs, width, each)
+    return source, classes, list(columns) if columns is not None else None
+
+
+def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, Any, Any]:
+    """Features, labels and weights of a data frame; the last two may be named."""
+    names = [str(c) for c in X.columns]
+    beside = [name for name in (y, sample_weight) if isinstance(name, str)]
+    for name in beside:
+        if name not in names:
+            raise ValueError(
+                f"the data frame has no column {name!r}; its columns are {', '.join(names[:20])}"
+            )
+    columns = tuple(name for name in names if name not in beside)
+    for name in columns:
+        kind = X.dtypes[name]
+        if getattr(kind, "kind", "O") not in "biuf":
+            raise ValueError(f"column {name!r} holds {kind}, not numbers: encode it, or leave it out")
+    y = X[y] if isinstance(y, str) else y
+    weights = X[sample_weight] if isinstance(sample_weight, str) else sample_weight
+    return columns, X, y, weights
+
+
+def _small_parts(
+    X: Any, parts: Any, y: Any, sample_weight: Any, columns: Any
+) -> tuple[IntArray, list[Any], Any]:
+    """Rows of each part, labels by part, and all weights: what this process holds."""
+    dask = _dask()
+    if y is None:
+        raise ValueError("give y: labels, or the name of a column of the data frame")
+    known = None if columns is not None or np.isnan(X.shape[0]) else X.chunks[0]
+    lengths = known if known is not None else [dask.delayed(len)(part) for part in parts]
+    sizes, labels, weights = dask.compute(list(lengths), y, sample_weight)
+    sizes = np.asarray(sizes, dtype=int)
+    for k, size in enumerate(sizes):
+        if size == 0:
+            raise ValueError(
+                f"partition {k} of the data has no rows: repartition, so that every part has some "
+                "(X.repartition(npartitions=...), or X.rechunk(...))"
+            )
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or len(labels) != sizes.sum():
+        raise ValueError(f"X has {sizes.sum()} rows, y has shape {labels.shape}: give one label a row")
+    return sizes, np.split(labels, np.cumsum(sizes)[:-1]), weights
