@@ -517,10 +517,19 @@ def test_uncertainty_of_three_classes():
     assert simplicial.latent_sd.shape == (len(Z), 2)
 
 
+def test_every_clipped_answer_is_told():
+    X, y, Z = data()
+    model = fit(X, y, kernel=KERNEL)
+    assert model.outside(Z).count > 0
+    for answer in (model.predict_proba, model.predict_log_proba, model.predict_uncertainty):
+        with pytest.warns(OutsideWarning, match="clipped"):
+            answer(Z)
+
+
 def test_frames_are_checked_once():
     X, y, Z = data(40)
     frame, new = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(Z, columns=["a", "b"])
-    model = fit(frame, y, kernel=NOISY)
+    model = fit(frame, y, kernel=NOISY, transform="simplicial")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict_uncertainty(new)

@@ -1,5 +1,7 @@
 """Figures of geostatistics: what is drawn is what was computed."""
 
+from dataclasses import replace
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -91,12 +93,63 @@ def test_map_of_listed_cells_has_holes(data):
     assert np.isnan(mesh(ax)).any()
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("east", "north", "half")
     ax = plots.probability_map(predict_map(clf, cells), colourbar=False)
-    assert len(ax.figure.axes) == 1
+    assert len(ax.child_axes) == 0
+
+
+def test_the_second_panel_does_not_take_one_error_for_the_other(data, clf):
+    """The interval is what is not known of p, the Monte Carlo error how well p was computed."""
+    found = predict_map(clf, regular_grid(data.X, 6))
+    known = plots.probability_map(replace(found, mcse=found.proba / 1e3), panel="mcse")[1]
+    wide = plots.probability_map(found, panel="interval")[1]
+    assert "computed" in known.get_title()
+    assert "Monte Carlo" in known.child_axes[0].get_ylabel()
+    assert "not known" in wide.get_title()
+    assert "90 % interval" in wide.child_axes[0].get_ylabel()
+
+
+def test_places_with_both_labels_are_grey(data, clf):
+    found = predict_map(clf, regular_grid(data.X, 6))
+    X = np.array([[0.1, 0.1], [0.1, 0.1], [0.5, 0.5], [0.5, 0.5], [0.9, 0.9], [0.3, 0.2]])
+    y = np.array([1, 0, 1, 0, 1, 0])
+    ax = plots.probability_map(found, X, y, sample_weight=[3, 1, 1, 3, 2, 0])
+    mixed, filled, empty = ax.collections[-3:]
+    shade = {
+        tuple(at): colour[0] for at, colour in zip(mixed.get_offsets(), mixed.get_facecolor(), strict=True)
+    }
+    assert shade == pytest.approx({(0.1, 0.1): 0.25, (0.5, 0.5): 0.75})
+    np.testing.assert_allclose(filled.get_offsets(), [[0.9, 0.9]])
+    assert len(empty.get_offsets()) == 0  # weight zero: not there
+    assert [t.get_text()[:4] for t in ax.get_legend().get_texts()] == ["both", "clas", "not "]
+
+
+def test_the_legend_of_a_flat_map_is_below_its_axis_label(data, clf):
+    flat = data.X * [1.0, 0.12]
+    found = predict_map(clf, regular_grid(flat, 40))
+    ax = plots.probability_map(found, flat, data.y)
+    ax.figure.canvas.draw()
+    legend, label = ax.get_legend().get_window_extent(), ax.xaxis.label.get_window_extent()
+    assert legend.y1 <= label.y0 + 1
+    box, bar = ax.get_window_extent(), ax.child_axes[0].get_window_extent()
+    assert bar.height == pytest.approx(box.height, rel=1e-6)
+
+
+def test_one_row_of_cells_has_no_lines(data, clf):
+    row = np.column_stack([np.linspace(0, 1, 30), np.full(30, 0.5)])
+    assert not [c for c in plots.probability_map(clf, points=row).collections if hasattr(c, "levels")]
+
+
+def test_a_directional_variogram_names_its_direction(data):
+    ax = plots.variogram(empirical_variogram(data.X, data.y, direction=90.0))
+    assert "1)" in ax.get_legend().get_texts()[0].get_text()
+    assert (
+        "along"
+        not in plots.variogram(empirical_variogram(data.X, data.y)).get_legend().get_texts()[0].get_text()
+    )
 
 
 def test_the_map_speaks_of_the_event(data, clf):
     ax = plots.probability_map(clf, data.X, data.y, event="zinc > 500 ppm", resolution=8)
-    bar = next(a for a in ax.figure.axes if a is not ax)
+    (bar,) = ax.child_axes
     assert ax.get_title() == "Probability of zinc > 500 ppm"
     assert bar.get_ylabel() == "probability of zinc > 500 ppm"
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["zinc > 500 ppm", "not zinc > 500 ppm"]

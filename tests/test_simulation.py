@@ -1,6 +1,7 @@
 """Conditional simulation and maps: against enumeration, independence, and the probabilities of single sites."""
 
 import sys
+import warnings
 from itertools import product
 
 import numpy as np
@@ -168,6 +169,45 @@ def test_cells_come_to_their_places(data, clf):
     np.testing.assert_allclose(found.proba[row, column], u.proba[:, 1], rtol=1e-6)
     np.testing.assert_allclose(found.width[row, column], (u.upper - u.lower)[:, 1], rtol=1e-5)
     np.testing.assert_allclose(found.mcse[row, column], u.mcse[:, 1], rtol=1e-4)
+
+
+def test_an_axis_is_not_parted_by_rounding():
+    """Noise of 1e-13 about values that lie on a boundary of rounding to nine digits."""
+    from gpclass.geostat.maps import _axis
+
+    lattice = np.arange(1025) / 1024.0  # 1/1024 is 976562.5 units of 1e-9
+    noisy = np.concatenate([lattice + 1e-13, lattice, lattice - 1e-13])
+    values, place = _axis(noisy[1:-1])
+    assert len(values) == 1025
+    np.testing.assert_array_equal(place, np.tile(np.arange(1025), 3)[1:-1])
+    values, place = _axis(np.full(3, 7.0))
+    assert values.tolist() == [7.0]
+    assert place.tolist() == [0, 0, 0]
+
+
+@pytest.mark.filterwarnings("ignore::gpclass.geostat.OutsideWarning")
+def test_map_of_one_of_three_classes(data):
+    labels = np.digitize(data.X[:, 0], [0.33, 0.66])
+    for transform, has_interval in (("classical", True), ("simplicial", False)):
+        kriging = IndicatorKriging(transform, kernel=KERNEL).fit(data.X, labels)
+        grid = regular_grid(data.X, 9)
+        found = predict_map(kriging, grid, label=2)
+        np.testing.assert_allclose(found.proba.ravel(), kriging.predict_uncertainty(grid).proba[:, 2])
+        assert (found.width is not None) == has_interval
+
+
+def test_a_frame_keeps_its_names_on_the_way_to_the_map(data):
+    frame = pd.DataFrame(data.X, columns=["east", "north"])
+    kriging = IndicatorKriging("simplicial", kernel=KERNEL).fit(frame, data.y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = predict_map(kriging, regular_grid(frame, 8))
+    assert found.names == ("east", "north")
+    np.testing.assert_array_equal(regular_grid(frame, 8).to_numpy(), regular_grid(data.X, 8))
+    with pytest.raises(ValueError, match="missing"):
+        regular_grid(np.array([[0.0, np.nan], [1.0, 1.0]]))
+    with pytest.raises(ValueError, match="missing"):
+        predict_map(kriging, np.array([[0.0, np.nan], [1.0, 1.0]]))
 
 
 def test_other_class_frames_and_methods_without_errors(data):

@@ -97,7 +97,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
     Notes
     -----
     Several labels at one place are gathered (y of N); ``sample_weight`` counts labels. Probabilities are
-    corrected in ``predict_proba`` only, with an :class:`OutsideWarning` that says how many;
+    corrected in ``predict_proba`` and ``predict_uncertainty``, with an :class:`OutsideWarning` that says how many;
     ``predict_indicator`` gives the raw ones and ``outside`` counts them.
     """
 
@@ -312,14 +312,17 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:
         """Class probabilities (m, C), corrected where they left [0,1]."""
-        raw = probabilities(self._krige(X), self._transform)
+        return self._corrected(probabilities(self._krige(X), self._transform))
+
+    def _corrected(self, raw: Array) -> Array:
+        """Raw probabilities (m, C) brought inside, with a warning that counts them."""
         out = outside(raw)
         if out.count:
             warnings.warn(
                 f"{out.count} of {out.n} kriged probabilities left [0,1] by up to {out.worst:.2g} and were "
                 "clipped; transform='simplicial' stays inside",
                 OutsideWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return correct(raw)
 
@@ -359,7 +362,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         value = self._krige_checked(x)  # (m, q)
         sd = np.column_stack([np.sqrt(system.variance(x)) for system in self._systems])
         sd = np.array(np.broadcast_to(sd, value.shape))
-        proba = correct(probabilities(value, self._transform))
+        proba = self._corrected(probabilities(value, self._transform))
         half = ndtri(0.5 + level / 2.0) * sd
         if self._transform == "classical":
             low, high = np.clip(value - half, 0.0, 1.0), np.clip(value + half, 0.0, 1.0)

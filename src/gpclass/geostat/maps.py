@@ -14,11 +14,10 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpclass._typing import Array
 
-DIGITS = 9  # coordinates that agree to this many digits of the extent are the same
+SAME = 1e-9  # coordinates nearer than this share of the extent are the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +60,13 @@ class ProbabilityMap:
         )
 
 
-def regular_grid(X: npt.ArrayLike, resolution: int = 100, margin: float = 0.05) -> Array:
+def regular_grid(X: Any, resolution: int = 100, margin: float = 0.05) -> Any:
     """Points (ny·nx, 2) on a grid of square cells over the box around the sites.
 
     Parameters
     ----------
-    X : array (n, 2)
-        Sites.
+    X : array or data frame (n, 2)
+        Sites. A frame gives a frame with the same columns.
     resolution : int
         Cells along the longer side.
     margin : float
@@ -76,6 +75,8 @@ def regular_grid(X: npt.ArrayLike, resolution: int = 100, margin: float = 0.05) 
     x = np.asarray(X, dtype=float)
     if x.ndim != 2 or x.shape[1] != 2:
         raise ValueError(f"a grid has two coordinates; X has shape {x.shape}")
+    if not np.isfinite(x).all():
+        raise ValueError("coordinates must be finite; drop the rows with missing values")
     if resolution < 2:
         raise ValueError(f"resolution must be at least 2, not {resolution}")
     low, high = x.min(axis=0), x.max(axis=0)
@@ -85,7 +86,8 @@ def regular_grid(X: npt.ArrayLike, resolution: int = 100, margin: float = 0.05) 
         raise ValueError("all sites coincide: there is no region to draw")
     axes = [low[k] + cell * np.arange(int(np.floor((high[k] - low[k]) / cell + 1e-9)) + 1) for k in (0, 1)]
     a, b = np.meshgrid(*axes)
-    return np.column_stack([a.ravel(), b.ravel()])
+    points = np.column_stack([a.ravel(), b.ravel()])
+    return type(X)(points, columns=list(X.columns)) if hasattr(X, "iloc") else points
 
 
 def predict_map(
@@ -113,6 +115,8 @@ def predict_map(
     """
     values = np.asarray(points, dtype=float)
     i, j = coordinates
+    if not np.isfinite(values).all():
+        raise ValueError("the points of a map must be finite; drop the cells with missing values")
     x, column = _axis(values[:, i])
     y, row = _axis(values[:, j])
     if len(x) * len(y) > 20 * len(values) + 100:
@@ -166,10 +170,12 @@ def final_step(clf: Any) -> Any:
 
 def _axis(values: Array) -> tuple[Array, Any]:
     """The different coordinates in order, and the place of each point among them."""
-    extent = float(np.ptp(values)) or 1.0
-    rounded = np.round((values - values.min()) / extent, DIGITS)
-    _, first, place = np.unique(rounded, return_index=True, return_inverse=True)
-    return values[first], place
+    order = np.argsort(values, kind="stable")
+    # by the gaps between neighbours: rounding would part two equal ones that straddle its boundary
+    fresh = np.diff(values[order], prepend=-np.inf) > SAME * float(np.ptp(values))
+    place = np.empty(len(values), dtype=np.intp)
+    place[order] = np.cumsum(fresh) - 1
+    return values[order][fresh], place
 
 
 def import_xarray() -> Any:

@@ -179,7 +179,12 @@ def _legend_below(ax: Any) -> None:
 
     below = ax.transAxes + ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)
     legend = ax.legend(
-        loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, ncols=3, fontsize=8, frameon=False
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        bbox_transform=below,
+        ncols=3,
+        fontsize=8,
+        frameon=False,
     )
     # white on white would not be seen beside the map: an edge in the text's colour
     for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
