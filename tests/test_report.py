@@ -1,9 +1,6 @@
 """The report: complete, self-contained, honest about failures; the demonstration runs."""
 
-import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 
 import matplotlib
@@ -216,40 +213,3 @@ def test_slow_methods_are_left_out_not_failed(tmp_path):
     other = next(name for name in names if name != c.reference)
     assert c.results[other].state == "left out"
     assert "max_seconds" in what_went_wrong(c.results[other], c.reference)
-
-
-# ---- in a browser -------------------------------------------------------------------------------------
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-PROBE = """<script>
-const table = document.querySelector("table.sortable"), heads = table.tHead.rows[0].cells, found = {};
-const order = () => [...table.tBodies[0].rows].map((row) => row.cells[0].firstChild.textContent.trim());
-found.start = order();
-heads[2].querySelector("button").click();
-found.up = [order(), heads[2].getAttribute("aria-sort")];
-heads[2].querySelector("button").click();
-found.down = [order(), heads[2].getAttribute("aria-sort")];
-found.pictures = [...document.querySelectorAll(".picture svg")].map((e) => e.getBoundingClientRect().height);
-found.overflow = document.documentElement.scrollWidth - window.innerWidth;
-document.body.insertAdjacentHTML("beforeend", `<pre id="probe">${JSON.stringify(found)}</pre>`);
-</script></body>"""
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine; the page's script needs one")
-@pytest.mark.parametrize("width", [1200, 500])
-def test_browser_sorts_tables_and_shows_figures(tmp_path, text, comparison, width):
-    path = tmp_path / "probe.html"
-    path.write_text(text.replace("</body>", PROBE), encoding="utf-8")
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-    options += [f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    command = [BROWSER, *options, path.as_uri()]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert "CONSOLE" not in run.stderr
-    found = json.loads(re.findall(r'<pre id="probe">(.*?)</pre>', run.stdout, re.S)[-1])  # first: the script
-    by_loss = sorted(["lr", "nb"], key=lambda name: comparison.results[name].scores.log_loss)
-    assert found["start"] == ["lr", "nb", "broken"]
-    assert found["up"] == [[*by_loss, "broken"], "ascending"]
-    assert found["down"] == [[*by_loss[::-1], "broken"], "descending"]  # what failed stays last
-    assert len(found["pictures"]) == 5
-    assert min(found["pictures"]) > 80
-    assert found["overflow"] <= 0
