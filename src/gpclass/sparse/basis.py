@@ -141,11 +141,6 @@ def cholesky_pullback(L: Array, L_bar: Array) -> Array:
     return np.asarray(0.5 * (K_bar + K_bar.T))
 
 
-def full(lower: Array) -> Array:
-    """A symmetric matrix from its lower triangle (in Fortran order), in place."""
-    return mirror_lower(np.asfortranarray(lower))
-
-
 def inverse(L: Array) -> Array:
     """(L Lᵀ)⁻¹."""
     P, _ = lapack.dpotri(np.asfortranarray(L), lower=1)

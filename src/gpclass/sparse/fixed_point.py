@@ -18,14 +18,20 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from gpclass._settings import check_settings
+from gpclass._typing import Array
 from gpclass.posterior import Evidence, Posterior, Report
-from gpclass.sparse.gaussian import Q, SparseGaussian, begin, gather, sweep
+from gpclass.sparse.gaussian import Q, SparseGaussian, begin, gather, mix, sweep
 from gpclass.sparse.gradient import Slope, gaussian_gradient
 from gpclass.sparse.problem import SparseProblem
+from gpclass.sparse.shards import Sums
 
 SLOWEST = 0.05  # smallest step of a damped sweep
+SLOW = 0.25  # a sweep that leaves more than this of the last change is helped by mixing
+PATIENCE = 10  # sweeps before steps are damped
+WILDEST = 50.0  # shares of a mixture whose absolute values sum to more are rounding's
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,23 +54,71 @@ def iterate(
         held, sums = problem.map_reduce(gather, start)
     else:
         held, sums = problem.map_reduce(begin, problem.data.held, kind)
-    q, step, last, best = Q.of(sums["gram"], sums["shift"]), 1.0, np.inf, -np.inf
+    history = Mixing()
+    q, step, last, best, safe = Q.of(sums["gram"], sums["shift"]), 1.0, np.inf, -np.inf, (held, sums)
     value, change, sweeps = -np.inf, np.inf, 0
     for sweeps in range(1, max_sweeps + 1):
-        moved, sums = problem.map_reduce(sweep, held, kind, q, step)
-        value = q.log_mass + sums["value"]
+        moved, out = problem.map_reduce(sweep, held, kind, q, step, history.depth)
+        value = q.log_mass + out["value"]
         if kind == "variational" and value < best - 1e-10 * abs(best) and step > SLOWEST:
-            held, q, step = safe[0], safe[1], 0.5 * step  # noqa: F821 (set with best)
+            # The bound fell: back to the sites before, in a smaller step.
+            (held, sums), step = safe, 0.5 * step
+            history.clear()
+            q = Q.of(sums["gram"], sums["shift"])
             continue
-        new = Q.of(sums["gram"], sums["shift"])
+        new = Q.of(out["gram"], out["shift"])
         change = q.distance(new) / step
         if change <= tol:
             break
-        if sweeps >= 6 and change > 0.7 * last:
+        best, safe = max(value, best), (held, sums)
+        shares = history.shares(q, sums, out) if step == 1.0 and change > SLOW * last else None
+        if shares is not None:
+            moved, out = problem.map_reduce(mix, moved, shares)
+            new = Q.of(out["gram"], out["shift"])
+        if sweeps >= PATIENCE and change > 0.95 * last:
             step = max(0.5 * step, SLOWEST)
-        best, safe = max(value, best), (held, q)
-        held, q, last = moved, new, change
+            history.clear()
+        held, sums, q, last = moved, out, new, change
     return FixedPoint(held, q, value, sweeps, change <= tol, change)
+
+
+class Mixing:
+    """Anderson's mixing: shares of the last outcomes whose residual, linearly predicted, is smallest.
+
+    The residuals are looked at through q's precision and shift, which are linear in the sites seen from u: m×m numbers
+    here stand for the 2n of the rows, which only take the shares.
+    """
+
+    def __init__(self, depth: int = 4) -> None:
+        self.depth = depth
+        self.residuals: list[tuple[Array, Array]] = []
+
+    def shares(self, q: Q, into: Sums, out: Sums) -> Array | None:
+        """One share an outcome, newest first, that sum to one; None while there is nothing to mix."""
+        self.residuals = [(out["gram"] - into["gram"], out["shift"] - into["shift"]), *self.residuals]
+        del self.residuals[self.depth :]
+        if len(self.residuals) < 2:
+            return None
+        R = np.column_stack([_whitened(q, *residual) for residual in self.residuals])
+        drops = R[:, :-1] - R[:, 1:]
+        gamma = np.linalg.lstsq(drops, R[:, 0], rcond=1e-10)[0]
+        shares = np.append(-np.diff(gamma, prepend=0.0), gamma[-1])
+        shares[0] += 1.0
+        return shares if np.abs(shares).sum() < WILDEST else None
+
+    def clear(self) -> None:
+        """Forget: the steps no longer tell of where the sites are."""
+        self.residuals = []
+
+
+def _whitened(q: Q, gram: Array, shift: Array) -> Array:
+    """A change of precision (lower triangle) and shift in units of q."""
+    lower = np.tril(gram)
+    lower += np.tril(gram, -1).T
+    half = solve_triangular(q.L, lower, lower=True, check_finite=False)
+    whole = solve_triangular(q.L, half.T, lower=True, check_finite=False)
+    pull = solve_triangular(q.L, shift - lower @ q.mean, lower=True, check_finite=False)
+    return np.append(whole.ravel() * np.sqrt(0.5), pull)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from gpclass._typing import Array
 from gpclass.likelihoods import BinaryLikelihood
 from gpclass.linalg import NotPositiveDefiniteError, factor
 from gpclass.posterior import Evidence, LatentMixture, Report
-from gpclass.sparse.basis import Basis, blocks, full, gram, inverse, whiten
+from gpclass.sparse.basis import Basis, blocks, gram, inverse, whiten
 from gpclass.sparse.rows import UPDATES, Labels, Marginals, first_sites
 from gpclass.sparse.shards import Shard, Sums
 
@@ -38,14 +38,9 @@ class Q:
     shift: Array  # (m,), precision times mean
 
     @classmethod
-    def prior(cls, m: int) -> Q:
-        """N(0, I)."""
-        return cls(np.zeros(m), np.asfortranarray(np.eye(m)), np.zeros(m))
-
-    @classmethod
     def of(cls, precision: Array, shift: Array) -> Q:
-        """From Σ s a aᵀ (lower triangle; it is used up) and Σ r a."""
-        P = np.asfortranarray(precision)
+        """From Σ s a aᵀ (lower triangle) and Σ r a."""
+        P = np.array(precision, order="F")
         P.flat[:: len(shift) + 1] += 1.0
         L, info = lapack.dpotrf(P, lower=1, clean=1, overwrite_a=1)
         if info != 0 or not np.isfinite(shift).all():
@@ -88,7 +83,9 @@ class SparseGaussian:
     L: Array  # (m, m), lower factor of the precision of u
     evidence: Evidence
     report: Report
-    gradient_Z: Array | None = None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
+    gradient_Z: Array | None = (
+        None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
+    )
     held: tuple[Any, ...] = field(default=(), repr=False)  # shards with their sites, to start neighbours from
 
     @property
@@ -168,20 +165,40 @@ def gather(shard: Shard, basis: Basis, likelihood: BinaryLikelihood) -> tuple[Sh
 
 
 def sweep(
-    shard: Shard, basis: Basis, likelihood: BinaryLikelihood, kind: str, q: Q, step: float
+    shard: Shard, basis: Basis, likelihood: BinaryLikelihood, kind: str, q: Q, step: float, remember: int
 ) -> tuple[Shard, Sums]:
-    """New sites for every row, moved by ``step``, from q of the old ones; their sums, and the evidence of the old."""
+    """New sites for every row, moved by ``step``, from q of the old ones; their sums, and the evidence of the old.
+
+    Beside the new sites the shard keeps the last ``remember`` outcomes of full steps, for :func:`mix`.
+    """
     assert shard.sites is not None
-    sites, value = np.empty_like(shard.sites), 0.0
+    known = min(remember, len(shard.sites) // 2)
+    sites, value = np.empty((2 + 2 * known, len(shard))), 0.0
+    sites[4:] = shard.sites[2 : 2 * known]
     sums = Accumulator(basis.m)
     for rows, A, rest in blocks(shard, basis):
-        labels, old = Labels.of(shard, rows), shard.sites[:, rows]
+        labels, old = Labels.of(shard, rows), shard.sites[:2, rows]
         at = Marginals.at(old, rest, *q.marginals(A))
         new, terms = UPDATES[kind](likelihood, labels, at)
         value += float(np.sum(labels.copies * terms))
-        sites[:, rows] = new if step == 1.0 else old + step * (new - old)
-        sums.add(A, rest, sites[:, rows], labels)
+        sites[:2, rows] = new if step == 1.0 else old + step * (new - old)
+        if known:
+            sites[2:4, rows] = new
+        sums.add(A, rest, sites[:2, rows], labels)
     return shard.with_sites(sites), {**sums.result(), "value": value}
+
+
+def mix(shard: Shard, basis: Basis, likelihood: BinaryLikelihood, shares: Array) -> tuple[Shard, Sums]:
+    """Sites that are a mixture of the kept outcomes, newest first; the newest alone where that is no site."""
+    assert shard.sites is not None
+    sites = shard.sites.copy()
+    outcomes = sites[2 : 2 + 2 * len(shares)].reshape(len(shares), 2, -1)
+    mixed = np.einsum("k,kjr->jr", shares, outcomes)
+    sites[:2] = np.where(mixed[0] > 0.2 * outcomes[0, 0], mixed, outcomes[0])
+    sums = Accumulator(basis.m)
+    for rows, A, rest in blocks(shard, basis):
+        sums.add(A, rest, sites[:2, rows], Labels.of(shard, rows))
+    return shard.with_sites(sites), sums.result()
 
 
 class Accumulator:
@@ -200,8 +217,3 @@ class Accumulator:
     def result(self) -> Sums:
         """Both sums."""
         return {"gram": self.gram, "shift": self.shift}
-
-
-def symmetric(lower: Array) -> Array:
-    """The whole of a matrix whose lower triangle was summed."""
-    return full(lower)

@@ -89,7 +89,7 @@ def gaussian_rows(
         rest_bar = 0.5 * at.alpha**2 - 0.5 * (at.s - at.s**2 * at.var)
         B *= -(c * at.s)[:, None]
         B += np.outer(c * at.alpha, q.mean + slope.nu)
-        if len(shard.sites) > 2:  # Laplace's implicit part
+        if slope.implicit:
             x = shard.sites[2, rows]
             B += np.outer(c * x, q.mean)
             rest_bar += x * at.alpha
@@ -99,10 +99,11 @@ def gaussian_rows(
 
 @dataclass(frozen=True, eq=False)
 class Slope:
-    """What the gradient's rows need to know: q and ν."""
+    """What the gradient's rows need to know: q, and for Laplace ν, x being the shards' third number a row."""
 
     q: Q
     nu: Array | float = 0.0
+    implicit: bool = False
 
 
 def gaussian_gradient(
