@@ -68,6 +68,7 @@ def test_distance_from_the_reference_and_where_it_is_largest(classes):
     assert b.agreement.largest == delta.max()
     assert b.agreement.mean == pytest.approx(delta.mean())
     assert b.agreement.points[0] == delta.argmax()
+    assert b.agreement.rows[0] == str(delta.argmax())
     assert np.all(np.diff(b.agreement.delta) <= 0)
     assert b.agreement.flips == np.sum(a.proba.argmax(1) != b.proba.argmax(1))
     assert a.agreement is None
@@ -181,6 +182,12 @@ LOSS = 0.3 + 0.05 * np.sin(np.arange(200))
     [
         # close and much faster than exact: take the fast one
         ([made("exact", LOSS, 10), made("ep", LOSS + 1e-4, 1, gap=0.005)], "ep", "10 times faster"),
+        # two that are close and about as fast: take the closer one
+        (
+            [made("exact", LOSS, 10), made("is", LOSS, 1, gap=0.015), made("ep", LOSS, 1.4, gap=0.002)],
+            "ep",
+            "within 0.002",
+        ),
         # close but hardly faster: stay exact
         ([made("exact", LOSS, 1.5), made("ep", LOSS, 1, gap=0.005)], "exact", "3 times faster"),
         # fast but far: stay exact, and say how far

@@ -206,7 +206,9 @@ def test_parameter_names_follow_theta(fitted):
     assert names[1] == "length scale[0]"
     assert plots.parameter_names(fitted.kernel_, ["a", "b", "c"])[3] == "length scale[c]"
     twice = ConstantKernel(1.0) * RBF(1.0) + ConstantKernel(1.0)
-    assert plots.parameter_names(twice) == ["k1 k1 constant value", "length scale", "k2 constant value"]
+    assert plots.parameter_names(twice) == ["variance of RBF", "length scale", "variance of constant"]
+    same = 1.0 * RBF() + 1.0 * RBF()  # roles do not tell these apart, their places do
+    assert plots.parameter_names(same)[0] == "k1 k1 constant value"
 
 
 def test_evidence_surface_equals_the_evidence(fitted):

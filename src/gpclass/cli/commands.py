@@ -235,7 +235,7 @@ def compare(
         groups=groups or None,
     )
     encoding = Encoding.learn(table.features, standardize=False)  # folds standardise on their own rows
-    X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs))
+    X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs), index=table.rows)
     if not names:
         names = _able(list(INFERENCES) if chosen == "all" else list(USUAL), len(np.unique(table.labels)))
     found = run_comparison(
@@ -265,7 +265,7 @@ def compare(
             found,
             out,
             title=f"{data.name}: which method to trust",
-            description=f"Target: {target}.{left_out}",
+            description=f"Target: {target}.{left_out} Rows are counted from 1, as they stand in the file.",
         )
     if as_json:
         emit(

@@ -3,8 +3,9 @@
 1. Methods that failed or did not converge are not advised while another is left.
 2. The method of least log loss is the best; those whose paired difference from it is below two standard
    errors (or below 0.005 nats a point) are as good.
-3. If the reference is among those: the fastest whose probabilities stay within 0.02 of the reference's is
-   advised when it is at least three times faster, else the reference.
+3. If the reference is among those: of the methods whose probabilities stay within 0.02 of the reference's and
+   that are at least three times faster, the fastest; of those within a factor of two of it, as seconds are noisy,
+   the closest. If there is none, the reference.
 4. If the reference is not, or there is none: the fastest of those as good as the best.
 """
 
@@ -20,6 +21,7 @@ from gpclass.compare.result import LEFT_OUT, MethodResult
 TIES = 0.005  # nats a point that nobody would pay for
 CLOSE = 0.02  # |Δp| that changes few decisions
 FASTER = 3.0
+ALIKE = 2.0  # seconds within this factor are not worth a choice
 
 
 def difference(a: MethodResult, b: MethodResult) -> tuple[float, float]:
@@ -69,8 +71,11 @@ def _as_good(r: MethodResult, best: MethodResult) -> bool:
 def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tuple[str, MethodResult]:
     others = [r for r in as_good if r is not ref and r.agreement is not None]
     close = [r for r in others if r.agreement is not None and r.agreement.largest <= CLOSE]
-    quick = min(close, key=lambda r: r.seconds, default=None)
-    if quick is not None and quick.agreement is not None and ref.seconds >= FASTER * quick.seconds:
+    fast = [r for r in close if ref.seconds >= FASTER * r.seconds]
+    least = min((r.seconds for r in fast), default=0.0)
+    alike = [r for r in fast if r.seconds <= ALIKE * least]
+    quick = min(alike, key=lambda r: r.agreement.largest if r.agreement else np.inf, default=None)
+    if quick is not None and quick.agreement is not None:
         return (
             f"Use {quick.name}: its probabilities stay within {quick.agreement.largest:.2g} of {ref.name}'s, "
             f"its log loss ({_loss(quick):.3f}) is as good within the noise, "
@@ -137,7 +142,9 @@ def what_went_wrong(r: MethodResult, reference: str | None) -> str:
     where = "With the reference's kernel, its" if a is r.same_kernel else "Out of fold, its"
     text = f"{where} probabilities are off by {a.mean:.1g} on average and {a.largest:.1g} at worst"
     top = int(np.argmax(np.abs(a.proba[0] - a.proba_reference[0])))
-    text += f" (row {a.points[0]}: {a.proba[0, top]:.3f} instead of {a.proba_reference[0, top]:.3f})"
+    text += (
+        f" (row {(a.rows or a.points)[0]}: {a.proba[0, top]:.3f} instead of {a.proba_reference[0, top]:.3f})"
+    )
     if abs(a.confidence) > 0.2 * a.mean and a.largest > 1e-3:
         kind = "timid" if a.confidence < 0 else "overconfident"
         text += f"; it is {kind} by {abs(a.confidence):.1g} on average"

@@ -37,18 +37,19 @@ def add_agreement(
         if fixed_ref is not None:
             fixed, evidence = _at_kernel_of(r, ref, X, y)
             if fixed is not None:
-                alone = _agreement(reference, fixed, fixed_ref)
+                alone = _agreement(reference, fixed, fixed_ref, X)
                 gap = None if evidence is None or evidence_ref is None else evidence - evidence_ref
         found[name] = replace(
             r,
-            agreement=_agreement(reference, r.proba, ref.proba),
+            agreement=_agreement(reference, r.proba, ref.proba, X),
             same_kernel=alone,
             same_kernel_evidence=gap,
         )
     return found
 
 
-def _agreement(reference: str, proba: Array, proba_reference: Array) -> Agreement:
+def _agreement(reference: str, proba: Array, proba_reference: Array, X: Any) -> Agreement:
+    labels = X.index if hasattr(X, "iloc") else range(len(proba))
     delta = np.abs(proba - proba_reference).max(axis=1)
     worst = np.argsort(-delta, kind="stable")[:N_WORST]
     return Agreement(
@@ -56,6 +57,7 @@ def _agreement(reference: str, proba: Array, proba_reference: Array) -> Agreemen
         mean=float(delta.mean()),
         largest=float(delta.max()),
         points=worst.astype(np.intp),
+        rows=tuple(str(labels[k]) for k in worst),
         delta=delta[worst],
         proba=proba[worst],
         proba_reference=proba_reference[worst],

@@ -22,12 +22,13 @@ class Agreement:
     reference: str
     mean: float
     largest: float
-    points: IntArray  # rows of X where they differ most, worst first
+    points: IntArray  # rows of X where they differ most, worst first, counted from 0
     delta: Array  # (len(points),) |Δp| there
     proba: Array  # (len(points), C) the method's
     proba_reference: Array  # (len(points), C)
     flips: int  # points whose predicted class differs
     confidence: float = 0.0  # mean of the method's largest probability minus the reference's: < 0 is timid
+    rows: tuple[str, ...] = ()  # names of the points: the index of a data frame, else the count
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Product
 
 from gpclass._typing import Array
 from gpclass.plots._style import PALETTE, axes_for, final_step, foreground
@@ -31,19 +32,40 @@ def parameter_names(kernel: Any, feature_names: Sequence[str] | None = None) -> 
     --------
     >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel
     >>> parameter_names(ConstantKernel(2.0) * RBF([1.0, 1.0]) + ConstantKernel(1.0))
-    ['k1 k1 constant value', 'length scale[0]', 'length scale[1]', 'k2 constant value']
+    ['variance of RBF', 'length scale[0]', 'length scale[1]', 'variance of constant']
     """
     free = [h for h in kernel.hyperparameters if not h.fixed]
     last = [h.name.split("__")[-1] for h in free]
+    roles = [_role(kernel, h.name) for h in free]
     names = []
-    for h, short in zip(free, last, strict=True):
-        # The place in the kernel's tree is told only where the parameter's own name is not enough.
-        text = (short if last.count(short) == 1 else h.name.replace("__", " ")).replace("_", " ")
+    for h, short, role in zip(free, last, roles, strict=True):
+        # More is told only where the parameter's own name is not enough: its role, or else its place in the tree.
+        text = short if last.count(short) == 1 else role if roles.count(role) == 1 else h.name
+        text = text.replace("__", " ").replace("_", " ")
         entries: Sequence[Any] = range(h.n_elements)
         if feature_names is not None and len(feature_names) == h.n_elements:
             entries = feature_names
         names += [text] if h.n_elements == 1 else [f"{text}[{k}]" for k in entries]
     return names
+
+
+def _role(kernel: Any, name: str) -> str:
+    """What a parameter of a kernel's tree does: a constant factor is the variance of what it multiplies."""
+    *path, last = name.split("__")
+    if last != "constant_value":
+        return f"{last} of {type(_part(kernel, path)).__name__}"
+    above = _part(kernel, path[:-1]) if path else None
+    if isinstance(above, Product):
+        other = above.k2 if path[-1] == "k1" else above.k1
+        return f"variance of {type(getattr(other, 'kernel', other)).__name__}"
+    return "variance of constant"
+
+
+def _part(kernel: Any, path: Sequence[str]) -> Any:
+    """The kernel at a path such as k1, k2, kernel."""
+    for step in path:
+        kernel = getattr(kernel, step)
+    return kernel
 
 
 def _free_parameters(clf: Any) -> tuple[list[str], Array]:

@@ -221,7 +221,7 @@ def _worst(c: Comparison) -> Table | None:
             rows.append(
                 (
                     Cell(r.name),
-                    Cell.number(int(a.points[k]), "d"),
+                    Cell(a.rows[k], float(a.points[k])),
                     Cell(str(c.y[a.points[k]])),
                     Cell(str(c.classes[top])),
                     Cell.number(a.proba[k, top]),
@@ -233,7 +233,7 @@ def _worst(c: Comparison) -> Table | None:
         return None
     head = (
         ("method", ""),
-        ("row", "counted from 0"),
+        ("row", "its label in the index of the table; counted from 0 where there is none"),
         ("label", "observed"),
         ("class", "whose probability differs most"),
         ("p", "by the method"),
