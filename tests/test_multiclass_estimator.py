@@ -22,9 +22,9 @@ MANY = [name for name, row in INFERENCES.items() if row.many is not None]
 KERNEL = 3.0 * RBF(1.2)
 SHORT = {  # of the methods that draw without end by themselves
     "importance": Importance(600),
-    "annealed": Annealed(100),
-    "elliptical-slice": EllipticalSlice(chains=4, draws=100),
-    "hmc": LatentHMC(chains=4, draws=100),
+    "annealed": Annealed(400),
+    "elliptical-slice": EllipticalSlice(chains=8, draws=60),
+    "hmc": LatentHMC(chains=8, draws=60),
 }
 
 
@@ -131,8 +131,22 @@ def test_weights_of_two_are_repeated_rows(flowers, name):
     rows = np.repeat(np.arange(len(y)), weights.astype(int))
     weighted = fixed(name).fit(X, y, sample_weight=weights)
     repeated = fixed(name).fit(X[rows], y[rows])
-    assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, abs=1e-4)
-    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
+    if name not in SHORT:
+        assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, abs=1e-4)
+        np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
+        return
+    # Other draws, so equal within the errors that are stated; a fit without weights is not.
+    assert distance(weighted, repeated, X) < 2.0
+    assert distance(weighted, fixed(name).fit(X, y), X) > 2.0
+    if weighted.log_evidence_ is not None:
+        error = np.hypot(weighted.log_evidence_error_, repeated.log_evidence_error_)
+        assert abs(weighted.log_evidence_ - repeated.log_evidence_) < 4 * error
+
+
+def distance(one, other, X):
+    """Root mean square difference of probabilities in their combined standard errors."""
+    a, b = one.predict_uncertainty(X), other.predict_uncertainty(X)
+    return np.sqrt(np.mean((a.proba - b.proba) ** 2 / (a.mcse**2 + b.mcse**2)))
 
 
 @pytest.mark.parametrize(("likelihood", "name"), [("softmax", "laplace"), ("multinomial-probit", "ep")])

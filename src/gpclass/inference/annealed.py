@@ -26,7 +26,7 @@ from gpclass.inference.elliptical_slice import Particles, elliptical_step
 from gpclass.inference.importance import check_particles, weighted_evidence, weighted_posterior
 from gpclass.inference.mcmc import Transition
 from gpclass.inference.samples import Samples
-from gpclass.inference.whitened import Target, check_around, target_around
+from gpclass.inference.whitened import AROUND, Target, check_around, target_around
 from gpclass.posterior import Evidence, Posterior
 from gpclass.problem import Problem
 
@@ -85,10 +85,11 @@ class Annealed:
     temperatures: int | None = None
 
     name: ClassVar[str] = "annealed"
+    gaussians: ClassVar[tuple[str, ...]] = AROUND
 
     def __post_init__(self) -> None:
         check_particles(self, self.n_samples)
-        check_around(self.around)
+        check_around(self.around, self.gaussians)
 
     def __call__(
         self,

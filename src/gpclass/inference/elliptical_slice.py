@@ -20,7 +20,7 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.inference.mcmc import ChainSettings, run_latent_chains
 from gpclass.inference.samples import Samples
-from gpclass.inference.whitened import Target, Whitened, check_around, target_around
+from gpclass.inference.whitened import AROUND, Target, Whitened, check_around, target_around
 from gpclass.posterior import Posterior
 from gpclass.problem import Problem
 
@@ -98,10 +98,11 @@ class EllipticalSlice(ChainSettings):
     around: str = "ep"
 
     name: ClassVar[str] = "elliptical-slice"
+    gaussians: ClassVar[tuple[str, ...]] = AROUND
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_around(self.around)
+        check_around(self.around, self.gaussians)
 
     def __call__(
         self,

@@ -22,7 +22,7 @@ from gpclass._typing import Array
 from gpclass.inference.elliptical_slice import Particles
 from gpclass.inference.mcmc import ChainSettings, run_latent_chains
 from gpclass.inference.samples import Samples
-from gpclass.inference.whitened import Target, check_around, target_around
+from gpclass.inference.whitened import AROUND, Target, check_around, target_around
 from gpclass.posterior import Posterior
 from gpclass.problem import Problem
 
@@ -116,10 +116,11 @@ class LatentHMC(ChainSettings):
     acceptance: float = 0.8
 
     name: ClassVar[str] = "hmc"
+    gaussians: ClassVar[tuple[str, ...]] = AROUND
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_around(self.around)
+        check_around(self.around, self.gaussians)
         if (self.leapfrog is not None and self.leapfrog < 1) or not 0 < self.acceptance < 1:
             raise ValueError(
                 "LatentHMC: leapfrog must be at least 1 and acceptance between 0 and 1, got "

@@ -21,7 +21,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.inference.elliptical_slice import Particles
 from gpclass.inference.samples import Samples
-from gpclass.inference.whitened import Target, check_around, target_around
+from gpclass.inference.whitened import AROUND, Target, check_around, target_around
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.problem import Problem
@@ -45,10 +45,11 @@ class Importance:
     around: str = "ep"
 
     name: ClassVar[str] = "importance"
+    gaussians: ClassVar[tuple[str, ...]] = AROUND
 
     def __post_init__(self) -> None:
         check_particles(self, self.n_samples)
-        check_around(self.around)
+        check_around(self.around, self.gaussians)
 
     def __call__(
         self,

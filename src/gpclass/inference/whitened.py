@@ -152,7 +152,7 @@ def target_around(problem: Problem | MultiProblem, around: str) -> Target:
     return whiten_around(problem, around)[0]
 
 
-def check_around(around: str) -> None:
+def check_around(around: str, names: tuple[str, ...] = AROUND) -> None:
     """Refuse a name that is no Gaussian to start from."""
-    if around not in AROUND:
-        raise ValueError(f"around={around!r} is not known; use one of {', '.join(map(repr, AROUND))}")
+    if around not in names:
+        raise ValueError(f"around={around!r} is not known; use one of {', '.join(map(repr, names))}")

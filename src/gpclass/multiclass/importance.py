@@ -1,9 +1,10 @@
 r"""Importance sampling from a Gaussian approximation, for many classes.
 
-q(f) is prior times coupled sites in the coordinates of :mod:`gpclass.multiclass.whitened`, each site weakened to 0.9
+q(f) is prior times coupled sites in the coordinates of :mod:`gpclass.multiclass.whitened`, each site weakened to 0.8
 of its precision about q's mean, because a Gaussian site is thinner than the likelihood in the directions along which
 a point is already classified well. The weights exp(r) make it the posterior, and their mean is the evidence without
-bias. Softmax starts from Laplace's Gaussian, multinomial probit (for weights that are no whole numbers) from EP's.
+bias. Softmax starts from Laplace's Gaussian
+moved to the mean, multinomial probit (for weights that are no whole numbers) from EP's.
 Cost: O(C n² M), and n M links. Fails when: q is a poor guide; see ESS and k-hat.
 Reference: Filippone (2014), eq. 7 and 8, for two classes.
 """
@@ -21,10 +22,10 @@ from gpclass.inference.importance import Importance, weighted_posterior
 from gpclass.multiclass.gaussian import MultiGaussianPosterior
 from gpclass.multiclass.problem import MultiProblem
 from gpclass.multiclass.samples import MultiSamplePosterior
-from gpclass.multiclass.whitened import MultiWhitened, whiten_many, whiten_many_around
+from gpclass.multiclass.whitened import SOFTMAX_AROUND, MultiWhitened, whiten_many, whiten_many_around
 from gpclass.posterior import Posterior
 
-POWER = 0.9  # of the sites
+POWER = 0.8  # of the sites
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,16 @@ class SoftmaxImportance(Importance):
     ----------
     n_samples : int
         Draws.
-    around : {"laplace", "prior"}
-        The importance distribution.
+    around : {"variational", "laplace", "prior"}
+        The importance distribution: Laplace's Gaussian moved to the mean (:mod:`gpclass.multiclass.centred`), where it
+        is, or the prior.
     """
 
     n_samples: int = 4000
-    around: str = "laplace"
+    around: str = "variational"
 
     likelihood: ClassVar[str] = "softmax"
+    gaussians: ClassVar[tuple[str, ...]] = SOFTMAX_AROUND
 
     def __call__(
         self,

@@ -27,6 +27,7 @@ from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, IntArray
 from gpclass.linalg import cholesky, factor
+from gpclass.multiclass.centred import centred
 from gpclass.multiclass.coupled import CoupledFactor
 from gpclass.multiclass.ep import MultinomialEP
 from gpclass.multiclass.gaussian import MultiGaussianPosterior
@@ -35,6 +36,8 @@ from gpclass.multiclass.problem import MultiProblem
 from gpclass.multiclass.samples import MultiSamplePosterior
 from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
 from gpclass.posterior import Evidence, Report
+
+SOFTMAX_AROUND = ("prior", "laplace", "variational")
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,14 +226,22 @@ def whiten_many(problem: MultiProblem, alpha: Array | None = None, D: Array | No
 def whiten_many_around(
     problem: MultiProblem, around: str, power: float = 1.0
 ) -> tuple[MultiWhitened, MultiGaussianPosterior | None]:
-    """Coordinates around the prior, or the likelihood's Gaussian, its sites to some power; and that Gaussian."""
+    """Coordinates around a Gaussian, its sites to some power, and the approximation it came from.
+
+    ``around`` is "prior"; for softmax "laplace", or "variational" (that one, moved to the mean); for multinomial
+    probit "ep".
+    """
     if around == "prior":
         return whiten_many(problem), None
     softmax = isinstance(problem.likelihood, Softmax)
-    name = "laplace" if softmax else "ep"
-    if around != name:
+    names = SOFTMAX_AROUND if softmax else ("prior", "ep")
+    if around not in names:
         raise ValueError(
-            f"around={around!r} is not known for likelihood={problem.likelihood.name!r}; use {name!r} or 'prior'"
+            f"around={around!r} is not known for likelihood={problem.likelihood.name!r}; "
+            f"use one of {', '.join(map(repr, names))}"
         )
     gaussian = SoftmaxLaplace()(problem) if softmax else MultinomialEP()(problem)
-    return whiten_many(problem, gaussian.alpha, power * gaussian.factor.D), gaussian
+    alpha, D = gaussian.alpha, gaussian.factor.D
+    if around == "variational":
+        alpha, D = centred(problem, alpha, D)
+    return whiten_many(problem, alpha, power * D), gaussian
