@@ -318,5 +318,16 @@ def test_field_refuses_bad_counts():
     prior = ai.HypercubeNormal([0.0], [[1.0]])
     with pytest.raises(ValueError, match="between 0 and trials"):
         ai.AitchisonField([2], [1], prior)
+    with pytest.raises(ValueError, match="between 0 and trials"):
+        ai.AitchisonField([np.nan], [1], prior)
     with pytest.raises(ValueError, match="one entry"):
         ai.AitchisonField([1, 1], [1, 1], prior)
+
+
+def test_logarithms_of_parts_too_small_for_a_number():
+    alpha = np.array([[0.3, -1.2], [-900.0, 700.0]])
+    found = ai.log_inverse_ilr(alpha)
+    np.testing.assert_allclose(np.exp(found), ai.inverse_ilr(alpha))
+    assert np.isfinite(found).all()
+    assert ai.inverse_ilr(alpha)[1].min() == 0  # where the logarithm of the part would be −∞
+    np.testing.assert_allclose(found[0], np.log(ai.inverse_ilr(alpha[0])))

@@ -546,3 +546,12 @@ def test_coordinates_in_metres_of_a_national_grid():
         near = IndicatorKriging(**settings).fit(1000 * X, y).predict_indicator(1000 * Z)
         far = IndicatorKriging(**settings).fit(1000 * X + origin, y).predict_indicator(1000 * Z + origin)
         np.testing.assert_allclose(far, near, rtol=0, atol=atol)
+
+
+def test_log_probabilities_of_three_classes_stay_finite():
+    X, y, Z = data(60, classes=3)
+    model = fit(X, y, kernel=RBF(1.0), transform="simplicial", p=1e-300)
+    found = model.predict_log_proba(Z)
+    assert model.predict_proba(Z).min() == 0
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(np.exp(found), model.predict_proba(Z))

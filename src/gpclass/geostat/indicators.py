@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from gpclass._typing import Array, IntArray
-from gpclass.geostat.aitchison import ilr, inverse_ilr
+from gpclass.geostat.aitchison import ilr, inverse_ilr, log_inverse_ilr
 
 TRANSFORMS = ("classical", "simplicial")
 
@@ -96,7 +96,7 @@ def log_probabilities(values: Array) -> Array:
     """Logarithms (m, C) of the probabilities at simplicial values (m, q), accurate near 0 and 1."""
     if values.shape[1] == 1:
         return np.asarray(log_expit(np.hstack([-values, values])))
-    return np.log(inverse_ilr(values))
+    return log_inverse_ilr(values)
 
 
 def correct(raw: Array) -> Array:

@@ -85,7 +85,7 @@ class AitchisonField:
         n = len(self.prior.location)
         if y.shape != (n,) or N.shape != (n,):
             raise ValueError(f"successes and trials must have one entry for each of the prior's {n} sites")
-        if np.any(y < 0) or np.any(y > N):
+        if not np.all((y >= 0) & (y <= N) & np.isfinite(N)):
             raise ValueError("successes must lie between 0 and trials at every site")
         object.__setattr__(self, "successes", y)
         object.__setattr__(self, "trials", N)

@@ -108,9 +108,14 @@ def ilr(parts: npt.ArrayLike) -> Array:
     return np.asarray(np.log(array) @ _ilr_basis(array.shape[-1]).T)
 
 
-def inverse_ilr(coordinates: npt.ArrayLike) -> Array:
-    """The compositions (..., C), summing to one, at isometric log-ratio coordinates (..., C−1)."""
+def log_inverse_ilr(coordinates: npt.ArrayLike) -> Array:
+    """Logarithms of ``inverse_ilr``, finite where a part itself would be too small for a number."""
     array = np.asarray(coordinates, dtype=float)
     if array.ndim == 0:
         raise ValueError("coordinates need a last axis of length C - 1")
-    return np.asarray(np.exp(log_softmax(array @ _ilr_basis(array.shape[-1] + 1), axis=-1)))
+    return np.asarray(log_softmax(array @ _ilr_basis(array.shape[-1] + 1), axis=-1))
+
+
+def inverse_ilr(coordinates: npt.ArrayLike) -> Array:
+    """The compositions (..., C), summing to one, at isometric log-ratio coordinates (..., C−1)."""
+    return np.exp(log_inverse_ilr(coordinates))
