@@ -38,8 +38,8 @@ def cavity_log_density(posterior: GaussianPosterior) -> Array:
 
 
 def leave_one_out(problem: Problem, theta: Array) -> Array | None:
-    """The log p(y_i | y_-i), (n,), over draws θ (S, p); None where rows are weighted or EP fails."""
-    if problem.weights is not None:
+    """The log p(y_i | y_-i), (n,), over draws θ (S, p); None where rows are weighted, EP fails, or classes are many."""
+    if problem.weights is not None or not isinstance(problem, Problem):
         return None
     chosen = np.unique(np.linspace(0, len(theta) - 1, min(MOST, len(theta))).astype(np.intp))
     try:

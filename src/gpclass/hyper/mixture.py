@@ -1,11 +1,12 @@
 """The posterior over latent values when θ was sampled: a mixture over draws of θ.
 
 For each kept draw of θ a few vectors of n numbers describe the latent values given θ; the n×n factor that
-turns them into predictions is computed again when it is asked for, one at a time. Three kinds of vectors:
+turns them into predictions is computed again when it is asked for, one at a time. Four kinds of vectors:
 
 - ``noisy``: (K + I/s²)⁻¹z for draws z of the noisy latents (the exact probit engine);
 - ``white``: η for draws f = L η (importance, annealed, elliptical slice, Hamiltonian);
-- ``sites``: precisions and shifts (t, h) of a Gaussian approximation (Laplace, EP).
+- ``sites``: precisions and shifts (t, h) of a Gaussian approximation (Laplace, EP);
+- ``coupled``: for many classes, D and α of :mod:`gpclass.multiclass.coupled`; ``white`` has η of all classes in a row.
 
 Where the scale of the link is sampled too, latents are brought to the scale of the reported likelihood,
 which sees scale · f.
@@ -27,10 +28,16 @@ from gpclass.inference.particles import ParticlePosterior, noise_factor, repeate
 from gpclass.inference.samples import SamplePosterior
 from gpclass.inference.whitened import whiten
 from gpclass.linalg import factor
+from gpclass.multiclass import MultiProblem
+from gpclass.multiclass.coupled import CoupledFactor
+from gpclass.multiclass.gaussian import MultiGaussianPosterior
+from gpclass.multiclass.samples import MultiSamplePosterior
+from gpclass.multiclass.whitened import whiten_many
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.problem import Problem
 
-KINDS = ("noisy", "white", "sites")
+KINDS = ("noisy", "white", "sites", "coupled")
+GAUSSIAN = ("sites", "coupled")  # those of one Gaussian a draw of θ
 _ANY = Evidence(np.nan)  # of a posterior rebuilt for prediction alone
 
 
@@ -41,7 +48,7 @@ class ThetaMixture:
     problem: Problem  # at the parameters that are reported
     kind: str  # one of KINDS
     theta: Array  # (S, p)
-    vectors: Array  # (S, r, n)
+    vectors: Array  # (S, r, n), or (S, r, C n)
     chain: IntArray  # (S,)
     evidence: Evidence | None
     report: Report
@@ -49,7 +56,7 @@ class ThetaMixture:
     @property
     def n_components(self) -> int:
         """Number of Gaussians in the mixture, at most."""
-        return len(self.theta) * (1 if self.kind == "sites" else self.vectors.shape[1])
+        return len(self.theta) * (1 if self.kind in GAUSSIAN else self.vectors.shape[1])
 
     def posteriors(self) -> Iterator[tuple[int, float, Posterior]]:
         """Chain, weight and posterior of each draw of θ; equal neighbours, after rejections, taken together."""
@@ -74,14 +81,15 @@ class ThetaMixture:
             size = len(part.weights)
             weights.append(weight * part.weights)
             means.append(ratio * part.means)
-            variances.append(np.broadcast_to(ratio**2 * part.covariances, (size, len(X_new), 1, 1)))
+            shape = (size, *part.covariances.shape[1:])
+            variances.append(np.broadcast_to(ratio**2 * part.covariances, shape))
             group.append(np.full(size, chain, dtype=np.intp))
         return LatentMixture(
             np.concatenate(weights), np.concatenate(means), np.concatenate(variances), np.concatenate(group)
         )
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
-        """Joint draws over X_new, (n, m, 1), θ and f integrated."""
+        """Joint draws over X_new, (n, m, L), θ and f integrated."""
         parts = list(self.posteriors())
         counts = rng.multinomial(n, np.array([weight for _, weight, _ in parts]))
         drawn = [
@@ -92,18 +100,22 @@ class ThetaMixture:
         return np.asarray(rng.permutation(np.concatenate(drawn)))
 
     def _ratio(self, posterior: Posterior) -> float:
-        scale: float = posterior.problem.likelihood.scale  # type: ignore[attr-defined]  # rebuilt ones have it
-        return scale / self.problem.likelihood.scale
+        """Scale of the link at a draw over that of the reported likelihood."""
+        likelihood = posterior.problem.likelihood  # type: ignore[attr-defined]  # rebuilt ones have it
+        scale: float = getattr(likelihood, "scale", 1.0)  # links of many classes have none
+        return scale / getattr(self.problem.likelihood, "scale", 1.0)
 
 
 def kind_of(posterior: Posterior) -> str:
     """Which kind of vectors stands for a posterior."""
     if isinstance(posterior, ParticlePosterior):
         return "noisy"
-    if isinstance(posterior, SamplePosterior):
+    if isinstance(posterior, (SamplePosterior, MultiSamplePosterior)):
         return "white"
     if isinstance(posterior, GaussianPosterior):
         return "sites"
+    if isinstance(posterior, MultiGaussianPosterior):
+        return "coupled"
     raise ValueError(
         f"{type(posterior).__name__} cannot be integrated over kernel parameters; use inference='exact', "
         "'annealed', 'importance', 'ep' or 'laplace'"
@@ -111,17 +123,26 @@ def kind_of(posterior: Posterior) -> str:
 
 
 def distil(posterior: Posterior, r: int, rng: np.random.Generator) -> Array:
-    """R vectors, chosen by their weights, that stand for a posterior, (r, n); for ``sites`` t and h, (2, n)."""
-    if isinstance(posterior, GaussianPosterior):
-        return np.stack([posterior.t, posterior.h])
+    """R vectors, chosen by their weights, that stand for a posterior, (r, n); all of them for a Gaussian."""
+    if isinstance(posterior, (GaussianPosterior, MultiGaussianPosterior)):
+        return gaussian_vectors(posterior)
     rows = posterior.A.T if isinstance(posterior, ParticlePosterior) else posterior.eta  # type: ignore[attr-defined]  # kind_of has looked
     weights: Array = posterior.weights  # type: ignore[attr-defined]  # as above
     return np.asarray(rows[rng.choice(len(weights), size=r, p=weights)])
 
 
-def rebuild(problem: Problem, kind: str, vectors: Array) -> Posterior:
+def gaussian_vectors(posterior: GaussianPosterior | MultiGaussianPosterior) -> Array:
+    """The vectors t and h, (2, n); D and α, (2C, n), for many classes."""
+    if isinstance(posterior, MultiGaussianPosterior):
+        return np.vstack([posterior.factor.D, posterior.alpha])
+    return np.stack([posterior.t, posterior.h])
+
+
+def rebuild(problem: Problem | MultiProblem, kind: str, vectors: Array) -> Posterior:
     """The posterior that vectors stand for, at the θ of ``problem``."""
     report = Report(method=kind)
+    if isinstance(problem, MultiProblem):
+        return _rebuild_many(problem, kind, vectors)
     if kind == "sites":
         t, h = vectors
         site_factor = problem.prior.with_sites(t)
@@ -138,8 +159,26 @@ def rebuild(problem: Problem, kind: str, vectors: Array) -> Posterior:
     return SamplePosterior(problem, L, vectors, weights, group, None, report)
 
 
-def latent_draw(problem: Problem, kind: str, vectors: Array, rng: np.random.Generator) -> Array:
-    """One draw of f at the training points, (n,), from the first of the vectors (or from the sites)."""
+def _rebuild_many(problem: MultiProblem, kind: str, vectors: Array) -> Posterior:
+    report, r = Report(method=kind), len(vectors)
+    if kind == "coupled":
+        D, alpha = np.split(vectors, 2)
+        site_factor = CoupledFactor(problem.K, D)
+        return MultiGaussianPosterior(problem, problem.times_K(alpha), alpha, site_factor, _ANY, report)
+    L = whiten_many(problem).L
+    weights, group = np.full(r, 1.0 / r), np.zeros(r, dtype=np.intp)
+    return MultiSamplePosterior(problem, L, vectors, weights, group, None, report)
+
+
+def latent_draw(
+    problem: Problem | MultiProblem, kind: str, vectors: Array, rng: np.random.Generator
+) -> Array:
+    """One draw of f at the training points, (n,) or (C n,), from the first of the vectors (or from the sites)."""
+    if isinstance(problem, MultiProblem):
+        if kind == "white":
+            return np.asarray(whiten_many(problem).latents(vectors[:1])[0])
+        many = whiten_many(problem, *np.split(vectors, 2)[::-1])
+        return np.asarray(many.latents(rng.standard_normal((1, many.dimension)))[0])
     if kind == "sites":
         target = whiten(problem, vectors[0], vectors[1])
         return np.asarray(target.latents(rng.standard_normal((1, problem.n)))[0])
