@@ -34,6 +34,7 @@ from gpclass.posterior import LatentMixture, Posterior
 from gpclass.problem import Problem
 
 STATIONARY = 1e-9  # largest residual of R eq. 20 at which the mode counts as found, in units of c0
+POLISH = 4  # steps at most; each squares the residual until rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class AMP:
         """Find the mode of ``problem``; ``noise`` is not used."""
         began = time.perf_counter()
         found = Laplace(max_iter=self.max_iter, tol=1e-18)(problem, start=start, gradient=gradient)
-        residual = stationarity(problem, found.mean, found.alpha)
+        f, alpha, residual = _polished(problem, found)
         near = residual <= STATIONARY
         report = replace(
             found.report,
@@ -108,7 +109,26 @@ class AMP:
             details={"stationarity": residual},
         )
         parts = {item.name: getattr(found, item.name) for item in fields(found)}
-        return ModePosterior(**(parts | {"report": report}))
+        return ModePosterior(**(parts | {"mean": f, "alpha": alpha, "report": report}))
+
+
+def _polished(problem: Problem, found: GaussianPosterior) -> tuple[Array, Array, float]:
+    """The mode φ, Σ⁻¹φ, and the residual of R eq. 20 after some last steps with the factor that is there.
+
+    Laplace stops by the gain in the objective, which near the mode is the square of the residual: of a residual
+    of 1e-8 it sees nothing. Each step costs O(n²).
+    """
+    K, f, alpha = problem.prior.K, found.mean, found.alpha
+    residual = stationarity(problem, f, alpha)
+    for _ in range(POLISH):
+        r = problem.weighted(problem.likelihood.derivatives(problem.y, f)[1]) - alpha
+        step = r - found.factor.solve(K @ r)
+        new_f, new_alpha = f + K @ step, alpha + step
+        new_residual = stationarity(problem, new_f, new_alpha)
+        if not new_residual < residual:
+            break
+        f, alpha, residual = new_f, new_alpha, new_residual
+    return f, alpha, residual
 
 
 def stationarity(problem: Problem, f: Array, alpha: Array) -> float:
