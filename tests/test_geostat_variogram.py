@@ -371,6 +371,11 @@ def test_fit_of_isotropic_fields_has_no_preferred_direction():
     assert little.min() > much.max()
 
 
+def test_a_constant_has_no_axes():
+    with pytest.raises(ValueError, match="does not vary"):
+        fit_anisotropy(sites()[0], np.ones(80))
+
+
 def test_axes_need_two_dimensions():
     with pytest.raises(ValueError, match="two dimensions"):
         fit_anisotropy(np.zeros((5, 3)), np.zeros(5))

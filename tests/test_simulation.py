@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.pipeline import make_pipeline
@@ -237,3 +238,12 @@ def test_xarray_keeps_everything(data, clf, monkeypatch):
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(ImportError, match=r"gpclass\[geo\]"):
         found.to_xarray()
+
+
+def test_what_is_not_fitted_or_no_table_is_named(data, clf):
+    with pytest.raises(NotFittedError):
+        simulate(GPClassifier(), data.X)
+    with pytest.raises(NotFittedError):
+        predict_map(IndicatorKriging(), regular_grid(data.X, 5))
+    with pytest.raises(ValueError, match="points must be a table"):
+        predict_map(clf, np.arange(5.0))

@@ -90,6 +90,8 @@ def fit_anisotropy(
         raise ValueError("rotated anisotropy is fitted in two dimensions; use one length scale a coordinate")
     if n_directions < 3:
         raise ValueError(f"at least 3 directions are needed, not {n_directions}")
+    if np.ptp(np.asarray(values, dtype=float)) == 0:
+        raise ValueError("the variable does not vary between sites: there is no variogram to fit")
     angles = 180.0 * np.arange(n_directions) / n_directions
     found = tuple(
         empirical_variogram(

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
 
@@ -115,6 +116,11 @@ def predict_map(
     """
     values = np.asarray(points, dtype=float)
     i, j = coordinates
+    check_is_fitted(final_step(clf))
+    if values.ndim != 2 or not max(i, j) < values.shape[1]:
+        raise ValueError(
+            f"points must be a table with columns {i} and {j}, the coordinates; got shape {values.shape}"
+        )
     if not np.isfinite(values).all():
         raise ValueError("the points of a map must be finite; drop the cells with missing values")
     x, column = _axis(values[:, i])

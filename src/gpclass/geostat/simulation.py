@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
 from gpclass.checks import check_memory, generator
@@ -132,6 +133,7 @@ def simulate(
             f"{type(final).__name__} has no joint posterior to draw from; fit a GPClassifier "
             "(inference='dsgq' is the model that kriging approximates)"
         )
+    check_is_fitted(final)
     classes = list(final.classes_)
     if len(classes) != 2:
         raise ValueError(f"simulation is for two classes, the classifier has {len(classes)}")

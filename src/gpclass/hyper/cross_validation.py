@@ -95,6 +95,12 @@ class CrossValidation:
             )
         if self.grid is not None and self.ranges is not None:
             raise ValueError("give a grid or ranges, not both")
+        for name, values in (self.grid or {}).items():
+            if np.ndim(values) != 1 or len(values) == 0:
+                raise ValueError(f"the grid of {name} must be a list of one value at least, not {values!r}")
+        for name, limits in (self.ranges or {}).items():
+            if np.shape(limits) != (2,) or not 0 < limits[0] <= limits[1]:
+                raise ValueError(f"the range of {name} must satisfy 0 < low <= high, not {limits!r}")
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Score all candidates and fit the best to all rows."""
@@ -127,6 +133,10 @@ class CrossValidation:
         n_folds = min(self.folds, problem.n)
         if self.block_size is None:
             return _stratified_by_place(problem, n_folds, rng)
+        if self.coordinates is not None and not set(self.coordinates) <= set(range(problem.X.shape[1])):
+            raise ValueError(
+                f"coordinates {self.coordinates} are not among the {problem.X.shape[1]} columns of X"
+            )
         x = problem.X if self.coordinates is None else problem.X[:, list(self.coordinates)]
         size = None if isinstance(self.block_size, str) else float(self.block_size)
         if isinstance(self.block_size, str) and self.block_size != "auto":
@@ -167,9 +177,6 @@ class CrossValidation:
         if self.ranges is not None:
             names = {full_name(name, problem, inference): name for name in self.ranges}
             box = {full: (float(self.ranges[n][0]), float(self.ranges[n][1])) for full, n in names.items()}
-            for name, (low, high) in box.items():
-                if not 0 < low <= high:
-                    raise ValueError(f"the range of {name} must satisfy 0 < low <= high, not ({low}, {high})")
             return {name: current(name, problem, inference) for name in box}, box
         start = dict(zip(problem.names, np.exp(problem.theta).tolist(), strict=True))
         ends = np.exp(problem.bounds)
@@ -321,6 +328,8 @@ def assign(problem: Problem, inference: Inference, values: Mapping[str, Any]) ->
     for given, value in values.items():
         name = full_name(given, problem, inference)
         if name in names:
+            if not value > 0:
+                raise ValueError(f"{given} must be positive, not {value}")
             theta[names.index(name)] = np.log(value)
         elif name.startswith("inference__"):
             settings[name.removeprefix("inference__")] = value
