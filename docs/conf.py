@@ -63,7 +63,17 @@ html_theme_options = {
     "pygments_dark_style": "monokai",
 }
 html_show_sourcelink = False
-alone = ("index", "start", "choosing", "coming_from", "command_line", "howto", "extending", "glossary")
+alone = (
+    "index",
+    "start",
+    "choosing",
+    "coming_from",
+    "command_line",
+    "howto",
+    "geostatistics",
+    "extending",
+    "glossary",
+)
 html_sidebars = {page: [] for page in alone}  # pages without siblings have nothing to list there
 
 sphinx_gallery_conf = {

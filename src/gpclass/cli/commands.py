@@ -258,15 +258,12 @@ def compare(
             "no method could be fitted: " + "; ".join(f"{r.name}: {r.error}" for r in found.results.values())
         )
     left_out = f" {table.dropped} rows with missing values were left out." if table.dropped else ""
-    with warnings.catch_warnings():
-        # Those of the fits are in the report; that points made up for a figure are less certain is no matter.
-        warnings.simplefilter("ignore", UserWarning)
-        write_report(
-            found,
-            out,
-            title=f"{data.name}: which method to trust",
-            description=f"Target: {target}.{left_out} Rows are counted from 1, as they stand in the file.",
-        )
+    write_report(
+        found,
+        out,
+        title=f"{data.name}: which method to trust",
+        description=f"Target: {target}.{left_out} Rows are counted from 1, as they stand in the file.",
+    )
     if as_json:
         emit(
             {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,10 @@ def write_report(
     description: str = "",
 ) -> Path:
     """Write the report to ``path`` (folders are made) and return it. A half-written file is never left."""
-    text = render_report(comparison, title=title, description=description)
+    with warnings.catch_warnings():
+        # Those of the fits are in the report; that points made up for a figure are less certain is no matter.
+        warnings.simplefilter("ignore", UserWarning)
+        text = render_report(comparison, title=title, description=description)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(
