@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from papers.common import Setting
-from papers.filippone2014 import figure1, shared, table1
+from papers.filippone2014 import figure1, shared, store, table1
 from papers.filippone2014.__main__ import main
 
 from tests.conftest import make_problem
@@ -42,10 +42,31 @@ def test_chains_with_a_tuned_proposal():
 
 
 def test_verdict_allows_five_points_and_two_errors():
-    found = {"EP's evidence": (30.0, 1.0), "exact, 64": (23.0, 1.0)}
+    found = {"EP's evidence": {"percent": 30.0, "error": 1.0}, "exact, 64": {"percent": 23.0, "error": 1.0}}
     assert table1._verdict("ard", "glass", found).met
-    found["exact, 64"] = (21.0, 1.0)
+    found["exact, 64"]["percent"] = 21.0
     assert not table1._verdict("ard", "glass", found).met
+
+
+def test_a_cell_is_measured_once(tmp_path):
+    """Kept under its settings: the same ones are answered from disk, others are measured anew."""
+    calls = []
+
+    def measure():
+        calls.append(1)
+        return {"x": np.array([1.0, 2.0]), "none": None}
+
+    for settings in ({"draws": 3, "rows": None}, {"draws": 3, "rows": None}, {"draws": 4, "rows": None}):
+        found = store.cell("a", settings, measure, tmp_path)
+        assert found == {"x": [1.0, 2.0], "none": None}
+    assert len(calls) == 2
+
+
+def test_only_the_large_sets_have_shorter_annealed_chains():
+    full = Setting(full=True)
+    assert table1.length_of(full, "glass", "AIS, 10") == table1.FULL["glass"]
+    assert table1.length_of(full, "pima", "exact, 64") == table1.FULL["pima"]
+    assert table1.length_of(full, "pima", "IS, 1").draws == table1.FULL["pima"].draws // 2
 
 
 @pytest.mark.parametrize("estimator", list(shared.ESTIMATORS))

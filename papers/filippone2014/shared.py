@@ -32,8 +32,8 @@ FILES = {
     "banknote": "banknote",
 }
 ESTIMATORS: dict[str, Inference] = {
-    "EP's evidence": EP(),
-    "exact, 64": Exact(n_samples=64),
+    "EP's evidence": EP(tol=0.5),  # log Z is stationary in the sites: three sweeps give it to a thousandth
+    "exact, 64": Exact().for_chains(64),
     "IS, 1": Importance(1, around="laplace"),
     "IS, 10": Importance(10, around="laplace"),
     "AIS, 1": Annealed(1, around="laplace"),

@@ -4,10 +4,9 @@ An iteration moves f given θ by some steps of a latent sampler (elliptical slic
 then θ given the latents, in one or both of two parametrisations:
 
 - given f: the target is N(f; 0, K(θ)) p(y|f) p(θ), Neal's own. f pins θ down, the more so the more points
-there
-  are, and K must have a factor, so chains crawl;
+  there are, and K must have a factor, so chains crawl;
 - given η, f = L(θ) η: the target is p(y|L(θ)η) p(θ). Good where the data say little, poor where they say
-much.
+  much.
 
 Using both in turn (interweaving) is at least as good as the better one. θ moves by random-walk Metropolis,
 whose covariance and step are adapted in the warm-up, or, given f, by Hamiltonian dynamics.
@@ -20,7 +19,7 @@ Reference: Neal (1999); Yu & Meng (2011) for interweaving; Murray & Adams (2010)
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,15 +27,16 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run
-from gpclass.hyper.chains import Record, State, run_chains
+from gpclass.hyper.chains import Record, State
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
+    Sampling,
     Schedule,
     check_lengths,
-    finish,
+    mixing,
     need_parameters,
     record,
-    run_fingerprint,
+    sample,
 )
 from gpclass.hyper.proposal import (
     LogDensity,
@@ -134,26 +134,10 @@ class Alternate:
             )
         prior = priors_for(problem, run.priors, self.default_priors)
         guide = LogDensity(problem, Laplace(), prior)
-        sampler = AlternateSampler(self, guide, inference, find_mode(guide))
-        outcome = run_chains(
-            sampler,
-            self.chains,
-            run.rng,
-            n_jobs=run.n_jobs,
-            verbose=run.verbose,
-            label=f"{self.name} ({inference.name})",
-            path=self.checkpoint,
-            fingerprint=run_fingerprint(problem, inference, prior, replace(self, checkpoint=None, draws=1)),
-        )
-        return finish(
-            self,
-            problem,
-            inference,
-            outcome,
-            "white",
-            run,
-            evaluations=sum(chain.iteration for chain in outcome.chains),
-        )
+        mode = find_mode(guide)
+        sampler = AlternateSampler(self, guide, inference, mode)
+        sampling = Sampling(sampler, inference, prior, mixing("white"), mode.evaluations, has_evidence=False)
+        return sample(self, problem, sampling, run)
 
 
 @dataclass(frozen=True, eq=False)

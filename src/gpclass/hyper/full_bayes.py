@@ -1,21 +1,26 @@
-"""What every strategy that samples θ does after its chains have run: figures, warnings, trace and the mixture."""
+"""What every strategy that samples θ shares: its chains are run, and become figures, warnings, a trace and a mixture.
+
+A strategy says what is sampled, a :class:`Sampling`; :func:`sample` does the rest.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.hyper.base import Fit, Inference, Run
-from gpclass.hyper.chains import ChainRun
+from gpclass.hyper.chains import ChainRun, Sampler, run_chains
 from gpclass.hyper.checkpoint import fingerprint
 from gpclass.hyper.loo import leave_one_out
 from gpclass.hyper.mixture import ThetaMixture, thinned
 from gpclass.hyper.trace import build_trace
-from gpclass.inference.samples import chain_figures
-from gpclass.posterior import Evidence, Report
+from gpclass.inference.samples import ChainFigures, chain_figures
+from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.priors import PriorSet
 from gpclass.problem import Problem
 
@@ -76,42 +81,89 @@ def run_fingerprint(problem: Problem, inference: Inference, prior: PriorSet, *se
     )
 
 
-def finish(
-    strategy: Any,
-    problem: Problem,
-    inference: Inference,
-    outcome: ChainRun,
-    kind: str,
-    run: Run,
-    *,
-    evaluations: int,
-    evidence: Evidence | None = None,
-    sd_log_evidence: float | None = None,
-) -> Fit:
-    """The fit: θ's mean (in logs) as the reported parameters, the mixture as the posterior."""
+@dataclass(frozen=True)
+class Kept:
+    """Draws of θ that predictions integrate over, with vectors that stand for the latent values given each."""
+
+    theta: Array  # (S, p)
+    vectors: Array  # (S, r, n)
+    chain: IntArray  # (S,)
+
+    @classmethod
+    def of(cls, outcome: ChainRun) -> Kept:
+        """All that the chains have kept."""
+        theta, vectors, chain = [], [], []
+        for k, one in enumerate(outcome.chains):
+            theta += one.kept["kept_theta"]
+            vectors += one.kept["vectors"]
+            chain += [k] * len(one.kept["vectors"])
+        return cls(np.stack(theta), np.stack(vectors), np.array(chain, dtype=np.intp))
+
+
+Mixing: TypeAlias = Callable[[Problem, Kept, Evidence | None, Report, int], Posterior]
+
+
+def mixing(kind: str) -> Mixing:
+    """Builds the mixture over θ from vectors of one kind (:mod:`gpclass.hyper.mixture`)."""
+    return partial(_mixed, kind)
+
+
+def _mixed(
+    kind: str, problem: Problem, kept: Kept, evidence: Evidence | None, report: Report, keep: int
+) -> Posterior:
+    mixture = ThetaMixture(problem, kind, kept.theta, kept.vectors, kept.chain, evidence, report)
+    return thinned(mixture, keep)
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """What a strategy wants sampled.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Moves a chain; its records hold what :func:`record` names, ``f`` (latent values at the training points) where
+        the trace is to have them, and at the iterations of a :class:`Schedule` ``kept_theta`` and ``vectors``.
+    inference : Inference
+        Gives the evidence at the mean of log θ, if ``has_evidence``.
+    prior : PriorSet
+    mix : callable
+        Makes the posterior of what was kept.
+    evaluations : int
+        Evidences that were spent before the chains began.
+    """
+
+    sampler: Sampler
+    inference: Inference
+    prior: PriorSet
+    mix: Mixing
+    evaluations: int = 0
+    has_evidence: bool = True
+
+
+def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit:
+    """Run the chains of a strategy; θ's mean (in logs) are the reported parameters, the mixture is the posterior."""
+    inference = sampling.inference
+    outcome = run_chains(
+        sampling.sampler,
+        strategy.chains,
+        run.rng,
+        n_jobs=run.n_jobs,
+        verbose=run.verbose,
+        label=f"{strategy.name} ({inference.name})",
+        path=strategy.checkpoint,
+        fingerprint=run_fingerprint(
+            problem, inference, sampling.prior, replace(strategy, checkpoint=None, draws=1)
+        ),
+    )
+    evidence, sd = None, None
+    if sampling.has_evidence:
+        evidence, sd = evidence_at_mean(problem, inference, outcome, run.rng)
     theta = outcome.stack("theta")  # (chains, draws, p)
     chains, draws, p = theta.shape
     figures = chain_figures(theta)
-    accepted = float(outcome.stack("accepted").mean())
-    cure = f"raise draws of {type(strategy).__name__}, or give tighter priors"
-    warned = () if draws < 4 else figures.warnings(chains, cure)
-    if outcome.interrupted:
-        warned = (f"interrupted after {draws} of {strategy.draws} draws a chain", *warned)
     at_mean = problem.at(theta.reshape(-1, p).mean(axis=0))
-    stats: dict[str, Any] = {
-        name: outcome.stack(key)
-        for name, key in (("lp", "value"), ("log_evidence", "log_z"), ("accepted", "accepted"))
-    }
-    stats["accepted"] = stats["accepted"] > 0.5
-    latent = outcome.stack("f") if "f" in outcome.chains[0].kept else None
-    attrs = {
-        "strategy": strategy.name,
-        "inference": inference.name,
-        "interrupted": int(outcome.interrupted),
-        "acceptance_rate": accepted,
-    }
-    loo = leave_one_out(problem, theta.reshape(-1, p))
-    trace = build_trace(problem, theta, stats, latent, run.rng, attrs, loo)
+    spent = sum(int(chain.state.get("evaluations", chain.iteration)) for chain in outcome.chains)
     report = Report(
         method=inference.name,
         iterations=strategy.draws,
@@ -119,34 +171,50 @@ def finish(
         ess=min(figures.ess_bulk, figures.ess_tail),
         details={"chains": chains, "theta_mcse": figures.mcse, "interrupted": outcome.interrupted},
     )
-    mixture = thinned(_mixture(at_mean, kind, outcome, evidence, report), strategy.keep)
     return Fit(
         at_mean,
-        mixture,
+        sampling.mix(at_mean, Kept.of(outcome), evidence, report, strategy.keep),
         converged=not outcome.interrupted,
         reason="interrupted" if outcome.interrupted else "",
         figures={
-            "acceptance_rate": accepted,
+            "acceptance_rate": float(outcome.stack("accepted").mean()),
             "rhat": figures.rhat,
-            "sd_log_evidence": sd_log_evidence,
-            "evaluations": evaluations,
+            "sd_log_evidence": sd,
+            "evaluations": sampling.evaluations + spent,
         },
-        warnings=warned,
-        trace=trace,
+        warnings=_warnings(strategy, outcome, figures, chains, draws),
+        trace=_trace(strategy, problem, inference, outcome, run.rng),
     )
 
 
-def _mixture(
-    problem: Problem, kind: str, outcome: ChainRun, evidence: Evidence | None, report: Report
-) -> ThetaMixture:
-    theta, vectors, chain = [], [], []
-    for k, one in enumerate(outcome.chains):
-        theta += one.kept["kept_theta"]
-        vectors += one.kept["vectors"]
-        chain += [k] * len(one.kept["vectors"])
-    return ThetaMixture(
-        problem, kind, np.stack(theta), np.stack(vectors), np.array(chain, dtype=np.intp), evidence, report
-    )
+def _warnings(
+    strategy: Any, outcome: ChainRun, figures: ChainFigures, chains: int, draws: int
+) -> tuple[str, ...]:
+    cure = f"raise draws of {type(strategy).__name__}, or give tighter priors"
+    warned = () if draws < 4 else figures.warnings(chains, cure)
+    if outcome.interrupted:
+        return (f"interrupted after {draws} of {strategy.draws} draws a chain", *warned)
+    return warned
+
+
+def _trace(
+    strategy: Any, problem: Problem, inference: Inference, outcome: ChainRun, rng: np.random.Generator
+) -> Any:
+    theta, accepted = outcome.stack("theta"), outcome.stack("accepted")
+    stats = {
+        "lp": outcome.stack("value"),
+        "log_evidence": outcome.stack("log_z"),
+        "accepted": accepted > 0.5,
+    }
+    attrs = {
+        "strategy": strategy.name,
+        "inference": inference.name,
+        "interrupted": int(outcome.interrupted),
+        "acceptance_rate": float(accepted.mean()),
+    }
+    latent = outcome.stack("f") if "f" in outcome.chains[0].kept else None
+    loo = leave_one_out(problem, theta.reshape(-1, theta.shape[-1]))
+    return build_trace(problem, theta, stats, latent, rng, attrs, loo)
 
 
 def evidence_at_mean(

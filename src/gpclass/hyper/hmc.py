@@ -14,23 +14,23 @@ Reference: Williams & Barber (1998), §3 and appendix; Neal (2011).
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run
-from gpclass.hyper.chains import Record, State, run_chains
+from gpclass.hyper.chains import Record, State
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
+    Sampling,
     Schedule,
     check_lengths,
-    evidence_at_mean,
-    finish,
+    mixing,
     need_parameters,
     record,
-    run_fingerprint,
+    sample,
 )
 from gpclass.hyper.mixture import kind_of, latent_draw
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode, scattered
@@ -132,20 +132,8 @@ class HMC:
         climbs = self.precondition or self.start == "mode"
         mode = find_mode(density) if climbs else Mode(problem.theta, np.eye(p), 0)
         sampler = HMCSampler(self, density, mode)
-        outcome = run_chains(
-            sampler,
-            self.chains,
-            run.rng,
-            n_jobs=run.n_jobs,
-            verbose=run.verbose,
-            label=f"{self.name} ({inference.name})",
-            path=self.checkpoint,
-            fingerprint=run_fingerprint(problem, inference, prior, replace(self, checkpoint=None, draws=1)),
-        )
-        evidence, _ = evidence_at_mean(problem, inference, outcome, run.rng)
-        evaluations = mode.evaluations + sum(int(chain.state["evaluations"]) for chain in outcome.chains)
-        return finish(
-            self, problem, inference, outcome, "sites", run, evaluations=evaluations, evidence=evidence
+        return sample(
+            self, problem, Sampling(sampler, inference, prior, mixing("sites"), mode.evaluations), run
         )
 
 

@@ -16,30 +16,29 @@ Cost: one estimate an iteration; ``exact`` with 64 draws costs little more than 
 Fails when: the standard deviation of log p̃ is well above one: chains stick. ``sd_log_evidence`` of the fit
 report says; use ``exact``, or more particles.
 Reference: Andrieu & Roberts (2009); Filippone (2014); Christen & Fox (2005) for the screen;
-Andrieu, Doucet & Holenstein (2010) for the latent
-draws.
+Andrieu, Doucet & Holenstein (2010) for the latent draws.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run
-from gpclass.hyper.chains import Record, State, run_chains
+from gpclass.hyper.chains import Record, State
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
+    Sampling,
     Schedule,
     check_lengths,
-    evidence_at_mean,
-    finish,
+    mixing,
     need_parameters,
     record,
-    run_fingerprint,
+    sample,
 )
 from gpclass.hyper.mixture import distil, kind_of, latent_draw
 from gpclass.hyper.proposal import (
@@ -142,34 +141,12 @@ class PseudoMarginal:
         guide = LogDensity(problem, BASES[self.guide](), prior)
         mode = find_mode(guide) if self.start == "mode" else _wide(problem)
         sampler = MetropolisSampler(self, guide, LogDensity(problem, inference, prior), mode, kind)
-        outcome = run_chains(
-            sampler,
-            self.chains,
-            run.rng,
-            n_jobs=run.n_jobs,
-            verbose=run.verbose,
-            label=f"{self.name} ({inference.name})",
-            path=self.checkpoint,
-            fingerprint=run_fingerprint(problem, inference, prior, replace(self, checkpoint=None, draws=1)),
-        )
-        evidence, sd = evidence_at_mean(problem, inference, outcome, run.rng)
-        return finish(
-            self,
-            problem,
-            inference,
-            outcome,
-            kind,
-            run,
-            evaluations=sum(chain.iteration for chain in outcome.chains),
-            evidence=evidence,
-            sd_log_evidence=sd,
-        )
+        return sample(self, problem, Sampling(sampler, inference, prior, mixing(kind), mode.evaluations), run)
 
     def _fixed_size(self, inference: Inference) -> Inference:
         """The inference with its number of draws fixed in advance, as unbiasedness needs."""
-        if getattr(inference, "n_samples", 0) is None:
-            return replace(inference, n_samples=self.particles)  # type: ignore[type-var]  # a dataclass, all are
-        return inference
+        for_chains = getattr(inference, "for_chains", None)
+        return inference if for_chains is None else for_chains(self.particles)
 
     def _check(self, problem: Problem, inference: Inference, rng: np.random.Generator) -> str:
         """Refuse an evidence that is not unbiased; the kind of the inference's posterior."""
