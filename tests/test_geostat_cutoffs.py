@@ -169,7 +169,8 @@ def test_the_report_keeps_the_shared_variogram_and_its_warnings():
     np.testing.assert_allclose(used.length_scale, fitted.length_scale)
     np.testing.assert_allclose(used.sill, fitted.sill)
     assert model.fit_report_.details["cutoffs"] == 3
-    few = CutoffKriging(1).fit([[0.0], [1.0]], [0.0, 1.0])
+    with pytest.warns(UserWarning, match="an exponential one was assumed"):
+        few = CutoffKriging(1).fit([[0.0], [1.0]], [0.0, 1.0])
     assert any("exponential" in text for text in few.fit_report_.warnings)
     assert CutoffKriging(3, variogram="each").fit(X, v).variogram_ is None
     simplicial = CutoffKriging(3, transform="simplicial").fit(X, v)

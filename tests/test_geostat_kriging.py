@@ -391,7 +391,8 @@ def test_fitted_variograms_of_both_transforms_differ_by_a_factor():
 
 
 def test_too_few_sites_for_a_variogram_is_reported():
-    model = IndicatorKriging().fit([[0.0], [1.0]], [0, 1])
+    with pytest.warns(UserWarning, match="an exponential one was assumed"):
+        model = IndicatorKriging().fit([[0.0], [1.0]], [0, 1])
     assert any("exponential" in text for text in model.fit_report_.warnings)
     assert model.predict([[0.1], [0.9]]).tolist() == [0, 1]
 

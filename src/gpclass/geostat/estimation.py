@@ -2,11 +2,12 @@
 
 Cost: O(s²) pairs for the s <= ``max_sites`` sites used. Fails softly: where the empirical variogram cannot be
 fitted (too few sites), the exponential model with the variance of the values and the median distance as its
-length is taken, and the report says so.
+length is taken; a warning and the report say so.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +64,7 @@ def estimate_variogram(
         )
     except ValueError as error:
         notes.append(f"no variogram could be fitted ({error}); an exponential one was assumed")
+        warnings.warn(notes[-1], UserWarning, stacklevel=4)  # every map that follows rests on it
         return Estimated(_assumed(X, V), None, tuple(notes))
     if fit.at_bound:
         notes.append(
