@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -176,18 +177,36 @@ class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # typ
 
         Parameters
         ----------
-        frame : pandas DataFrame of shape (n, d)
-            Features alone.
-        y : labels of shape (n,)
+        frame : pandas DataFrame of shape (n, d), or path of a Parquet folder
+            Features alone; of a folder also the labels. A folder needs a classifier with ``n_inducing``.
+        y : labels of shape (n,), or the name of the folder's column that holds them
         """
         from gpclass.classifier import GPClassifier
 
-        self.encoding_ = Encoding.learn(frame, standardize=self.standardize)
         classifier = GPClassifier() if self.classifier is None else clone(self.classifier)
-        self.classifier_ = classifier.fit(self.encoding_.encode(frame), y)
+        encoding, X = self._encoded(frame, y)
+        self.classifier_ = classifier.fit(X, y)
+        self.encoding_ = encoding
         self.classes_ = self.classifier_.classes_
         self.n_features_in_ = len(self.encoding_.columns)
         return self
+
+    def _encoded(self, frame: Any, y: Any) -> tuple[Encoding, Any]:
+        """The encoding, and what the classifier is fitted to."""
+        from gpclass.sparse.parquet import ParquetFolder
+
+        if not isinstance(frame, (str, PathLike, ParquetFolder)):
+            encoding = Encoding.learn(frame, standardize=self.standardize)
+            return encoding, encoding.encode(frame)
+        from gpclass.sparse.folders import encoded_folder
+
+        if not isinstance(y, str):
+            raise ValueError(
+                "a Parquet folder needs the name of the column with the labels: fit(folder, 'label')"
+            )
+        folder = encoded_folder(frame, y, standardize=self.standardize)
+        assert folder.encoding is not None
+        return folder.encoding, folder
 
     def encode(self, frame: Any) -> Array:
         """The matrix that the classifier sees."""

@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import CancelledError as _Cancelled
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -117,8 +117,8 @@ class DaskExecutor:
         self._check()
         with _large_graphs():
             given = self._submit(_hold, None, arguments)  # one copy for all, which Dask can make again
-            states = [self._submit(_run, h.worker, work, h.state, given) for h in held]
-        level = [self._submit(_sums, h.worker, state) for h, state in zip(held, states, strict=True)]
+            states = self._each(partial(_run, work), held, [h.state for h in held], [given] * len(held))
+        level = self._each(_sums, held, states)
         while len(level) > 1:
             level = [
                 self._submit(_fold, None, level[k : k + FAN]) if level[k + 1 : k + 2] else level[k]
@@ -133,14 +133,14 @@ class DaskExecutor:
 
     def fetch(self, held: Sequence[Any]) -> list[Shard]:
         """The shards, without features that would have to travel."""
-        return list(self._result([self._submit(_light, h.worker, h.state) for h in held]))
+        return list(self._result(self._each(_light, held, [h.state for h in held])))
 
     def _shortened(self, held: list[Placed]) -> list[Any]:
         """Start the chains again from copies of the sites, where they have grown long."""
         long = [k for k, h in enumerate(held) if h.passes >= CHAIN]
         if not long:
             return list(held)
-        copies = self._result([self._submit(_sites, held[k].worker, held[k].state) for k in long])
+        copies = self._result(self._each(_sites, [held[k] for k in long], [held[k].state for k in long]))
         with _large_graphs():
             for k, sites in zip(long, copies, strict=True):
                 h = held[k]
@@ -155,6 +155,22 @@ class DaskExecutor:
             return self.client.submit(function, *arguments, pure=False, **place)
         except Exception as error:
             raise self._explained(error) from error
+
+    def _each(self, function: Any, held: Sequence[Placed], *columns: Sequence[Any]) -> list[Any]:
+        """One task a shard where the shard is, sent together for each worker."""
+        futures: list[Any] = [None] * len(held)
+        for worker in dict.fromkeys(h.worker for h in held):
+            mine = [k for k, h in enumerate(held) if h.worker == worker]
+            given = [[column[k] for k in mine] for column in columns]
+            try:
+                sent = self.client.map(
+                    function, *given, workers=[worker], allow_other_workers=True, pure=False
+                )
+            except Exception as error:
+                raise self._explained(error) from error
+            for k, future in zip(mine, sent, strict=True):
+                futures[k] = future
+        return futures
 
     def _check(self) -> None:
         if getattr(self.client, "status", "closed") != "running":
@@ -338,9 +354,14 @@ def _small_parts(
     dask = _dask()
     if y is None:
         raise ValueError("give y: labels, or the name of a column of the data frame")
-    known = None if columns is not None or np.isnan(X.shape[0]) else X.chunks[0]
-    lengths = known if known is not None else [dask.delayed(len)(part) for part in parts]
-    sizes, labels, weights = dask.compute(list(lengths), y, sample_weight)
+    # One at a time: Dask does not like frames, arrays and delayed values in one computation.
+    if columns is not None:
+        sizes = X.map_partitions(len).compute()
+    elif np.isnan(X.shape[0]):
+        (sizes,) = dask.compute([dask.delayed(len)(part) for part in parts])
+    else:
+        sizes = X.chunks[0]
+    (labels,), (weights,) = dask.compute(y), dask.compute(sample_weight)
     sizes = np.asarray(sizes, dtype=int)
     for k, size in enumerate(sizes):
         if size == 0:

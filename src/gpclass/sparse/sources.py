@@ -2,8 +2,8 @@
 
 :func:`as_source` is the border. It reads the labels (eight bytes a row), checks that every part has the same
 columns, the same two classes and at least one row, and leaves the features where they are: a shard reads its rows
-when it needs them, in this process or in a worker. A mistake is an error that names the part and the cure, before anything is
-fitted. Where a Dask client is open its workers keep the shards (:mod:`gpclass.sparse.dask`).
+when it needs them, in this process or in a worker. A mistake is an error that names the part and the cure, before
+anything is fitted. Where a Dask client is open its workers keep the shards (:mod:`gpclass.sparse.dask`).
 
 Cost: one pass over the labels. Features are read again whenever the kernel parameters or the inducing inputs
 move, unless the shard keeps its block of covariances; reading is a small part of the O(m²) work a row.

@@ -1,0 +1,513 @@
+"""Data larger than memory: Parquet folders, memory maps, Dask collections, and work on Dask workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import ConstantKernel as C
+
+from gpclass import GPClassifier
+from gpclass.likelihoods import Probit
+from gpclass.sparse import parquet, sources
+from gpclass.sparse.fixed_point import SparseEP
+from gpclass.sparse.folders import encoded_folder, predict_folder
+from gpclass.sparse.parquet import ParquetFolder
+from gpclass.sparse.problem import Data, SparseProblem
+from gpclass.sparse.shards import ArraySource, Serial
+from gpclass.sparse.sources import as_source
+from gpclass.tables import Encoding, TableClassifier
+
+KERNEL = C(2.0) * RBF(1.3)
+N = 600
+
+
+def make_frame(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    y = np.where(X[:, 0] + X[:, 1] ** 2 - 1 + 0.5 * rng.standard_normal(n) > 0, "rain", "dry")
+    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "label": y})
+
+
+def write(folder, frame, parts=4, **options):
+    folder.mkdir(exist_ok=True)
+    for k, rows in enumerate(np.array_split(np.arange(len(frame)), parts)):
+        frame.iloc[rows].to_parquet(folder / f"part-{k}.parquet", index=False, **options)
+    return folder
+
+
+@pytest.fixture
+def frame():
+    return make_frame()
+
+
+@pytest.fixture
+def folder(tmp_path, frame):
+    return write(tmp_path / "data", frame)
+
+
+def signs(frame):
+    return np.where(frame["label"] == "rain", 1.0, -1.0)
+
+
+def matrix(frame):
+    return frame[["a", "b", "c"]].to_numpy()
+
+
+def rebuilt(source):
+    """X and y from the shards."""
+    shards = source.shards()
+    assert [s.first for s in shards] == list(np.cumsum([0, *(len(s) for s in shards)])[:-1])
+    return np.vstack([s.rows() for s in shards]), np.concatenate([s.y for s in shards])
+
+
+# ---- sources ----------------------------------------------------------------------------------------------------
+
+
+def test_ordinary_data_are_not_a_source(frame):
+    assert as_source(matrix(frame), signs(frame)) is None
+    assert as_source(frame, signs(frame)) is None
+    assert as_source([[1.0], [2.0]], [0, 1]) is None
+
+
+def test_parquet_folder_gives_all_rows_in_order(folder, frame, monkeypatch):
+    for shard_rows in (65_536, 200, 70):  # one shard, files joined, files cut
+        monkeypatch.setattr(parquet, "SHARD_ROWS", shard_rows)
+        source, classes, names = as_source(str(folder), "label")
+        assert list(classes) == ["dry", "rain"]
+        assert names == ["a", "b", "c"]
+        X, y = rebuilt(source)
+        np.testing.assert_array_equal(X, matrix(frame))
+        np.testing.assert_array_equal(y, signs(frame))
+        assert max(len(s) for s in source.shards()) <= shard_rows
+        rows = np.array([0, 3, 149, 150, 420, 599])
+        X_some, y_some, weights = source.take(rows)
+        np.testing.assert_array_equal(X_some, matrix(frame)[rows])
+        np.testing.assert_array_equal(y_some, signs(frame)[rows])
+        assert weights is None
+
+
+def test_parquet_row_groups_and_column_order_do_not_matter(tmp_path, frame):
+    place = write(tmp_path / "d", frame, parts=2, row_group_size=77)
+    other = frame.iloc[300:][["label", "c", "a", "b"]]
+    other.to_parquet(place / "part-1.parquet", index=False)
+    source, _, names = as_source(place, "label")
+    assert names == ["a", "b", "c"]
+    np.testing.assert_array_equal(rebuilt(source)[0], matrix(frame))
+
+
+def test_weights_by_column_and_class(tmp_path, frame):
+    frame["w"] = np.linspace(0.5, 2.0, N)
+    place = write(tmp_path / "d", frame)
+    source, _, names = as_source(place, "label", "w", {"rain": 2.0, "dry": 1.0})
+    assert names == ["a", "b", "c"]
+    expected = frame["w"].to_numpy() * np.where(signs(frame) > 0, 2.0, 1.0)
+    np.testing.assert_allclose(np.concatenate([s.weights for s in source.shards()]), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_memory_map(tmp_path, frame, dtype, order, monkeypatch):
+    monkeypatch.setattr(sources, "SHARD_ROWS", 250)
+    values = np.rint(100 * matrix(frame)).astype(dtype)
+    mapped = np.memmap(tmp_path / "x.bin", dtype, "w+", shape=values.shape, order=order)
+    mapped[:] = values
+    mapped.flush()
+    source, classes, names = as_source(mapped, frame["label"].to_numpy())
+    assert names is None
+    assert list(classes) == ["dry", "rain"]
+    assert isinstance(source.parts[0], sources.MappedRows)  # workers open the file: nothing travels
+    np.testing.assert_array_equal(rebuilt(source)[0], values.astype(float))
+    some = mapped[
+        100:400
+    ]  # a slice keeps its parent's file name and offset: the file must not be read for it
+    source, *_ = as_source(some, frame["label"].to_numpy()[100:400])
+    np.testing.assert_array_equal(rebuilt(source)[0], values[100:400].astype(float))
+
+
+def test_memory_map_saved_by_numpy(tmp_path, frame):
+    np.save(tmp_path / "x.npy", matrix(frame))
+    source, *_ = as_source(np.load(tmp_path / "x.npy", mmap_mode="r"), signs(frame))
+    assert isinstance(source.parts[0], sources.MappedRows)
+    np.testing.assert_array_equal(rebuilt(source)[0], matrix(frame))
+
+
+def break_columns(frames):
+    frames[2] = frames[2].rename(columns={"b": "B"})
+
+
+def break_more(frames):
+    frames[1] = frames[1].assign(extra=1.0)
+
+
+def break_class(frames):
+    frames[3] = frames[3].assign(label=frames[3]["label"].replace("rain", "Rain"))
+
+
+def break_label_type(frames):
+    frames[3] = frames[3].assign(label=(frames[3]["label"] == "rain").astype(int))
+
+
+def break_empty(frames):
+    frames[1] = frames[1].iloc[:0]
+
+
+def break_words(frames):
+    frames[2] = frames[2].assign(c="x")
+
+
+def break_missing_label(frames):
+    frames[2] = frames[2].assign(label=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "file", "text"),
+    [
+        (break_columns, "part-2", r"lacks 'b' and has 'B'.*same columns"),
+        (break_more, "part-1", r"has 'extra'.*features=\["),
+        (break_class, "part-3", "class 'Rain', a third one beside"),
+        (break_label_type, "part-3", "labels that are numbers.*one type"),
+        (break_empty, "part-1", "no rows: leave it out"),
+        (break_words, "part-2", "column 'c' holds .*string, not numbers; leave it out"),
+        (break_missing_label, "part-2", "labels are missing"),
+    ],
+)
+def test_parts_that_differ_are_refused_by_name(tmp_path, frame, change, file, text):
+    frames = [frame.iloc[k * 150 : (k + 1) * 150] for k in range(4)]
+    change(frames)
+    for k, part in enumerate(frames):
+        part.to_parquet(tmp_path / f"part-{k}.parquet", index=False)
+    with pytest.raises(ValueError, match=f"(?s){file}.*{text}"):
+        as_source(tmp_path, "label")
+
+
+def test_other_mistakes_name_the_cure(tmp_path, folder, frame):
+    with pytest.raises(ValueError, match="is data meant"):
+        as_source(tmp_path / "dataa", "label")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ValueError, match="no Parquet file"):
+        as_source(tmp_path / "none", "label")
+    with pytest.raises(ValueError, match=r"name of the column.*fit\(folder, 'label'\)"):
+        as_source(folder, signs(frame))
+    with pytest.raises(ValueError, match="no column 'lable'; is 'label' meant"):
+        as_source(folder, "lable")
+    (folder / "part-9.parquet").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"part-9.*write it again"):
+        as_source(folder, "label")
+    write(tmp_path / "nan", frame.assign(b=np.where(frame.index == 7, np.nan, frame["b"])))
+    source, *_ = as_source(tmp_path / "nan", "label")
+    with pytest.raises(ValueError, match=r"part-0.*1 of 150 rows hold missing"):
+        rebuilt(source)
+    write(tmp_path / "one", frame.assign(label="dry"))
+    with pytest.raises(ValueError, match="one class only"):
+        as_source(tmp_path / "one", "label")
+    (tmp_path / "keyed" / "year=2020").mkdir(parents=True)
+    frame.to_parquet(tmp_path / "keyed" / "year=2020" / "x.parquet")
+    with pytest.raises(ValueError, match="stands for a column's value"):
+        as_source(tmp_path / "keyed", "label")
+
+
+# ---- words and scales ---------------------------------------------------------------------------------------------
+
+
+def test_encoding_of_a_folder_is_that_of_its_rows(tmp_path, frame):
+    frame["a"] += 1e6  # digits that a naive sum of squares would lose
+    frame.insert(1, "soil", np.where(frame["c"] > 0, "clay", "sand"))
+    place = write(tmp_path / "d", frame)
+    encoded = encoded_folder(place, "label")
+    direct = Encoding.learn(frame.drop(columns="label"))
+    assert encoded.encoding.outputs == direct.outputs
+    np.testing.assert_allclose(encoded.encoding.encode(frame), direct.encode(frame), rtol=1e-9, atol=1e-9)
+    source, _, names = as_source(encoded, "label")
+    assert tuple(names) == direct.outputs
+    assert source.d == 5
+    np.testing.assert_allclose(rebuilt(source)[0], direct.encode(frame), rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="no column 'z'"):
+        encoded_folder(ParquetFolder(place, exclude=["z"]), "label")
+    left = encoded_folder(ParquetFolder(place, exclude=["soil"]), "label")
+    assert left.encoding.outputs == ("a", "b", "c")
+
+
+# ---- prediction into a folder ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fitted(frame):
+    few = frame.iloc[:80]
+    return GPClassifier(KERNEL, inference="laplace", hyperparameters="fixed").fit(
+        few[["a", "b", "c"]], few["label"]
+    )
+
+
+def test_predictions_of_a_folder(folder, frame, fitted, tmp_path):
+    out = tmp_path / "out"
+    found = predict_folder(fitted, folder, out, keep="label")
+    assert found.rows == N
+    assert sorted(os.listdir(out)) == [f"part-{k}.parquet" for k in range(4)]
+    table = pd.concat([pd.read_parquet(out / f"part-{k}.parquet") for k in range(4)], ignore_index=True)
+    np.testing.assert_allclose(table["p_rain"], fitted.predict_proba(frame[["a", "b", "c"]])[:, 1])
+    assert list(table["class"]) == list(fitted.predict(frame[["a", "b", "c"]]))
+    assert list(table["label"]) == list(frame["label"])
+    assert (table["lower"] <= table["probability"]).all()
+
+
+def test_a_second_run_goes_on_where_the_first_stopped(folder, fitted, tmp_path, monkeypatch):
+    from gpclass.sparse import folders
+
+    out, true = tmp_path / "out", folders.predict_file
+
+    def fails(model, file, *rest):
+        if file.name == "part-2.parquet":
+            raise RuntimeError("the power went")
+        return true(model, file, *rest)
+
+    monkeypatch.setattr(folders, "predict_file", fails)
+    with pytest.raises(RuntimeError, match="power"):
+        predict_folder(fitted, folder, out)
+    assert sorted(os.listdir(out)) == ["part-0.parquet", "part-1.parquet"]
+    before = (out / "part-0.parquet").stat().st_mtime_ns
+    monkeypatch.setattr(folders, "predict_file", true)
+    found = predict_folder(fitted, folder, out)
+    assert [os.path.basename(f) for f in found.kept] == ["part-0.parquet", "part-1.parquet"]
+    assert found.rows == N
+    assert (out / "part-0.parquet").stat().st_mtime_ns == before
+    other = GPClassifier(C(1.0) * RBF(1.0), inference="laplace", hyperparameters="fixed")
+    other.fit(make_frame(50)[["a", "b", "c"]], make_frame(50)["label"])
+    with pytest.raises(ValueError, match="not what this model makes"):
+        predict_folder(other, folder, out)
+
+
+def test_a_file_that_cannot_be_predicted_leaves_nothing(folder, frame, fitted, tmp_path):
+    frame.iloc[:10].assign(b=np.nan).to_parquet(folder / "part-4.parquet", index=False)
+    with pytest.raises(ValueError, match=r"part-4.*NaN"):
+        predict_folder(fitted, folder, tmp_path / "out")
+    assert "part-4.parquet" not in os.listdir(tmp_path / "out")
+    assert not [name for name in os.listdir(tmp_path / "out") if name.startswith(".")]
+    with pytest.raises(ValueError, match="another folder"):
+        predict_folder(fitted, folder, folder)
+
+
+# ---- Dask -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed", reason="the Dask extra is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+        )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(cluster):
+    import distributed
+
+    with distributed.Client(cluster) as opened:
+        opened.wait_for_workers(2)
+        yield opened
+
+
+def problem_of(source, executor=None, m=40):
+    rows = np.linspace(0, source.n - 1, m).astype(int)
+    Z = source.take(rows)[0]
+    return SparseProblem(Data.of(source, executor), KERNEL, Probit(), Z)
+
+
+def array_source(frame, shard_rows=150):
+    return ArraySource(matrix(frame), signs(frame), None, shard_rows)
+
+
+def test_two_workers_give_the_answer_of_one_process(folder, frame, client, monkeypatch):
+    monkeypatch.setattr(parquet, "SHARD_ROWS", 70)  # twelve shards: two levels of additions
+    source, *_ = as_source(folder, "label")
+    far = problem_of(source)  # the open client is used
+    assert type(far.data.executor).__name__ == "DaskExecutor"
+    assert len(far.data.held) == 12
+    here = problem_of(array_source(frame), Serial())
+    near, away = (SparseEP()(p, gradient=True) for p in (here, far))
+    assert away.evidence.log_z == pytest.approx(near.evidence.log_z, abs=1e-8)
+    np.testing.assert_allclose(away.evidence.gradient, near.evidence.gradient, atol=1e-8)
+    np.testing.assert_allclose(away.mean, near.mean, atol=1e-8)
+    sites = [
+        np.hstack([s.sites for s in p.data.executor.fetch(post.held)])
+        for p, post in ((here, near), (far, away))
+    ]
+    np.testing.assert_allclose(sites[1], sites[0], atol=1e-8)
+    assert {len(found) for found in client.has_what().values()} != {0}
+
+
+def count_passes(shard, factor):
+    """A pass whose outcome depends on all passes before."""
+    old = np.zeros((1, len(shard))) if shard.sites is None else shard.sites
+    new = factor * old + 1.0 + 0.1 * shard.rows()[:, 0]
+    return shard.with_sites(new), {"sum": new.sum(), "max_site": float(new.max()), "pid": [os.getpid()]}
+
+
+def look(shard):
+    return shard, {"sum": 0.0 if shard.sites is None else shard.sites.sum()}
+
+
+def kill_one_worker(client):
+    process = sorted(client.run(os.getpid).values())[0]
+    os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("before", [3, 10])  # within the first chain, and where it is cut
+def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
+    from gpclass.sparse.dask import CHAIN, DaskExecutor
+
+    def passes(executor, killed_after=None):
+        held, sums = executor.place(array_source(frame).shards()), []
+        for k in range(CHAIN + 2):
+            if k == killed_after:
+                kill_one_worker(client)
+            held, found = executor.map_reduce(count_passes, held, 0.9)
+            sums.append((found["sum"], found["max_site"]))
+        held, last = executor.map_reduce(look, held)
+        return np.array(sums), last["sum"], np.hstack([s.sites for s in executor.fetch(held)])
+
+    executor = DaskExecutor()
+    expected, found = passes(Serial()), passes(executor, before)
+    client.wait_for_workers(2)
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12)
+
+
+def test_a_worker_killed_in_the_middle_of_ep(folder, client, monkeypatch):
+    from gpclass.sparse import dask as module
+
+    monkeypatch.setattr(parquet, "SHARD_ROWS", 150)
+    source, *_ = as_source(folder, "label")
+    here = SparseEP()(problem_of(source, Serial()))
+    calls, true = [], module.DaskExecutor.map_reduce
+
+    def kills(self, work, held, *arguments):
+        calls.append(work)
+        if len(calls) == 4:
+            kill_one_worker(client)
+        return true(self, work, held, *arguments)
+
+    monkeypatch.setattr(module.DaskExecutor, "map_reduce", kills)
+    found = SparseEP()(problem_of(source, module.DaskExecutor(client)))
+    assert len(calls) > 4
+    client.wait_for_workers(2)
+    assert found.evidence.log_z == pytest.approx(here.evidence.log_z, abs=1e-8)
+    np.testing.assert_allclose(found.mean, here.mean, atol=1e-8)
+
+
+def test_passes_that_change_nothing_do_not_lengthen_the_chain(frame, client):
+    from gpclass.sparse.dask import CHAIN, DaskExecutor
+
+    executor = DaskExecutor(client)
+    held = executor.place(array_source(frame).shards())
+    for _ in range(2):
+        same, _ = executor.map_reduce(look, held)
+        assert [h.state for h in same] == [h.state for h in held]
+    lengths = []
+    for _ in range(CHAIN):
+        held, _ = executor.map_reduce(count_passes, held, 0.5)
+        lengths.append(held[0].passes)
+    assert max(lengths) == CHAIN - 1  # cut at the next
+    assert lengths[-1] == 0
+
+
+def fails_on(shard, first):
+    if shard.first == first:
+        raise ValueError(f"rows from {first} are bad")
+    return shard, {"one": 1}
+
+
+def test_an_error_of_the_work_is_the_users_to_see(frame, client):
+    from gpclass.sparse.dask import DaskExecutor
+
+    executor = DaskExecutor(client)
+    held = executor.place(array_source(frame).shards())
+    with pytest.raises(ValueError, match="rows from 150 are bad"):
+        executor.map_reduce(partial(fails_on), held, 150)
+    assert executor.map_reduce(partial(fails_on), held, -1)[1] == {"one": 4}
+
+
+def test_a_client_that_has_gone(frame, cluster):
+    import distributed
+
+    from gpclass.sparse.dask import ClientGoneError, DaskExecutor, environment_client
+
+    client = distributed.Client(cluster, set_as_default=False)
+    executor = DaskExecutor(client)
+    held = executor.place(array_source(frame).shards())
+    client.close()
+    with pytest.raises(ClientGoneError, match="fit again"):
+        executor.map_reduce(look, held)
+    with pytest.raises(ClientGoneError, match="fit again"):
+        executor.place(array_source(frame).shards())
+    assert environment_client() is None
+    with pytest.raises(ClientGoneError, match="start one first"):
+        DaskExecutor()
+    assert sources.environment_executor() is None
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "frame and series"])
+def test_dask_collections_are_shards(frame, client, kind):
+    da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    if kind == "array":
+        X, y = da.from_array(matrix(frame), chunks=(150, 2)), da.from_array(signs(frame), chunks=100)
+    else:
+        whole = dd.from_pandas(frame, npartitions=4, sort=False)
+        X, y = (whole, "label") if kind == "frame" else (whole[["a", "b", "c"]], whole["label"])
+    source, classes, names = as_source(X, y)
+    assert names == (None if kind == "array" else ["a", "b", "c"])
+    assert list(classes) == ([-1.0, 1.0] if kind == "array" else ["dry", "rain"])
+    found_X, found_y = rebuilt(source)
+    np.testing.assert_array_equal(found_X, matrix(frame))
+    np.testing.assert_array_equal(found_y, signs(frame))
+    away = SparseEP()(problem_of(source))
+    near = SparseEP()(problem_of(array_source(frame), Serial()))
+    assert away.evidence.log_z == pytest.approx(near.evidence.log_z, abs=1e-8)
+
+
+def test_dask_mistakes(frame):
+    da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    whole = dd.from_pandas(frame, npartitions=4, sort=False)
+    counted = dd.from_pandas(frame.assign(k=np.arange(N)), npartitions=4, sort=False)
+    with pytest.raises(ValueError, match="no column 'lable'"):
+        as_source(whole, "lable")
+    with pytest.raises(ValueError, match=r"column 'label' holds .*, not numbers"):
+        as_source(whole, da.from_array(signs(frame)))
+    with pytest.raises(ValueError, match="partition 1 of the data has no rows: repartition"):
+        as_source(counted[(counted["k"] < 150) | (counted["k"] >= 300)], "label")
+    with pytest.raises(ValueError, match="one label a row"):
+        as_source(da.from_array(matrix(frame)), signs(frame)[:-1])
+    with pytest.raises(ValueError, match="a third one beside"):
+        as_source(da.from_array(matrix(frame)), np.arange(N) % 3)
+
+
+def test_joblib_on_dask_serves_restarts_and_chains(frame, client):
+    import joblib
+
+    few = frame.iloc[:40]
+    X, y = matrix(few), few["label"].to_numpy()
+
+    def fit(**settings):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return GPClassifier(1.0 * RBF(1.0), inference="laplace", random_state=0, **settings).fit(X, y)
+
+    here = fit(n_restarts=2)
+    with joblib.parallel_config(backend="dask"):
+        away = fit(n_restarts=2, n_jobs=2)
+    np.testing.assert_allclose(away.theta_, here.theta_, rtol=1e-9)
+
+
+def test_table_classifier_of_a_folder_needs_its_target(folder):
+    with pytest.raises(ValueError, match="name of the column"):
+        TableClassifier(GPClassifier(inference="laplace")).fit(folder, None)
