@@ -119,6 +119,8 @@ def test_places_with_both_labels_are_grey(data, clf):
     assert shade == pytest.approx({(0.1, 0.1): 0.25, (0.5, 0.5): 0.75})
     np.testing.assert_allclose(filled.get_offsets(), [[0.9, 0.9]])
     assert len(empty.get_offsets()) == 0  # weight zero: not there
+    with pytest.raises(ValueError, match="6 labels"):
+        plots.probability_map(found, X, y, sample_weight=[1, 2])
     assert [t.get_text()[:4] for t in ax.get_legend().get_texts()] == ["both", "clas", "not "]
 
 

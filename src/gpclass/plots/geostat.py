@@ -68,19 +68,14 @@ def probability_map(
     -------
     Axes, or array of two Axes
     """
-    from gpclass.geostat.maps import ProbabilityMap, predict_map, regular_grid
+    from gpclass.geostat.maps import ProbabilityMap, predict_map
 
     if panel not in (None, "interval", "mcse"):
         raise ValueError(f"panel {panel!r} is none of None, 'interval', 'mcse'")
-    if isinstance(what, ProbabilityMap):
-        found = what
-    else:
-        if points is None:
-            if X is None:
-                raise ValueError("give the sites X, or the points of the map")
-            places = X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2]
-            points = regular_grid(places, resolution)
-        found = predict_map(what, points, label=label, level=level)
+    found = what
+    if not isinstance(what, ProbabilityMap):
+        cells = _grid_over(X, resolution) if points is None else points
+        found = predict_map(what, cells, label=label, level=level)
     second = None if panel is None else found.mcse if panel == "mcse" else found.width
     if panel is not None and second is None:
         cure = "'interval'" if panel == "mcse" else "None"
@@ -95,11 +90,24 @@ def probability_map(
     if X is not None and y is not None:
         happened = np.asarray(y) == found.label
         weight = np.ones(len(happened)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        if weight.shape != happened.shape:
+            raise ValueError(f"{len(happened)} labels but sample_weight of shape {weight.shape}")
         _draw_samples(main, np.asarray(X, dtype=float)[:, :2], happened, weight, event)
     for one in np.atleast_1d(np.asarray(axes, dtype=object)):
         one.set(xlabel=found.names[0], ylabel=found.names[1])
         one.set_aspect("equal")
     return axes
+
+
+def _grid_over(X: Any, resolution: int) -> Any:
+    """Cells over the sites, with the names of their columns."""
+    from gpclass.geostat.maps import regular_grid
+
+    if X is None:
+        raise ValueError("give the sites X, or the points of the map")
+    return regular_grid(
+        X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2], resolution
+    )
 
 
 def _draw_probability(ax: Any, found: Any, contours: Sequence[float], beside: str | None) -> None:
