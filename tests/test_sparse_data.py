@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -350,7 +351,9 @@ def count_passes(shard, factor):
     """A pass whose outcome depends on all passes before."""
     old = np.zeros((1, len(shard))) if shard.sites is None else shard.sites
     new = factor * old + 1.0 + 0.1 * shard.rows()[:, 0]
-    return shard.with_sites(new), {"sum": new.sum(), "max_site": float(new.max()), "pid": [os.getpid()]}
+    absent = np.array([0]) if shard.absent is None else shard.absent + 1
+    moved = replace(shard, sites=new, absent=absent)
+    return moved, {"sum": new.sum(), "max_site": float(new.max()), "pid": [os.getpid()]}
 
 
 def look(shard):
@@ -374,7 +377,9 @@ def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
             held, found = executor.map_reduce(count_passes, held, 0.9)
             sums.append((found["sum"], found["max_site"]))
         held, last = executor.map_reduce(look, held)
-        return np.array(sums), last["sum"], np.hstack([s.sites for s in executor.fetch(held)])
+        shards = executor.fetch(held)
+        absent = np.concatenate([s.absent for s in shards])
+        return np.array(sums), last["sum"], np.hstack([s.sites for s in shards]), absent
 
     executor = DaskExecutor()
     expected, found = passes(Serial()), passes(executor, before)

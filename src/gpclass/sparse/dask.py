@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import CancelledError as _Cancelled
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -29,6 +29,7 @@ from gpclass.sparse.shards import Shard, Sums, Work, add
 from gpclass.sparse.sources import Found, Labels, PartsSource, checked
 
 CHAIN = 10  # passes that change a shard before its sites are copied to this process
+ROWS = ("X", "y", "weights", "first", "scratch")  # of a shard, which no pass changes
 FAN = 8  # sums added by one task
 PATIENCE = 60.0  # seconds without any worker before giving up
 
@@ -140,12 +141,12 @@ class DaskExecutor:
         long = [k for k, h in enumerate(held) if h.passes >= CHAIN]
         if not long:
             return list(held)
-        copies = self._result(self._each(_sites, [held[k] for k in long], [held[k].state for k in long]))
+        copies = self._result(self._each(_changes, [held[k] for k in long], [held[k].state for k in long]))
         with _large_graphs():
-            for k, sites in zip(long, copies, strict=True):
+            for k, changes in zip(long, copies, strict=True):
                 h = held[k]
                 # The worker that has the shard goes on with its own, scratch and all; only a loss reads the copy.
-                state = self._submit(_restore, h.worker, h.base, sites)
+                state = self._submit(_restore, h.worker, h.base, changes)
                 held[k] = replace(h, state=state, passes=0)
         return list(held)
 
@@ -257,12 +258,14 @@ def _fold(parts: Sequence[tuple[Sums, bool]]) -> tuple[Sums, bool]:
     return reduce(add, [sums for sums, _ in parts]), any(changed for _, changed in parts)
 
 
-def _sites(state: Any) -> Array | None:
-    return _shard(state).sites
+def _changes(state: Any) -> dict[str, Any]:
+    """What passes may change of a shard: all but its rows."""
+    shard = _shard(state)
+    return {item.name: getattr(shard, item.name) for item in fields(shard) if item.name not in ROWS}
 
 
-def _restore(base: Shard, sites: Array | None) -> Shard:
-    return base.with_sites(sites)
+def _restore(base: Shard, changes: dict[str, Any]) -> Shard:
+    return replace(base, **changes)
 
 
 def _light(state: Any) -> Shard:
