@@ -24,6 +24,7 @@ from gpclass._estimator import Deciding, Savable
 from gpclass._typing import Array
 
 MAX_CATEGORIES = 50
+MAX_CODES = 20  # different numbers that may still be the names of categories
 
 
 @dataclass(frozen=True)
@@ -124,11 +125,15 @@ def _learn(name: str, column: Any, standardize: bool) -> NumberColumn | Category
     if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
         values = column.astype(float)
         if not np.all(np.isfinite(values)):
-            raise ValueError(f"column {name!r} holds {int(np.sum(~np.isfinite(values)))} infinite values")
+            many = int(np.sum(~np.isfinite(values)))
+            raise ValueError(
+                f"column {name!r} holds infinite values, {many} of {len(values)}: correct or leave them out"
+            )
         spread = float(values.std(ddof=0))
         centre, scale = (float(values.mean()), spread) if standardize and spread > 0 else (0.0, 1.0)
         return NumberColumn(name, centre, scale, float(values.median()))
     words = column.astype(str)
+    _check_mostly_words(name, words)
     count = words.value_counts()
     if len(count) > MAX_CATEGORIES:
         raise ValueError(
@@ -138,6 +143,20 @@ def _learn(name: str, column: Any, standardize: bool) -> NumberColumn | Category
     return CategoryColumn(name, tuple(sorted(map(str, count.index))), str(count.index[0]))
 
 
+def _check_mostly_words(name: str, words: Any) -> None:
+    """Refuse a column of numbers in which a few words make categories of them all."""
+    import pandas as pd
+
+    number = pd.to_numeric(words, errors="coerce").notna().to_numpy()
+    if 0.5 * len(words) < number.sum() < len(words) and words[number].nunique() > MAX_CODES:
+        strange = list(dict.fromkeys(words[~number]))
+        shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
+        raise ValueError(
+            f"column {name!r} holds numbers, but {int(np.sum(~number))} of its {len(words)} values are words "
+            f"({shown}): correct them, or leave their cells empty"
+        )
+
+
 def check_missing(frame: Any, names: Sequence[Any]) -> None:
     """Refuse missing values, with their number in each column."""
     count = {name: int(frame[name].isna().sum()) for name in names}
@@ -145,9 +164,10 @@ def check_missing(frame: Any, names: Sequence[Any]) -> None:
     if found:
         rows = int(frame[list(found)].isna().any(axis=1).sum())
         each = ", ".join(f"{name} {k}" for name, k in found.items())
+        total = sum(found.values())
         raise ValueError(
-            f"{sum(found.values())} values are missing in {rows} of {len(frame)} rows ({each}); fill them in, "
-            "or leave these rows out (--drop-missing, or frame.dropna())"
+            f"{total} value{'s are' if total > 1 else ' is'} missing in {rows} of {len(frame)} rows ({each}); fill them "
+            "in, or leave these rows out (--drop-missing, or frame.dropna())"
         )
 
 
@@ -204,9 +224,10 @@ class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # typ
             raise ValueError(
                 "a Parquet folder needs the name of the column with the labels: fit(folder, 'label')"
             )
-        folder = encoded_folder(frame, y, standardize=self.standardize)
-        assert folder.encoding is not None
-        return folder.encoding, folder
+        if not isinstance(frame, ParquetFolder) or frame.encoding is None:
+            frame = encoded_folder(frame, y, standardize=self.standardize)
+        assert frame.encoding is not None
+        return frame.encoding, frame
 
     def encode(self, frame: Any) -> Array:
         """The matrix that the classifier sees."""

@@ -60,6 +60,7 @@ def make_classifier(
     likelihood: str = "auto",
     tol: float = 1e-3,
     restarts: int = 0,
+    inducing: int | str | None = None,
     jobs: int | None = None,
     seed: int | None = 0,
     verbose: int = 0,
@@ -69,6 +70,8 @@ def make_classifier(
 
     common: dict[str, Any] = {"kernel": kernel, "random_state": seed, "tol": tol, "verbose": verbose}
     search: dict[str, Any] = {"hyperparameters": strategy, "n_restarts": restarts, "n_jobs": jobs}
+    if inducing is not None:
+        common["n_inducing"] = inducing
     row = INFERENCES[inference]
     if likelihood != "auto" and likelihood not in row.likelihoods:
         raise Mistake(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from gpclass.cli import maps
+from gpclass.cli import folders, maps
 from gpclass.cli.build import (
     LIKELIHOOD,
     METHOD,
@@ -27,13 +27,28 @@ from gpclass.cli.errors import NOT_CONVERGED, Mistake
 from gpclass.cli.files import check_column, read_labelled, read_table, write_table
 from gpclass.cli.show import emit, note, say
 from gpclass.registry import INFERENCES
-from gpclass.tables import Encoding, TableClassifier
+from gpclass.tables import Encoding, TableClassifier, predictions
 
 PATIENCE = 60.0  # seconds for one method, when nobody asked for it by name
 USUAL = ("exact", "ep", "laplace", "variational")  # compared by default: one of each kind that takes seconds
 
+
+def _check_jobs(jobs: int) -> int:
+    if jobs == 0:
+        raise typer.BadParameter("0 processes can do nothing; 1 is one, -1 as many as there are cores")
+    return jobs
+
+
 DataFile = Annotated[
     Path, typer.Argument(metavar="DATA", help="Table with a header: CSV, TSV or Parquet.", show_default=False)
+]
+DataOrFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="Table with a header: CSV, TSV or Parquet; or a Parquet folder.",
+        show_default=False,
+    ),
 ]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column with the labels.", show_default=False)]
 Features = Annotated[
@@ -52,7 +67,9 @@ Standardize = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all randomness.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes.")]
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", help="Processes; -1: as many as there are cores.", callback=_check_jobs)
+]
 Kernel = Annotated[
     KernelName, typer.Option("--kernel", "-k", help="Covariance function; ard: a length a feature.")
 ]
@@ -60,7 +77,7 @@ Level = Annotated[float, typer.Option("--level", min=0.01, max=0.999, help="Of t
 
 
 def fit(
-    data: DataFile,
+    data: DataOrFolder,
     target: Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.")] = Path("model.gpclass"),
     method: Annotated[
@@ -81,6 +98,12 @@ def fit(
     restarts: Annotated[
         int, typer.Option("--restarts", min=0, help="Further searches from random starts.")
     ] = 0,
+    inducing: Annotated[
+        str,
+        typer.Option(
+            "--inducing", help="Inducing points, for many rows: a number or auto.", show_default="none"
+        ),
+    ] = "",
     jobs: Jobs = 1,
     seed: Seed = 0,
     plan: Annotated[bool, typer.Option("--plan", help="Tell expected time and memory; fit nothing.")] = False,
@@ -90,32 +113,47 @@ def fit(
     """Fit a model to a table and save it.
 
     Words become one column a category, numbers are standardised; both mappings are saved with the model.
+    A Parquet folder, whose rows need not fit into memory, needs --inducing.
     """
-    table = read_labelled(
-        data, target, include=_names(features), exclude=_names(exclude), drop_missing=drop_missing
-    )
-    if table.dropped:
-        note(f"{table.dropped} rows with missing values left out, {len(table.labels)} kept")
-    encoding = Encoding.learn(table.features, standardize=standardize)
-    classifier = make_classifier(
-        method.value,
-        hyperparameters.value,
-        kernel=make_kernel(kernel, len(encoding.outputs)),
-        likelihood=likelihood.value,
-        tol=tol,
-        restarts=restarts,
-        jobs=jobs,
-        seed=seed,
-        verbose=0 if quiet or not sys.stderr.isatty() else 1,
-    )
-    if plan:
-        _plan(classifier, encoding.encode(table.features), table.labels, as_json)
-        return
-    model = TableClassifier(classifier, standardize=standardize).fit(table.features, table.labels)
+
+    def make(columns: int) -> Any:
+        return make_classifier(
+            method.value,
+            hyperparameters.value,
+            kernel=make_kernel(kernel, columns),
+            likelihood=likelihood.value,
+            tol=tol,
+            restarts=restarts,
+            inducing=folders.check_inducing(inducing),
+            jobs=jobs,
+            seed=seed,
+            verbose=0 if quiet or not sys.stderr.isatty() else 1,
+        )
+
+    if data.is_dir():
+        if plan or drop_missing:
+            raise Mistake(f"{data} is a folder: --plan and --drop-missing are for tables in one file")
+        if not inducing:
+            raise Mistake(f"{data} is a folder: say how many inducing points to use, such as --inducing 300")
+        model = folders.fit_folder(data, target, _names(features), _names(exclude), standardize, make)
+        rows, dropped = model.fit_report_.n_points, 0
+    else:
+        table = read_labelled(
+            data, target, include=_names(features), exclude=_names(exclude), drop_missing=drop_missing
+        )
+        rows, dropped = len(table.labels), table.dropped
+        if dropped:
+            note(f"{dropped} rows with missing values left out, {rows} kept")
+        encoding = Encoding.learn(table.features, standardize=standardize)
+        classifier = make(len(encoding.outputs))
+        if plan:
+            _plan(classifier, encoding.encode(table.features), table.labels, as_json)
+            return
+        model = TableClassifier(classifier, standardize=standardize).fit(table.features, table.labels)
     model.save(out)
     report = model.fit_report_
     if as_json:
-        emit({"model": str(out), "rows": len(table.labels), "dropped": table.dropped, **_facts(model)})
+        emit({"model": str(out), "rows": rows, "dropped": dropped, **_facts(model)})
     else:
         say(str(report))
         say(f"\n{out} written. Next: gpclass predict {out} NEW.csv --out predictions.csv")
@@ -127,23 +165,33 @@ def predict(
     model_file: Annotated[
         Path, typer.Argument(metavar="MODEL", help="File that `gpclass fit` wrote.", show_default=False)
     ],
-    data: DataFile,
+    data: DataOrFolder,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="CSV, TSV or Parquet.", show_default="standard output")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="CSV, TSV or Parquet; a folder for a folder.", show_default="standard output"
+        ),
     ] = None,
     level: Level = 0.9,
     target: Annotated[
         str, typer.Option("--target", "-t", help="Column with true labels, to score.", show_default="none")
     ] = "",
     drop_missing: DropMissing = False,
+    jobs: Jobs = 1,
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a table: class, probability, Monte Carlo error, credible interval.
 
     Column `row` counts the rows of the table from 1. `mcse` is how far the computed probability may be from the
     exact one (empty for a deterministic approximation); `lower` and `upper` hold the probability itself.
+    A Parquet folder is predicted into a folder of files of the same names; those that are done are not done again.
     """
     model = _load(model_file)
+    if data.is_dir():
+        if target or drop_missing:
+            raise Mistake(f"{data} is a folder: --target and --drop-missing are for tables in one file")
+        folders.predict_into(model, data, out, level, jobs, as_json)
+        return
     frame = read_table(data)
     rows = np.arange(1, len(frame) + 1)
     if drop_missing:
@@ -234,6 +282,7 @@ def compare(
         drop_missing=drop_missing,
         groups=groups or None,
     )
+    _check_folds(table.labels, folds)
     encoding = Encoding.learn(table.features, standardize=False)  # folds standardise on their own rows
     X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs), index=table.rows)
     if not names:
@@ -337,6 +386,16 @@ def _able(names: list[str], n_classes: int) -> list[str]:
     return [name for name in names if n_classes == 2 or INFERENCES[name].many is not None]
 
 
+def _check_folds(labels: Any, folds: int) -> None:
+    """Every class must be in every fold."""
+    classes, count = np.unique(labels.astype(str), return_counts=True)
+    if count.min() < folds:
+        raise Mistake(
+            f"class {str(classes[count.argmin()])!r} has {count.min()} of the {len(labels)} rows, too few for --folds "
+            f"{folds}: lower it, or leave that class out"
+        )
+
+
 def _check_method(name: str) -> None:
     from gpclass.registry import get_inference
 
@@ -385,20 +444,11 @@ def _facts(model: TableClassifier) -> dict[str, Any]:
 
 
 def _predictions(model: TableClassifier, frame: Any, rows: Any, level: float) -> Any:
-    """One row a prediction: class, its probability, error and interval, then every class."""
-    found = model.predict_uncertainty(frame, level=level)
-    best = np.argmax(found.proba, axis=1)
-    at = np.arange(len(best))
-    columns: dict[str, Any] = {} if rows is None else {"row": rows}
-    columns |= {
-        "class": model.classes_[best],
-        "probability": found.proba[at, best],
-        "mcse": found.mcse[at, best],
-        "lower": found.lower[at, best],
-        "upper": found.upper[at, best],
-    }
-    columns |= {f"p_{label}": found.proba[:, c] for c, label in enumerate(model.classes_)}
-    return pd.DataFrame(columns)
+    """One row a prediction, after its place in the table if that is known."""
+    found = predictions(model, frame, level)
+    if rows is not None:
+        found.insert(0, "row", rows)
+    return found
 
 
 def _scores(found: Any, classes: Any, truth: Any) -> dict[str, float]:
