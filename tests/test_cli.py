@@ -264,6 +264,56 @@ def test_identifiers_dates_and_empty_files_are_refused(folder, capsys):
         assert message in err
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators_are_seen(folder, capsys, separator):
+    pd.read_csv("data.csv").to_csv("data.csv", index=False, sep=separator)
+    assert json.loads(fit(capsys, "--json"))["columns"] == ["east", "north", "soil"]
+
+
+def test_tables_with_mistakes_in_them(folder, capsys):
+    frame = pd.read_csv("data.csv")
+    frame.assign(east=[*frame["east"][:-1].astype(str), "far"]).to_csv("word.csv", index=False)
+    frame.assign(east=[*frame["east"][:-1], np.inf]).to_csv("infinite.csv", index=False)
+    frame.set_axis(["east", "east", "soil", "kind"], axis=1).to_csv("twice.csv", index=False)
+    frame.assign(kind="reef").to_csv("one.csv", index=False)
+    frame.assign(kind=["rare", *frame["kind"][1:]]).to_csv("rare.csv", index=False)
+    (folder / "data.xlsx").write_bytes(b"PK")
+    (folder / "bytes.csv").write_bytes(bytes(range(255, 127, -1)))
+    for words, message in (
+        (["fit", "word.csv"], "column 'east' holds numbers, but 1 of its 70 values are words ('far')"),
+        (["fit", "infinite.csv"], "infinite values, 1 of 70"),
+        (["fit", "twice.csv"], "columns of the same name: east"),
+        (["fit", "one.csv"], "a classifier needs two classes"),
+        (["fit", "data.xlsx"], "export it as CSV"),
+        (["fit", "bytes.csv"], "not text in UTF-8"),
+        (["fit", "data.csv", "--jobs", "0"], "0 processes"),
+        (["compare", "rare.csv"], "'rare' has 1 of the 70 rows, too few for --folds 5"),
+    ):
+        code, _, err = gpclass(capsys, *words, "-t", "kind", "-m", "laplace")
+        assert code == 2
+        assert message in " ".join(err.replace("│", " ").split())
+    fit(capsys)
+    code, _, err = gpclass(capsys, "predict", "model.gpclass", "new.csv", "-o", "p.xlsx")
+    assert code == 2
+    assert "can be written as .csv" in err
+
+
+def test_codes_with_letters_among_them_are_categories():
+    codes = ["1", "2", "3", "A"] * 10
+    assert Encoding.learn(pd.DataFrame({"zone": codes})).outputs == ("zone=1", "zone=2", "zone=3", "zone=A")
+
+
+def test_completion_is_offered(folder):
+    words = [sys.executable, "-m", "gpclass", "--show-completion", "bash"]
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env=os.environ | {"SHELL": "/bin/bash"}
+    )
+    assert "complete" in done.stdout
+    ask = {"_GPCLASS_COMPLETE": "complete_bash", "COMP_WORDS": "gpclass comp", "COMP_CWORD": "1"}
+    done = subprocess.run(words[:3], capture_output=True, text=True, check=False, env=os.environ | ask)
+    assert "compare" in done.stdout
+
+
 def test_a_model_from_python_is_not_a_table_model(folder, capsys):
     X, y = make_moons(30, noise=0.2, random_state=0)
     save_model(GPClassifier(inference="laplace", hyperparameters="fixed").fit(X, y), "python.gpclass")

@@ -166,8 +166,8 @@ def check_missing(frame: Any, names: Sequence[Any]) -> None:
         each = ", ".join(f"{name} {k}" for name, k in found.items())
         total = sum(found.values())
         raise ValueError(
-            f"{total} value{'s are' if total > 1 else ' is'} missing in {rows} of {len(frame)} rows ({each}); fill them "
-            "in, or leave these rows out (--drop-missing, or frame.dropna())"
+            f"{total} value{'s are' if total > 1 else ' is'} missing in {rows} of {len(frame)} rows ({each}); fill "
+            "them in, or leave these rows out (--drop-missing, or frame.dropna())"
         )
 
 

@@ -17,6 +17,21 @@ import pandas as pd
 from gpclass.cli.errors import Mistake
 
 PARQUET = (".parquet", ".pq")
+TEXT = (".csv", ".tsv", ".txt", ".dat", "")
+FOREIGN = (
+    ".xlsx",
+    ".xls",
+    ".ods",
+    ".json",
+    ".feather",
+    ".rds",
+    ".rdata",
+    ".mat",
+    ".npy",
+    ".npz",
+    ".pkl",
+    ".gpclass",
+)
 
 
 def read_table(path: Path) -> Any:
@@ -27,14 +42,17 @@ def read_table(path: Path) -> Any:
     if path.is_dir():
         raise Mistake(f"{path} is a folder, not a table")
     suffixes = [s.lower() for s in path.suffixes]
+    if suffixes and suffixes[-1] in FOREIGN:
+        raise Mistake(f"{path} is no table that can be read here: export it as CSV, TSV or Parquet")
     try:
-        if any(s in PARQUET for s in suffixes):
-            frame = pd.read_parquet(path)
-        else:
-            frame = pd.read_csv(path, sep="\t" if ".tsv" in suffixes else ",")
+        frame = pd.read_parquet(path) if any(s in PARQUET for s in suffixes) else _read_text(path)
     except ImportError as error:
         raise Mistake(f"reading {path} needs pyarrow: pip install 'gpclass[cli]' ({error})") from error
-    except (ValueError, UnicodeDecodeError, OSError) as error:
+    except UnicodeDecodeError as error:
+        raise Mistake(
+            f"{path} cannot be read as a table: it is not text in UTF-8 ({error.reason})"
+        ) from error
+    except (ValueError, OSError) as error:
         raise Mistake(f"{path} cannot be read as a table: {error}") from error
     frame.columns = [str(c).strip() for c in frame.columns]
     twice = sorted({c for c in frame.columns if list(frame.columns).count(c) > 1})
@@ -45,6 +63,22 @@ def read_table(path: Path) -> Any:
     return frame
 
 
+def _read_text(path: Path) -> Any:
+    """A frame of text; what separates the columns is seen in the first line."""
+    separator = _separator(pd.read_csv(path, header=None, nrows=1, sep="\0", engine="c", dtype=str))
+    head = pd.read_csv(path, header=None, nrows=1, sep=separator, dtype=str)
+    frame = pd.read_csv(path, sep=separator)
+    if frame.shape[1] == head.shape[1]:  # pandas renames a second column of the same name; we refuse it
+        names = [str(name) for name in head.iloc[0]]
+        frame.columns = [n if n != "nan" else c for n, c in zip(names, frame.columns, strict=True)]
+    return frame
+
+
+def _separator(first: Any) -> str:
+    line = str(first.iloc[0, 0])
+    return max((",", "\t", ";"), key=line.count)
+
+
 def _siblings(path: Path) -> list[Path]:
     folder = path.parent
     return list(folder.iterdir()) if folder.is_dir() else []
@@ -52,6 +86,8 @@ def _siblings(path: Path) -> list[Path]:
 
 def write_table(frame: Any, path: Path) -> None:
     """Write a frame, whole or not at all."""
+    if path.suffix.lower() not in (*PARQUET, *TEXT, ".gz"):
+        raise Mistake(f"{path} ends in {path.suffix}: a table can be written as .csv, .tsv or .parquet")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
@@ -125,7 +161,7 @@ def check_column(frame: Any, name: str, path: Path) -> None:
     """Refuse a column that is not there, with the near ones."""
     if name not in frame.columns:
         near = get_close_matches(name, list(frame.columns), n=1)
-        hint = f"; is {near[0]!r} meant?" if near else ""
+        hint = f"; is {near[0]!r} meant?" if near else "."
         listed = ", ".join(list(frame.columns)[:20])
         raise Mistake(f"{path} has no column {name!r}{hint} Its columns are {listed}")
 

@@ -68,7 +68,7 @@ def reproduce(
         return
     if paper not in known:
         near = get_close_matches(paper, known, n=1, cutoff=0.4)
-        hint = f"; is {near[0]} meant?" if near else ""
+        hint = f"; is {near[0]} meant?" if near else "."
         raise Mistake(f"there is no paper {paper!r}{hint} The papers are {', '.join(known)}")
     words = [
         sys.executable,

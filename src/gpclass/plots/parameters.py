@@ -37,7 +37,7 @@ def parameter_names(kernel: Any, feature_names: Sequence[str] | None = None) -> 
     free = [h for h in kernel.hyperparameters if not h.fixed]
     last = [h.name.split("__")[-1] for h in free]
     roles = [_role(kernel, h.name) for h in free]
-    names = []
+    names: list[str] = []
     for h, short, role in zip(free, last, roles, strict=True):
         # More is told only where the parameter's own name is not enough: its role, or else its place in the tree.
         text = short if last.count(short) == 1 else role if roles.count(role) == 1 else h.name
