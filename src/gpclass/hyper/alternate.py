@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run
@@ -38,6 +37,7 @@ from gpclass.hyper.full_bayes import (
     record,
     sample,
 )
+from gpclass.hyper.latent_prior import LatentPrior
 from gpclass.hyper.proposal import (
     LogDensity,
     Mode,
@@ -51,8 +51,10 @@ from gpclass.hyper.proposal import (
 from gpclass.inference.elliptical_slice import EllipticalSlice, Particles, elliptical_step
 from gpclass.inference.hmc import LatentHMC, hmc_step
 from gpclass.inference.laplace import Laplace
-from gpclass.inference.whitened import BASES, whiten, whiten_around
-from gpclass.linalg import factor
+from gpclass.inference.whitened import BASES, target_around
+from gpclass.multiclass import MultiProblem
+from gpclass.multiclass.samplers import SoftmaxEllipticalSlice
+from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
 from gpclass.problem import Problem
 
 GIVEN = ("both", "f", "eta")
@@ -124,16 +126,20 @@ class Alternate:
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ and f."""
-        need_parameters(problem, self.name)
-        if inference.name in BASES:
-            inference = EllipticalSlice(around=inference.name)  # slices around that Gaussian
+        need_parameters(problem, self.name, many=True)
+        many = isinstance(problem, MultiProblem)
+        if many and problem.likelihood.name != "softmax":
+            raise ValueError("hyperparameters='alternate' takes many classes with likelihood='softmax'")
+        if inference.name in BASES:  # slices around that Gaussian
+            inference = (SoftmaxEllipticalSlice if many else EllipticalSlice)(around=inference.name)
         if not isinstance(inference, (EllipticalSlice, LatentHMC)):
             raise ValueError(
                 "hyperparameters='alternate' moves the latent values by inference='elliptical-slice' or 'hmc' ("
                 f"'laplace' and 'ep' mean slices around their Gaussian), got {inference.name!r}"
             )
         prior = priors_for(problem, run.priors, self.default_priors)
-        guide = LogDensity(problem, Laplace(), prior)
+        laplace: Any = SoftmaxLaplace() if many else Laplace()
+        guide = LogDensity(problem, laplace, prior)
         mode = find_mode(guide)
         sampler = AlternateSampler(self, guide, inference, mode)
         sampling = Sampling(sampler, inference, prior, mixing("white"), mode.evaluations, has_evidence=False)
@@ -167,8 +173,8 @@ class AlternateSampler:
     def first(self, rng: np.random.Generator) -> State:
         """θ about the mode, f from Laplace's Gaussian there."""
         theta = scattered(self.mode, self.guide, rng)
-        target, _ = whiten_around(self.guide.problem.at(theta), "laplace")
-        eta = target.prior_coordinates(rng.standard_normal((1, self.guide.problem.n)))[0]
+        target = target_around(self.guide.problem.at(theta), "laplace")
+        eta = target.prior_coordinates(rng.standard_normal((1, target.dimension)))[0]
         r = self.settings.vectors
         state = {"theta": theta, "eta": eta, "vectors": np.tile(eta, (r, 1)), **first_walk(self.mode)}
         # Each parametrisation has a step of its own: what one can move by, the other cannot.
@@ -191,10 +197,9 @@ class AlternateSampler:
         if iteration < settings.warmup:
             new = adapted(state, settings.acceptance, settings.acceptance, iteration)
             return {**state, **new}, {"accepted": np.asarray(np.mean(chances))}
-        problem = self.guide.problem.at(state["theta"])
-        L, _ = factor(problem.prior.K)
-        f = L @ state["eta"]
-        log_lik = _log_likelihood(problem, f)
+        latent_prior = LatentPrior.of(self.guide.problem.at(state["theta"]))
+        f = latent_prior.latents(state["eta"])
+        log_lik = latent_prior.log_likelihood(f)
         kept = record(
             state["theta"], log_lik + self.guide.log_prior(state["theta"]), np.nan, float(np.mean(chances))
         )
@@ -212,8 +217,8 @@ class AlternateSampler:
 
     def _latent(self, state: State, rng: np.random.Generator) -> State:
         """Some steps of f given θ."""
-        target, _ = whiten_around(self.guide.problem.at(state["theta"]), self.inference.around)
-        particles = Particles.at(target, target.from_prior_coordinates(state["eta"][None]))
+        target = target_around(self.guide.problem.at(state["theta"]), self.inference.around)
+        particles = Particles.at(target, target.from_prior_coordinates(state["eta"][None], rng))
         for _ in range(self.settings.scans):
             if isinstance(self.inference, EllipticalSlice):
                 particles = elliptical_step(target, particles, rng)
@@ -266,29 +271,25 @@ class AlternateSampler:
         chance = float(np.exp(min(gain, 0.0))) if np.isfinite(gain) else 0.0
         if not gain >= log_u:
             return state, chance, False
-        L, _ = factor(self.guide.problem.at(theta).prior.K)
-        eta = np.asarray(solve_triangular(L, f, lower=True))
+        eta = LatentPrior.of(self.guide.problem.at(theta)).white(f)
         return {**state, "theta": theta, "eta": eta}, chance, True
 
     def _latents(self, state: State) -> Array:
-        L, _ = factor(self.guide.problem.at(state["theta"]).prior.K)
-        return np.asarray(L @ state["eta"])
+        return LatentPrior.of(self.guide.problem.at(state["theta"])).latents(state["eta"])
 
     def _target(self, theta: Array, eta: Array, f: Array, given: str) -> tuple[float, Array] | None:
         """Log density of θ given f or η, and η there; None outside the bounds."""
         log_prior = self.guide.log_prior(theta)
         if log_prior == -np.inf:
             return None
-        problem = self.guide.problem.at(theta)
         try:
-            L, _ = factor(problem.prior.K)
+            latent_prior = LatentPrior.of(self.guide.problem.at(theta))
         except ValueError:
             return None
         if given == "eta":
-            return log_prior + _log_likelihood(problem, L @ eta), eta
-        white = np.asarray(solve_triangular(L, f, lower=True))
-        log_p = -0.5 * float(white @ white) - float(np.log(np.diag(L)).sum())
-        return log_prior + log_p + _log_likelihood(problem, f), white
+            return log_prior + latent_prior.log_likelihood(latent_prior.latents(eta)), eta
+        white = latent_prior.white(f)
+        return log_prior + latent_prior.log_density(white) + latent_prior.log_likelihood(f), white
 
 
 def centred(density: LogDensity, theta: Array, f: Array) -> tuple[float, Array]:
@@ -296,19 +297,7 @@ def centred(density: LogDensity, theta: Array, f: Array) -> tuple[float, Array]:
     log_prior = density.log_prior(theta)
     if log_prior == -np.inf:
         return -np.inf, np.zeros_like(theta)
-    target = whiten(density.problem.at(theta))
-    problem, L = target.problem, target.L
-    white = solve_triangular(L, f, lower=True)
-    alpha = solve_triangular(L, white, lower=True, trans="T")
-    value = -0.5 * float(white @ white) - float(np.log(np.diag(L)).sum())
-    G = 0.5 * (np.outer(alpha, alpha) - cho_solve((L, True), np.eye(problem.n)))
-    slope = problem.prior.pullback(G)
-    if problem.scale_is_free:
-        _, d1, _, _ = problem.likelihood.derivatives(problem.y, f)
-        slope = np.append(slope, problem.weighted(f * d1).sum())
-    total = value + log_prior + _log_likelihood(problem, f)
-    return total, np.asarray(slope + density.prior.gradient(theta))
-
-
-def _log_likelihood(problem: Problem, f: Array) -> float:
-    return float(problem.weighted(problem.likelihood.log_prob(problem.y, f)).sum())
+    latent_prior = LatentPrior.of(density.problem.at(theta))
+    white = latent_prior.white(f)
+    total = latent_prior.log_density(white) + log_prior + latent_prior.log_likelihood(f)
+    return total, np.asarray(latent_prior.slope(f, white) + density.prior.gradient(theta))

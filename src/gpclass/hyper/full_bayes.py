@@ -53,12 +53,12 @@ def check_lengths(settings: object, **least: int) -> None:
             )
 
 
-def need_parameters(problem: Any, name: str) -> None:
-    """Refuse to sample nothing, and problems of many classes."""
-    if not isinstance(problem, Problem):
+def need_parameters(problem: Any, name: str, *, many: bool = False) -> None:
+    """Refuse to sample nothing, and problems of many classes where the strategy cannot."""
+    if not (many or isinstance(problem, Problem)):
         raise ValueError(
-            f"hyperparameters={name!r} samples kernel parameters of two-class problems; for more classes use 'map' or "
-            "'em', or sklearn.multiclass.OneVsRestClassifier"
+            f"hyperparameters={name!r} samples kernel parameters of two-class problems; for more classes use 'hmc', "
+            "'map' or 'em', or sklearn.multiclass.OneVsRestClassifier"
         )
     if len(problem.theta) == 0:
         raise ValueError(
@@ -169,7 +169,12 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
         iterations=strategy.draws,
         n_samples=chains * draws,
         ess=min(figures.ess_bulk, figures.ess_tail),
-        details={"chains": chains, "theta_mcse": figures.mcse, "interrupted": outcome.interrupted},
+        details={
+            "chains": chains,
+            "theta_mcse": figures.mcse,
+            "interrupted": outcome.interrupted,
+            **({"n_classes": problem.n_classes} if hasattr(problem, "n_classes") else {}),
+        },
     )
     return Fit(
         at_mean,

@@ -32,9 +32,8 @@ from gpclass.hyper.full_bayes import (
     record,
     sample,
 )
-from gpclass.hyper.mixture import kind_of, latent_draw
+from gpclass.hyper.mixture import GAUSSIAN, GAUSSIANS, gaussian_vectors, kind_of, latent_draw
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode, scattered
-from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.hmc import JITTER, QUARTER, StepSize
 from gpclass.linalg import cholesky
 from gpclass.problem import Problem
@@ -118,11 +117,12 @@ class HMC:
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ."""
-        need_parameters(problem, self.name)
+        need_parameters(problem, self.name, many=True)
         prior = priors_for(problem, run.priors, self.default_priors)
         density = LogDensity(problem, inference, prior)
         posterior = inference(problem, run.rng.spawn(1)[0], gradient=True)
-        if posterior.evidence is None or posterior.evidence.gradient is None or kind_of(posterior) != "sites":
+        kind = kind_of(posterior)
+        if posterior.evidence is None or posterior.evidence.gradient is None or kind not in GAUSSIAN:
             raise ValueError(
                 f"hyperparameters='hmc' follows the gradient of a deterministic evidence, which inference="
                 f"{inference.name!r} does not have; use inference='laplace' or 'ep', or "
@@ -131,10 +131,8 @@ class HMC:
         p = len(problem.theta)
         climbs = self.precondition or self.start == "mode"
         mode = find_mode(density) if climbs else Mode(problem.theta, np.eye(p), 0)
-        sampler = HMCSampler(self, density, mode)
-        return sample(
-            self, problem, Sampling(sampler, inference, prior, mixing("sites"), mode.evaluations), run
-        )
+        sampler = HMCSampler(self, density, mode, kind)
+        return sample(self, problem, Sampling(sampler, inference, prior, mixing(kind), mode.evaluations), run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +142,7 @@ class HMCSampler:
     settings: HMC
     density: LogDensity
     mode: Mode
+    kind: str = "sites"  # of the vectors that are kept
 
     @property
     def adapt(self) -> int:
@@ -171,10 +170,10 @@ class HMCSampler:
         scatter = self.settings.start == "mode"
         theta = scattered(self.mode, self.density, rng) if scatter else self.density.problem.theta
         value, slope, posterior = self.density.value_and_slope(theta)
-        if not isinstance(posterior, GaussianPosterior):
+        if not isinstance(posterior, GAUSSIANS):
             theta = self.mode.theta
             value, slope, posterior = self.density.value_and_slope(theta)
-        if not isinstance(posterior, GaussianPosterior):
+        if not isinstance(posterior, GAUSSIANS):
             raise ValueError("the evidence is not finite where the chains start; give other priors")
         size = StepSize(self.settings.step_size, self.settings.acceptance or 0.8)
         return {
@@ -182,7 +181,7 @@ class HMCSampler:
             "value": np.asarray(value),
             "slope": slope,
             "log_z": np.asarray(posterior.evidence.log_z),
-            "vectors": np.stack([posterior.t, posterior.h]),
+            "vectors": gaussian_vectors(posterior),
             "evaluations": np.asarray(1),
             **{name: np.asarray(getattr(size, name), dtype=float) for name in DUAL},
         }
@@ -200,7 +199,7 @@ class HMCSampler:
         kept = record(moved["theta"], float(moved["value"]), float(moved["log_z"]), float(accepted))
         if not warming:
             problem = self.density.problem.at(moved["theta"])
-            kept["f"] = latent_draw(problem, "sites", moved["vectors"], rng)
+            kept["f"] = latent_draw(problem, self.kind, moved["vectors"], rng)
             settings = self.settings
             if iteration in Schedule.of(settings.warmup, settings.draws, settings.chains, settings.keep):
                 kept |= {"kept_theta": moved["theta"], "vectors": moved["vectors"]}
@@ -235,7 +234,7 @@ class HMCSampler:
         gain = float(energy - (0.5 * p @ p - value))
         chance = float(np.exp(min(gain, 0.0))) if np.isfinite(gain) else 0.0
         counted = {"evaluations": state["evaluations"] + done}
-        if not isinstance(posterior, GaussianPosterior) or not gain >= log_u:
+        if not isinstance(posterior, GAUSSIANS) or not gain >= log_u:
             return {**state, **counted}, chance, False
         moved = {
             **state,
@@ -244,6 +243,6 @@ class HMCSampler:
             "value": np.asarray(value),
             "slope": slope,
             "log_z": np.asarray(posterior.evidence.log_z),
-            "vectors": np.stack([posterior.t, posterior.h]),
+            "vectors": gaussian_vectors(posterior),
         }
         return moved, chance, True

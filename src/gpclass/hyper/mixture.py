@@ -38,6 +38,7 @@ from gpclass.problem import Problem
 
 KINDS = ("noisy", "white", "sites", "coupled")
 GAUSSIAN = ("sites", "coupled")  # those of one Gaussian a draw of θ
+GAUSSIANS = (GaussianPosterior, MultiGaussianPosterior)
 _ANY = Evidence(np.nan)  # of a posterior rebuilt for prediction alone
 
 
@@ -124,7 +125,7 @@ def kind_of(posterior: Posterior) -> str:
 
 def distil(posterior: Posterior, r: int, rng: np.random.Generator) -> Array:
     """R vectors, chosen by their weights, that stand for a posterior, (r, n); all of them for a Gaussian."""
-    if isinstance(posterior, (GaussianPosterior, MultiGaussianPosterior)):
+    if isinstance(posterior, GAUSSIANS):
         return gaussian_vectors(posterior)
     rows = posterior.A.T if isinstance(posterior, ParticlePosterior) else posterior.eta  # type: ignore[attr-defined]  # kind_of has looked
     weights: Array = posterior.weights  # type: ignore[attr-defined]  # as above
