@@ -126,8 +126,9 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
             if last < budget / 8 or len(sizes) == 1:
                 peaks[len(rows)] = _traced(partial(fit, rows))
             spent = time.perf_counter() - began
-            # The next costs four to eight times as much; two sizes are wanted if at all possible.
-            if sizes[-1] >= largest or spent > budget or (len(sizes) > 1 and spent + 6 * last > budget):
+            # The next costs up to eight times as much; two sizes are wanted even at twice the budget.
+            allowed = 2 * budget if len(sizes) == 1 else budget - 6 * last
+            if sizes[-1] >= largest or spent > allowed:
                 break
             rows = _subset(y, min(2 * sizes[-1], largest))
     calls = getattr(fitted.fit_report_, "evaluations", None) or 1
@@ -171,8 +172,8 @@ def _extrapolate(sizes: Array, seconds: Array, n: int) -> float:
     """Seconds at n rows, from seconds at fewer."""
     if sizes[-1] == n:
         return float(seconds[-1])
-    if len(sizes) == 1:  # between the square of kernel and draws and the cube of factorisations
-        return float(seconds[0] * (n / sizes[0]) ** 2.5)
+    if len(sizes) == 1:  # between a fixed number of draws a row, n, and the cube of factorisations
+        return float(seconds[0] * (n / sizes[0]) ** 2.0)
     slowness = {int(k): _cholesky_slowness(int(k)) for k in {*sizes.tolist(), min(n, SPEED_SIZE)}}
     cubes = [k**3.0 * slowness[int(k)] for k in sizes]
     terms = np.column_stack([sizes, sizes**2.0, cubes])
