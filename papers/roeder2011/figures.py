@@ -26,7 +26,7 @@ NOTES = (
     "![Four maps of one set of samples](roeder2011_figure6.png)",
     "Kriging follows every sample; the doubly stochastic model takes a lone one for what it may be, chance. CIK and "
     "SIK have the same decision line.",
-    "![Probability of zinc above 500 ppm along the Meuse, and how sure it is](roeder2011_meuse.png)",
+    "![Probability of zinc above 500 ppm along the Meuse, and what is not known of it](roeder2011_meuse.png)",
     "The Meuse by DSGQ: smoothness and sill of the variogram, no nugget, length and k0 by cross-validation.",
 )
 
