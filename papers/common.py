@@ -5,7 +5,8 @@ An experiment is a function ``Setting -> Section``. A section holds tables, verd
 wanted, what was measured) and figures. ``main`` runs the experiments named on the command line, prints each
 section, writes its tables as CSV and its figures as PNG into ``results/<paper>/`` (not kept in the
 repository), and with ``--write`` puts the printed summary into ``docs/papers/<paper>.md``, each section
-between its own marks, so that one experiment can be run again without the others.
+between its own marks, so that one experiment can be run again without the others, with the figures that its
+text shows as ``<paper>_<figure>.png``.
 """
 
 from __future__ import annotations
@@ -243,12 +244,14 @@ def main(
         begin = time.process_time()
         section = experiments[name](setting)
         print(section.text())
-        for path in section.save(results / paper):
+        written = section.save(results / paper)
+        for path in written:
             print(f"wrote {path}")
         print(f"({name}: {time.process_time() - begin:.0f} s of CPU)\n")
         if given.write:
             command = " ".join(["python -m", f"papers.{paper}", name, *(["--full"] if given.full else [])])
             write_page(docs / f"{paper}.md", title, reference, list(experiments), section, command)
+            show_figures(docs, paper, section, written)
         done.append(section)
     missed = [str(v) for section in done for v in section.verdicts if not v.met]
     print(f"{sum(len(s.verdicts) for s in done)} verdicts, {len(missed)} missed", *missed, sep="\n")
@@ -265,6 +268,17 @@ def write_page(
     parts += [f"<!-- {name}: begin -->\n{kept[name]}\n<!-- {name}: end -->" for name in order if name in kept]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def show_figures(docs: Path, paper: str, section: Section, written: Iterable[Path]) -> None:
+    """Copy the figures that the section's text shows, in 256 colours: the repository keeps them."""
+    from PIL import Image
+
+    text = section.markdown()
+    for path in written:
+        name = f"{paper}_{path.name}"
+        if path.suffix == ".png" and f"({name})" in text:
+            Image.open(path).convert("RGB").quantize(256).save(docs / name, optimize=True)
 
 
 def _read(path: Path) -> str:

@@ -154,7 +154,7 @@ def test_the_map_speaks_of_the_event(data, clf):
     (bar,) = ax.child_axes
     assert ax.get_title() == "Probability of zinc > 500 ppm"
     assert bar.get_ylabel() == "probability of zinc > 500 ppm"
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["zinc > 500 ppm", "not zinc > 500 ppm"]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["zinc > 500 ppm", "otherwise"]
 
 
 def test_variogram_shows_pairs_and_model(data):

@@ -165,7 +165,7 @@ def _draw_samples(ax: Any, xy: Array, happened: npt.NDArray[np.bool_], weight: A
     kinds = [
         (mixed, [str(1.0 - s) for s in share[mixed]], "#111111", "both (darker: more)"),
         (happened & ~mixed, "#111111", "white", event),
-        (~happened & ~mixed, "white", "#111111", f"not {event}"),
+        (~happened & ~mixed, "white", "#111111", "otherwise"),
     ]
     for mine, face, edge, text in kinds[0 if mixed.any() else 1 :]:
         ax.scatter(
