@@ -121,7 +121,7 @@ def test_places_with_both_labels_are_grey(data, clf):
     assert len(empty.get_offsets()) == 0  # weight zero: not there
     with pytest.raises(ValueError, match="6 labels"):
         plots.probability_map(found, X, y, sample_weight=[1, 2])
-    assert [t.get_text()[:4] for t in ax.get_legend().get_texts()] == ["both", "clas", "not "]
+    assert [t.get_text()[:4] for t in ax.get_legend().get_texts()] == ["both", "clas", "othe"]
 
 
 def test_the_legend_of_a_flat_map_is_below_its_axis_label(data, clf):
