@@ -2,7 +2,7 @@
 
 Everything a user would tune is tuned for it: inducing inputs start at k-means centres and are learned with an
 ARD RBF kernel, a constant mean and the whitened variational distribution; the learning rate (cosine decay to
-zero) and the number of epochs are chosen from a grid by its own final *test* log loss. Single precision,
+zero) and the number of steps are chosen from a grid by its own final *test* log loss. Single precision,
 GPyTorch's default. The clock stops while the curve is measured.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 BATCH = 1024
 
 
-def train(X, y, X_test, y_test, *, m=300, rate=0.03, epochs=20, threads=2, seed=0, marks=24):
-    """Fit, and return the curve (seconds, test log loss), the final probabilities and the peak of seconds."""
+def train(X, y, X_test, y_test, *, m=300, rate=0.03, steps=1000, threads=2, seed=0, marks=24):
+    """Fit, and return the curve (seconds, test log loss), the final probabilities and log loss."""
     import gpytorch
     import torch
 
@@ -45,7 +45,6 @@ def train(X, y, X_test, y_test, *, m=300, rate=0.03, epochs=20, threads=2, seed=
     objective = gpytorch.mlls.VariationalELBO(likelihood, model, len(A))
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     batch = min(BATCH, len(A))
-    steps = epochs * -(-len(A) // batch)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     at = set(np.unique(np.geomspace(1, steps, marks).astype(int)))
     curve, paused, done = [], 0.0, 0
