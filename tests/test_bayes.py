@@ -367,6 +367,27 @@ def test_leave_one_out_of_the_trace_agrees_with_leaving_out(exact_chain):
     assert cavities > -at.n * np.log(2.0)  # better than a coin
 
 
+def test_comparison_predictive_checks_and_plots_of_arviz(problem, exact_chain):
+    """What ArviZ 0.2x and 1.x call by different names, on the same trace."""
+    pytest.importorskip("matplotlib").use("Agg")
+    other = run(HMC(chains=2, warmup=10, draws=60), problem, Laplace()).trace.to_arviz()
+    trace = exact_chain.trace.to_arviz()
+    table = arviz.compare({"exact": trace, "laplace": other})
+    assert set(table.index) == {"exact", "laplace"}
+    assert float(table["weight"].sum()) == pytest.approx(1.0)
+    drawn = arviz.plot_trace(trace)
+    assert drawn is not None
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        assert arviz.plot_dist(trace) is not None
+        assert arviz.plot_ppc_dist(trace, num_samples=20) is not None
+    else:
+        assert arviz.plot_posterior(trace) is not None
+        assert arviz.plot_ppc(trace, num_pp_samples=20) is not None
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
 def test_relevances_are_one_variable_with_a_dimension():
     fit = HMC.brief()(
         make_problem(15, kernel=C(2.0) * RBF([1.0, 1.0])), Laplace(), Run(np.random.default_rng(0))
@@ -470,11 +491,12 @@ def test_fixed_kernels_have_nothing_to_sample():
 
 
 @pytest.mark.parametrize(
-    ("strategy", "inference"), [("pseudo-marginal", "exact"), ("hmc", "laplace"), ("alternate", "ep")]
+    ("strategy", "inference", "reason"),
+    [("pseudo-marginal", "exact", "two-class"), ("alternate", "ep", "likelihood='softmax'")],
 )
-def test_many_classes_are_refused(strategy, inference):
+def test_many_classes_are_refused(strategy, inference, reason):
     X = np.random.default_rng(0).normal(size=(12, 2))
-    with pytest.raises(ValueError, match="two-class"):
+    with pytest.raises(ValueError, match=reason):
         GPClassifier(inference=inference, hyperparameters=strategy).fit(X, np.arange(12) % 3)
 
 
@@ -508,14 +530,17 @@ def test_presets():
 
 
 def test_simulation_based_calibration():
-    """θ from its prior, data from θ: the rank of θ among posterior draws is uniform, a spoiled posterior's is not."""
+    """θ from its prior, f and data from θ: ranks among posterior draws are uniform, a spoiled posterior's are not.
+
+    Ranked are θ and log p(y|f), which depends on the latent values and the data together.
+    """
     from scipy.stats import chisquare
 
     rng = np.random.default_rng(3)
     kernel = C(4.0, "fixed") * RBF(1.0)
     prior = LogNormal(0.0, 0.8)
     strategy = PseudoMarginal(chains=1, adapt=20, discard=0, draws=45, acceptance=0.4, start="prior")
-    ranks, spoiled = [], []
+    ranks, fits, spoiled = [], [], []
     for _ in range(72):
         theta = prior.draw(rng, 1)
         base = make_problem(10, kernel=kernel, seed=int(rng.integers(2**31)))
@@ -525,7 +550,9 @@ def test_simulation_based_calibration():
         fit = strategy(replace(base, y=y), Importance(10, around="laplace"), run_settings)
         draws = np.log(fit.trace.groups["posterior"]["k2__length_scale"][0, 8::9])  # five of them
         ranks.append(int((draws < theta[0]).sum()))
+        log_lik = fit.trace.groups["log_likelihood"]["y"][0, 8::9].sum(axis=1)
+        fits.append(int((log_lik < base.likelihood.log_prob(y, f).sum()).sum()))
         spoiled.append(int((draws.mean() + 0.3 * (draws - draws.mean()) < theta[0]).sum()))
-    counts = np.bincount(ranks, minlength=6)
-    assert chisquare(counts).pvalue > 0.01
+    for found in (ranks, fits):
+        assert chisquare(np.bincount(found, minlength=6)).pvalue > 0.01
     assert chisquare(np.bincount(spoiled, minlength=6)).pvalue < 1e-3
