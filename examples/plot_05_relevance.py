@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from gpclass import GPClassifier
+from gpclass.hyper import HMC
 from gpclass.kernels import williams_barber
 from gpclass.plots import ard_relevance
 
@@ -24,3 +25,11 @@ plt.show()
 # %%
 # A parameter on its bound is said so; here it means that a feature does not matter at all.
 print(clf.fit_report_)
+
+# %%
+# How sure is that? Sampling the parameters gives each relevance its posterior.
+sampled = GPClassifier(
+    williams_barber(5), inference="laplace", hyperparameters=HMC(draws=300), random_state=0
+)
+ard_relevance(sampled.fit(X, y), feature_names=names)
+plt.show()

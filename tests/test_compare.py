@@ -18,6 +18,7 @@ from gpclass import GPClassifier, metrics
 from gpclass.compare import MethodResult, compare
 from gpclass.compare.advice import advise, base_rate_log_loss, difference
 from gpclass.compare.presets import default_methods
+from gpclass.plots import ard_relevance
 from gpclass.registry import STRATEGIES
 from gpclass.registry import methods as registry_methods
 from gpclass.report import render_report
@@ -284,6 +285,8 @@ def test_sampled_parameters_have_intervals():
     draws = r.estimator.trace_.posterior["k2__length_scale"].to_numpy().reshape(-1, 2)
     assert r.intervals["length scale[feature 2]"] == pytest.approx(np.quantile(draws[:, 1], [0.05, 0.95]))
     assert not c.results["found"].intervals
+    bars = ard_relevance(r.estimator).patches  # the median of one over the length, with bars of the posterior
+    assert sorted(bar.get_width() for bar in bars) == pytest.approx(sorted(np.median(1 / draws, axis=0)))
     page = render_report(c)
     low, high = r.intervals["constant value"]
     assert f"[{low:.3g}, {high:.3g}]" in page

@@ -31,9 +31,8 @@ from gpclass.compare.advice import advise, base_rate_log_loss
 from gpclass.compare.agreement import add_agreement, number
 from gpclass.compare.presets import default_methods
 from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
-from gpclass.hyper.trace import Trace
 from gpclass.plots._style import final_step
-from gpclass.plots.parameters import parameter_names
+from gpclass.plots.parameters import parameter_names, sampled_parameters
 from gpclass.progress import progress
 from gpclass.threads import few_threads
 
@@ -340,12 +339,8 @@ def _parameters(
     if not hasattr(kernel, "theta"):
         return (), {}
     names, values = parameter_names(kernel, features), np.exp(kernel.theta)
-    trace = getattr(estimator, "_trace", None)
-    if not isinstance(trace, Trace):
+    draws = sampled_parameters(estimator)
+    if draws is None:
         return tuple(zip(names, values.tolist(), strict=True)), {}
-    draws = [
-        np.asarray(v) for v in trace.groups["posterior"].values()
-    ]  # (chains, draws) or (chains, draws, k)
-    columns = np.hstack([v.reshape(v.shape[0] * v.shape[1], -1) for v in draws])[:, : len(names)]
-    low, middle, high = np.quantile(columns, [0.05, 0.5, 0.95], axis=0).tolist()
+    low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0).tolist()
     return tuple(zip(names, middle, strict=True)), dict(zip(names, zip(low, high, strict=True), strict=True))

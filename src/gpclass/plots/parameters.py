@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Product
 
 from gpclass._typing import Array
+from gpclass.hyper.trace import Trace
 from gpclass.plots._style import PALETTE, axes_for, final_step, foreground
 
 if TYPE_CHECKING:
@@ -47,6 +48,18 @@ def parameter_names(kernel: Any, feature_names: Sequence[str] | None = None) -> 
             entries = feature_names
         names += [text] if h.n_elements == 1 else [f"{text}[{k}]" for k in entries]
     return names
+
+
+def sampled_parameters(clf: Any) -> Array | None:
+    """Posterior draws of the kernel parameters in natural units, (S, p) in the order of theta; None if not sampled."""
+    trace = getattr(final_step(clf), "_trace", None)
+    if not isinstance(trace, Trace):
+        return None
+    draws = [
+        np.asarray(v) for v in trace.groups["posterior"].values()
+    ]  # (chains, draws) or (chains, draws, k)
+    flat = np.hstack([v.reshape(v.shape[0] * v.shape[1], -1) for v in draws])
+    return flat[:, : len(final_step(clf).kernel_.theta)]  # behind them: the scale of the link
 
 
 def _role(kernel: Any, name: str) -> str:
@@ -188,7 +201,8 @@ def ard_relevance(
     feature_names : sequence of str, optional
         ``clf.feature_names_in_`` by default.
     draws : array-like of shape (S, p), optional
-        Posterior draws of ``kernel_.theta`` (logarithms): bars of the ``level`` interval.
+        Posterior draws of ``kernel_.theta`` (logarithms): bars of the ``level`` interval. Those of ``clf`` by
+        default, where its strategy sampled the parameters.
     ax : Axes, optional
 
     Returns
@@ -206,6 +220,9 @@ def ard_relevance(
     order = np.argsort(relevance)
     axes: Axes = axes_for(ax, size=(5.2, 1.2 + 0.32 * d))
     spread = None
+    sampled = sampled_parameters(clf) if draws is None else None
+    if sampled is not None and columns is not None:
+        draws = np.log(sampled)
     if draws is not None:
         theta = np.asarray(draws, dtype=float)
         if columns is None or theta.ndim != 2:
