@@ -516,3 +516,81 @@ def test_joblib_on_dask_serves_restarts_and_chains(frame, client):
 def test_table_classifier_of_a_folder_needs_its_target(folder):
     with pytest.raises(ValueError, match="name of the column"):
         TableClassifier(GPClassifier(inference="laplace")).fit(folder, None)
+
+
+# ---- the estimator and the command line ----------------------------------------------------------------------------
+
+
+def sparse_classifier(**settings):
+    return GPClassifier(
+        KERNEL, inference="ep", hyperparameters="fixed", n_inducing=30, random_state=0, **settings
+    )
+
+
+def quietly(function, *arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*arguments)
+
+
+def test_the_estimator_fits_each_kind_of_data_alike(folder, frame, tmp_path):
+    X, y = matrix(frame), frame["label"].to_numpy()
+    expected = quietly(sparse_classifier().fit, X, y)
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for given, labels in ((str(folder), "label"), (folder, "label"), (mapped, y)):
+        found = quietly(sparse_classifier().fit, given, labels)
+        assert list(found.classes_) == ["dry", "rain"]
+        assert found.log_evidence_ == pytest.approx(expected.log_evidence_, abs=1e-8)
+        new = frame[["a", "b", "c"]] if hasattr(found, "feature_names_in_") else X
+        np.testing.assert_allclose(found.predict_proba(new), expected.predict_proba(X), atol=1e-8)
+
+
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(folder, frame):
+    clf = quietly(sparse_classifier().fit, folder, "label")
+    before = clf.predict_proba(frame[["a", "b", "c"]])
+    frame.iloc[:20].assign(b=np.nan).to_parquet(folder / "part-7.parquet", index=False)
+    with pytest.raises(ValueError, match="part-7"):
+        quietly(clf.fit, folder, "label")
+    np.testing.assert_array_equal(clf.predict_proba(frame[["a", "b", "c"]]), before)
+    with pytest.raises(ValueError, match="n_inducing"):
+        GPClassifier(inference="ep").fit(folder, "label")
+
+
+def test_the_estimator_on_dask_workers(folder, frame, client):
+    found = quietly(sparse_classifier().fit, folder, "label")
+    expected = quietly(sparse_classifier().fit, matrix(frame), frame["label"].to_numpy())
+    assert found.log_evidence_ == pytest.approx(expected.log_evidence_, abs=1e-8)
+    np.testing.assert_allclose(
+        found.predict_proba(frame[["a", "b", "c"]]), expected.predict_proba(matrix(frame)), atol=1e-8
+    )
+
+
+def test_a_folder_on_the_command_line(tmp_path, frame, capsys):
+    from gpclass.cli.app import run
+
+    frame.insert(1, "soil", np.where(frame["c"] > 0, "clay", "sand"))
+    data, model, out = write(tmp_path / "d", frame), tmp_path / "m.gpclass", tmp_path / "out"
+    words = [
+        "fit",
+        str(data),
+        "--target",
+        "label",
+        "--method",
+        "ep",
+        "--hyperparameters",
+        "fixed",
+        "--out",
+        str(model),
+    ]
+    assert run(words) == 2
+    assert "--inducing 300" in capsys.readouterr().err
+    assert run([*words, "--inducing", "30"]) == 0
+    assert run(["predict", str(model), str(data)]) == 2
+    assert "--out FOLDER" in capsys.readouterr().err
+    assert run(["predict", str(model), str(data), "--out", str(out)]) == 0
+    assert "600 predictions in 4 files" in capsys.readouterr().out
+    table = pd.concat([pd.read_parquet(file) for file in sorted(out.iterdir())], ignore_index=True)
+    assert np.mean(table["class"] == frame["label"]) > 0.8
+    assert run(["predict", str(model), str(data), "--out", str(out)]) == 0
+    assert "4 of them were there already" in capsys.readouterr().out
