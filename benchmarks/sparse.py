@@ -1,7 +1,7 @@
 """Inducing points at scale, side by side with GPyTorch's SVGP (:mod:`benchmarks.svgp`): two threads each.
 
 ``python -m benchmarks.sparse [part ...]``, parts being tune (the peer's learning rate), magic, electricity, htru2
-(log loss against time), subset (the sparse prior beside the dense one), covtype (memory and growth of time), figure.
+(log loss against time), subset (the sparse prior beside the dense one), covtype (memory, growth of time), figure, page.
 Each run is a process of its own, one after the other, ours and the peer's in turn. Each part adds to ``results.json``
 as soon as it is done; the curves are in ``sparse_curves.json``, from which ``figure`` draws. Data: ``GPCLASS_DATA``.
 
@@ -27,6 +27,7 @@ from benchmarks.svgp import log_loss, train  # noqa: E402
 
 CURVES = HERE / "sparse_curves.json"
 FIGURE = HERE.parent / "docs" / "figures" / "scale.png"
+PAGE = HERE.parent / "docs" / "scale.md"
 M = 300
 RATES, STEPS = (0.03, 0.1), (300, 1000)  # the peer's grid; a step sees 1024 rows
 CLOSE = 1e-3  # the peer has arrived when its log loss is this near to its last
@@ -299,6 +300,29 @@ def figure():
     print(FIGURE)
 
 
+def page():
+    """Write the recorded tables into the documentation, between the page's marks."""
+    from benchmarks.common import RESULTS
+
+    results = json.loads(RESULTS.read_text())
+    text = PAGE.read_text()
+    for mark, start in (
+        ("races", f"Inducing points, m = {M}:"),
+        ("subset", "Inducing points beside"),
+        ("covtype", "Inducing points at scale"),
+    ):
+        lines = []
+        for title, result in results.items():
+            if title.startswith(start):
+                lines += [f"**{title}** ({result['cpu']})", "", "| figure | measured | |", "|---|---:|---|"]
+                lines += [f"| {label} | {value} | {note} |" for label, value, note in result["rows"]] + [""]
+        begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+        head, rest = text.split(begin)
+        text = f"{head}{begin}\n" + "\n".join(lines) + f"{end}{rest.split(end)[1]}"
+    PAGE.write_text(text)
+    print(PAGE)
+
+
 def tune():
     """The peer's grid on every data set, which the races then use."""
     for name in ("magic", "htru2", "electricity"):
@@ -316,6 +340,7 @@ PARTS = {
     "subset": subset,
     "covtype": covtype,
     "figure": figure,
+    "page": page,
 }
 
 
