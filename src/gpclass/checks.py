@@ -15,6 +15,9 @@ from gpclass.posterior import Evidence
 from gpclass.problem import Problem
 
 DENSE_MATRICES = 8  # n × n arrays alive at the peak of a dense fit
+DENSE_ROWS = 15_000  # above it a dense fit takes a day
+DENSE_FLOPS = 500.0  # × n³ of a fit with some fifty evaluations of the evidence
+SPEED = 3e10  # flops a second that a common machine reaches
 SCALE_RATIO = 1e3  # standard deviations of features that differ more make one length scale meaningless
 NOTHING_LEARNED = 0.01  # nats a point above −log 2 (or the base rate's) that count as something
 
@@ -48,13 +51,17 @@ def available_memory() -> float:
 
 
 def check_memory(n: int, latents: int = 1) -> None:
-    """Refuse a dense fit, with so many latent values a point, that cannot fit into memory."""
+    """Refuse a dense fit, with so many latent values a point, that does not fit into memory or would take a day."""
     need, have = DENSE_MATRICES * 8.0 * n * n * latents, available_memory()
-    if need > have:
-        raise ValueError(
-            f"a dense Gaussian process on n = {n} points needs about {need / 2**30:.1f} GiB of memory and "
-            f"{have / 2**30:.1f} GiB are free; fit a subset of the rows"
-        )
+    if need <= have and n <= DENSE_ROWS:
+        return
+    hours = DENSE_FLOPS * float(n) ** 3 * latents / SPEED / 3600.0
+    cure = "set n_inducing, such as GPClassifier(n_inducing=300), or fit a subset of the rows"
+    raise ValueError(
+        f"a dense Gaussian process on n = {n} points needs about {need / 2**30:.1f} GiB of memory "
+        f"({have / 2**30:.1f} GiB are free) and, with its kernel parameters learned, about {hours:.0f} hours; "
+        + (cure if latents == 1 else "fit a subset of the rows")
+    )
 
 
 def check_kernel(kernel: Any, X: Array) -> Kernel:
@@ -111,7 +118,8 @@ def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
             "StandardScaler before the classifier: make_pipeline(StandardScaler(), GPClassifier())"
         )
     if evidence is not None:
-        count = problem.weighted(np.ones(problem.n)).sum()
+        sparse: Any = getattr(problem, "data", None)
+        count = problem.weighted(np.ones(problem.n)).sum() if sparse is None else sparse.count
         chance = -count * np.log(getattr(problem, "n_classes", 2))
         if abs(evidence.log_z - chance) < NOTHING_LEARNED * count:
             found.append(

@@ -17,7 +17,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from gpclass import checks
+from gpclass import checks, sparse
 from gpclass._estimator import Deciding, Planning, Savable
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.base import Fit, FitReport, Inference, Run
@@ -30,6 +30,7 @@ from gpclass.registry import (
     check_pair,
     choose_likelihood,
     for_many,
+    for_sparse,
     get_inference,
     get_strategy,
     takes_many,
@@ -68,6 +69,12 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         Wanted Monte Carlo standard error of the probabilities; of no effect for deterministic methods.
     class_weight : dict or "balanced", default=None
         Weight of each class, multiplied into ``sample_weight``.
+    n_inducing : int, "auto" or None, default=None
+        Number m of inducing inputs for two classes and many rows (10⁴ to 10⁷): the prior becomes low rank plus
+        diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
+        memory map or a Dask collection.
+    inducing : "kmeans", "random" or array of shape (m, d), default="kmeans"
+        Where the inducing inputs start; ``maximize`` and ``map`` move them.
     n_restarts : int, default=0
         Further climbs of ``maximize`` and ``map`` from random kernel parameters within their bounds.
     n_jobs : int, default=None
@@ -87,6 +94,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         error (None if deterministic), and what kind of estimate it is.
     log_marginal_likelihood_value_ : float, as in scikit-learn; the same as ``log_evidence_``.
     fit_report_ : how the fit went; prints as a table.
+    inducing_ : ndarray of shape (m, d), the inducing inputs, if there are any.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
@@ -115,6 +123,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         priors: Any = None,
         tol: float = 1e-3,
         class_weight: Any = None,
+        n_inducing: Any = None,
+        inducing: Any = "kmeans",
         n_restarts: int = 0,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -127,6 +137,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.priors = priors
         self.tol = tol
         self.class_weight = class_weight
+        self.n_inducing = n_inducing
+        self.inducing = inducing
         self.n_restarts = n_restarts
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -164,6 +176,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         began = time.perf_counter()
         self._check_settings()
         inference, strategy = self._inference(), get_strategy(self.hyperparameters)
+        if sparse.is_source(X, self):
+            return self._fit_source(X, y, sample_weight, began)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         classes, index = _encode(y)
         likelihood = choose_likelihood(self.likelihood, inference, len(classes))
@@ -181,6 +195,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             rows = np.repeat(np.arange(len(index)), weights.astype(int))  # each copy has noise of its own
             X, index, weights = X[rows], index[rows], None
         problem: Any
+        if sparse.is_wanted(self):
+            source = sparse.ArraySource(X, np.where(index == 1, 1.0, -1.0), weights)
+            return self._fit_sparse(source, kernel, likelihood, classes, began)
         if isinstance(likelihood, BinaryLikelihood):
             checks.check_memory(len(index))
             problem = Problem(X, np.where(index == 1, 1.0, -1.0), kernel, likelihood, weights)
@@ -195,10 +212,53 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self._store(fit, classes, strategy.name, time.perf_counter() - began)
         return self
 
+    def _fit_source(self, X: Any, y: Any, sample_weight: Any, began: float) -> GPClassifier:
+        """Rows that are not an ordinary array."""
+        if not sparse.is_wanted(self):
+            raise ValueError(
+                f"rows in a {type(X).__name__} are fitted through inducing inputs: set n_inducing, such as "
+                "n_inducing=300; or read the rows into an array for the dense model"
+            )
+        source, classes, names = sparse.as_source(X, y, sample_weight, self.class_weight)
+        likelihood = choose_likelihood(self.likelihood, self._inference(), len(classes))
+        kernel = self._kernel(source.take(sparse.sample_rows(source.n, 2000, np.random.default_rng(0)))[0])
+        self._fit_sparse(source, kernel, likelihood, classes, began)
+        self.n_features_in_ = source.d
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _fit_sparse(
+        self, source: Any, kernel: Any, likelihood: Any, classes: Any, began: float
+    ) -> GPClassifier:
+        """Fit under the low-rank prior."""
+        if not isinstance(likelihood, BinaryLikelihood):
+            raise ValueError(
+                f"inducing inputs are for two classes with a probit or logit likelihood; y has {len(classes)} classes "
+                f"and the likelihood is {likelihood.name!r}; use sklearn.multiclass.OneVsRestClassifier, or "
+                "n_inducing=None"
+            )
+        dense, strategy = self._inference(), get_strategy(self.hyperparameters)
+        check_pair(dense, strategy, likelihood.name)
+        inference, strategy = for_sparse(dense, strategy)
+        problem = sparse.make_problem(source, kernel, likelihood, self.n_inducing, self.inducing)
+        run = Run(
+            checks.generator(self.random_state), self.priors, self.n_restarts, self.n_jobs, self.verbose
+        )
+        with few_threads(source.n):
+            fit = strategy(problem, inference, run)
+        self._store(fit, classes, strategy.name, time.perf_counter() - began)
+        self.inducing_ = fit.problem.Z
+        return self
+
     def _kernel(self, X: Array) -> Any:
         """The kernel to start from."""
         if self.kernel is not None:
             return checks.check_kernel(self.kernel, X)
+        if sparse.is_wanted(self):  # a sample is enough, and repeated rows are few
+            return default_kernel(X[sparse.sample_rows(len(X), 2000, np.random.default_rng(0))])
         # Repeated rows do not count, so that a weight of two is the row twice here too.
         return default_kernel(np.unique(X, axis=0))
 
@@ -251,7 +311,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             hyperparameters=strategy,
             likelihood=problem.likelihood.name,
             n_points=problem.n,
-            n_features=problem.X.shape[1],
+            n_features=getattr(problem, "n_features", None) or problem.X.shape[1],
             kernel=str(problem.kernel),
             log_evidence=None if evidence is None else evidence.log_z,
             log_evidence_error=None if evidence is None else evidence.error,
@@ -357,6 +417,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         inference = self._inference()
         if isinstance(problem, MultiProblem):
             inference = for_many(inference)
+        elif hasattr(self, "inducing_"):
+            inference = for_sparse(inference, get_strategy("fixed"))[0]
         evidence = inference(problem, checks.generator(0), gradient=eval_gradient).evidence
         if evidence is None:
             raise ValueError(f"inference={self.inference!r} gives no evidence; use 'ep' or 'laplace'")

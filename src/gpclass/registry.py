@@ -7,7 +7,7 @@ it. To add a method, write its file and add its row here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
@@ -36,6 +36,10 @@ from gpclass.multiclass.exact import MultinomialExact
 from gpclass.multiclass.importance import SoftmaxImportance
 from gpclass.multiclass.samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
 from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
+from gpclass.sparse.exact import SparseExact
+from gpclass.sparse.fixed_point import SparseEP, SparseVariational
+from gpclass.sparse.laplace import SparseLaplace
+from gpclass.sparse.maximize import SparseFixed, SparseMaximize
 
 T = TypeVar("T")
 
@@ -55,6 +59,9 @@ class Method:
     evidence: str | None = "approximate"  # kind of its evidence, None if it has none
     gradient: bool = True  # whether the evidence has a gradient, for maximize and map
     many: Any = None  # the inference for more than two classes, with its likelihood; None if there is none
+    sparse: Any = (
+        None  # the inference, or strategy, under the low-rank prior of inducing inputs; None if there is none
+    )
 
 
 INFERENCES: Mapping[str, Method] = {
@@ -70,6 +77,7 @@ INFERENCES: Mapping[str, Method] = {
             exact=True,
             evidence="unbiased",
             many=MultinomialExact,
+            sparse=SparseExact,
         ),
         Method(
             "ep",
@@ -79,6 +87,7 @@ INFERENCES: Mapping[str, Method] = {
             "O(n³) a sweep, 3 to 10 sweeps",
             "Minka (2001); Filippone & Girolami (2014)",
             many=MultinomialEP,
+            sparse=SparseEP,
         ),
         Method(
             "gpc-mc",
@@ -111,6 +120,7 @@ INFERENCES: Mapping[str, Method] = {
             "O(n³) a Newton step, 2 to 6 steps",
             "Williams & Barber (1998)",
             many=SoftmaxLaplace,
+            sparse=SparseLaplace,
         ),
         Method(
             "variational",
@@ -120,6 +130,7 @@ INFERENCES: Mapping[str, Method] = {
             "O(n³) a step, 5 to 30 steps",
             "Opper & Archambeau (2009)",
             evidence="bound",
+            sparse=SparseVariational,
         ),
         Method(
             "amp",
@@ -218,7 +229,14 @@ STRATEGIES: Mapping[str, Method] = {
     row.name: row
     for row in (
         Method(
-            "fixed", "hyperparameters", Fixed, "Kernel parameters as given", "one inference", "", exact=True
+            "fixed",
+            "hyperparameters",
+            Fixed,
+            "Kernel parameters as given",
+            "one inference",
+            "",
+            exact=True,
+            sparse=SparseFixed,
         ),
         Method(
             "maximize",
@@ -227,6 +245,7 @@ STRATEGIES: Mapping[str, Method] = {
             "Kernel parameters that maximise the evidence",
             "20 to 100 inferences",
             "Williams & Barber (1998)",
+            sparse=SparseMaximize,
         ),
         Method(
             "map",
@@ -235,6 +254,7 @@ STRATEGIES: Mapping[str, Method] = {
             "Kernel parameters that maximise evidence times prior",
             "20 to 100 inferences",
             "Williams & Barber (1998)",
+            sparse=partial(SparseMaximize, prior=True),
         ),
         Method(
             "em",
@@ -366,6 +386,36 @@ def for_many(inference: Inference) -> Any:
     return row.many(**changed)
 
 
+def for_sparse(inference: Inference, strategy: Strategy) -> tuple[Any, Any]:
+    """The inference and the strategy under the low-rank prior that stand behind those for the dense one.
+
+    Settings that both have, and that the caller changed, are kept.
+    """
+    found: list[Any] = []
+    for one, table, what in ((inference, INFERENCES, "inference"), (strategy, STRATEGIES, "hyperparameters")):
+        row = table.get(one.name)
+        able = [name for name, other in table.items() if other.sparse is not None]
+        if row is None or row.sparse is None:
+            raise ValueError(
+                f"{what}={one.name!r} does not run with inducing inputs; {what} may be {', '.join(map(repr, able))}, "
+                "or n_inducing=None for the dense model"
+            )
+        found.append(one if _is_sparse(one) else _with_settings_of(one, row))
+    dense = inference if not _is_sparse(inference) else INFERENCES[inference.name].factory()
+    return found[0], replace(found[1], dense=dense)
+
+
+def _is_sparse(one: Any) -> bool:
+    return type(one).__module__.startswith("gpclass.sparse")
+
+
+def _with_settings_of(one: Any, row: Method) -> Any:
+    """The sparse method of a row, with the settings of a dense one that were changed and that both have."""
+    usual, made = row.factory(), row.sparse()
+    names = [f.name for f in fields(made) if hasattr(one, f.name) and hasattr(usual, f.name)]
+    return replace(made, **{k: getattr(one, k) for k in names if getattr(one, k) != getattr(usual, k)})
+
+
 def takes_many(inference: Any, likelihood: Any) -> bool:
     """Whether an estimator with these settings takes more than two classes."""
     name = inference if isinstance(inference, str) else getattr(inference, "name", None)
@@ -377,7 +427,7 @@ def takes_many(inference: Any, likelihood: Any) -> bool:
 def unknown(what: str, given: Any, names: Mapping[str, Any] | list[str]) -> ValueError:
     """The error for a name that does not exist, with the near ones."""
     near = get_close_matches(str(given), list(names), n=3)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     return ValueError(f"{what}={given!r} is not known{hint} The names are {', '.join(map(repr, names))}")
 
 

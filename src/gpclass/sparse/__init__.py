@@ -1,5 +1,25 @@
-"""Inducing points: the prior as low rank plus diagonal, its sites over shards of rows."""
+"""Inducing points: the prior as low rank plus diagonal, its sites over shards of rows.
 
+:class:`SparseMaximize` holds the settings of the fit, to be given as ``hyperparameters=``.
+"""
+
+from gpclass.sparse.inducing import sample_rows
+from gpclass.sparse.maximize import SparseMaximize
+from gpclass.sparse.problem import SparseProblem, make_problem
 from gpclass.sparse.shards import ArraySource, Executor, Serial, Shard, Source
+from gpclass.sparse.wanted import as_source, is_source, is_wanted
 
-__all__ = ["ArraySource", "Executor", "Serial", "Shard", "Source"]
+__all__ = [
+    "ArraySource",
+    "Executor",
+    "Serial",
+    "Shard",
+    "Source",
+    "SparseMaximize",
+    "SparseProblem",
+    "as_source",
+    "is_source",
+    "is_wanted",
+    "make_problem",
+    "sample_rows",
+]

@@ -15,8 +15,8 @@ Gradient. A function of the rows with derivatives Ā = ∂F/∂A (n, m), λ held
 
 and the derivative by L goes to K_zz through the Cholesky factorisation. Contracting with the derivatives of the kernel
 gives those by its parameters and by Z; no array larger than a block of rows by m is made.
-Cost: O(m² ) a row for the value, O(m²) a row for the gradient, O(m³) once; memory O(n m) if kept, else a block.
-Fails when: K_zz is singular beyond the allowed jitter (two inducing inputs at one place need jitter, which is reported).
+Cost: O(m²) a row for the value and for the gradient, O(m³) once; memory O(n m) if kept, else a block.
+Fails when: K_zz is singular beyond the allowed jitter (which is reported).
 Reference: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs; Naish-Guzman & Holden (2008),
 The generalized FITC approximation, for classification; Murray (2016), Differentiation of the Cholesky decomposition.
 """
@@ -87,7 +87,7 @@ class Basis:
 
     def rest(self, X: Array, A: Array) -> Array:
         """λ: what the inducing inputs leave of each prior variance."""
-        return np.maximum(self.covariance.diag(X) - np.einsum("ij,ij->i", A, A), 0.0)
+        return np.asarray(np.maximum(self.covariance.diag(X) - np.einsum("ij,ij->i", A, A), 0.0))
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels: the factor, not the compiled kernel."""

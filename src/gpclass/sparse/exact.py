@@ -2,13 +2,13 @@ r"""The exact posterior under the low-rank prior: weighted draws of u from EP's 
 
     p(y) = ∫ N(u; 0, I) Π_i ℓ_i(a_iᵀu)^c_i du,    w = N(u; 0, I) Π ℓ_i^c_i / q(u),   u ~ q = EP's N(μ, P⁻¹),
 
-ℓ_i the likelihood with the row's own rest integrated out. The dimension is m whatever the number of rows, the log weights
-are sums over shards, and the more rows there are for each inducing input the closer the posterior is to a Gaussian: the weights
-grow more even with n. Draws are mirrored points of randomised lattices; their number is set by draws that are thrown
-away, so that the weights' mean stays unbiased. Given u a new value is N(a*ᵀu, λ*).
+ℓ_i the likelihood with the row's own rest integrated out. The dimension is m whatever the number of rows, the log
+weights are sums over shards, and the more rows there are for each inducing input the closer the posterior is to a
+Gaussian: the weights grow more even with n. Draws are mirrored points of randomised lattices; their number is set by
+draws that are thrown away, so that the weights' mean stays unbiased. Given u a new value is N(a*ᵀu, λ*).
 
-"Exact" means: for the prior that Z defines, with no approximation but the Monte Carlo error, which is stated. How far that
-prior is from the dense one is another question (:mod:`gpclass.sparse.quality`).
+"Exact" means: for the prior that Z defines, with no approximation but the Monte Carlo error, which is stated. How far
+that prior is from the dense one is another question (:mod:`gpclass.sparse.quality`).
 
 Gradient, by the score: ∂ log p(y)/∂a_i = E[c_i (log ℓ_i)' u], ∂ log p(y)/∂λ_i = ½ E[c_i ℓ_i''/ℓ_i].
 Cost: EP, then n m M multiply-adds and n M terms of the likelihood for M draws; O(m M) memory beside the rows'.
@@ -37,7 +37,7 @@ from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.predict import predict_proba
 from gpclass.sparse.basis import Basis, blocks
 from gpclass.sparse.fixed_point import FixedPoint, SparseEP, iterate
-from gpclass.sparse.gaussian import Q, SparseGaussian, conditional
+from gpclass.sparse.gaussian import conditional, starting_sites
 from gpclass.sparse.gradient import RowSums, finish
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.rows import Labels
@@ -91,7 +91,7 @@ class SparseExact:
         """Draw from the posterior of ``problem`` with the random numbers of ``noise``."""
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
-        ep = iterate(problem, "ep", _sites(start), 100, EP_TOL)
+        ep = iterate(problem, "ep", starting_sites(start, "ep"), 100, EP_TOL)
         drawn, met = self._draw(problem, ep, rng)
         slope, slope_Z = score(problem, ep.held, drawn) if gradient else (None, None)
         warnings = () if met else (self._unmet(len(drawn.log_w)),)
@@ -116,7 +116,7 @@ class SparseExact:
                 details={"ep_log_evidence": ep.value},
             ),
             gradient_Z=slope_Z,
-            held=ep.held,
+            ep_sites=ep.held,
         )
 
     def _draw(self, problem: SparseProblem, ep: FixedPoint, rng: np.random.Generator) -> tuple[Drawn, bool]:
@@ -155,7 +155,7 @@ class SparseDraws:
     evidence: Evidence
     report: Report
     gradient_Z: Array | None = None  # (m, d), when the gradient was asked for
-    held: tuple[Any, ...] = ()  # shards with EP's sites, to start neighbours from
+    ep_sites: tuple[Any, ...] = ()  # shards with EP's sites, to start neighbours from
 
     @property
     def n_components(self) -> int:
@@ -249,13 +249,6 @@ def score_rows(
         c = np.broadcast_to(labels.copies, len(A))
         sums.add(X[rows], A, A_bar * c[:, None], rest, c * rest_bar)
     return shard, sums.result()
-
-
-def _sites(start: Posterior | None) -> tuple[Any, ...]:
-    """Shards with EP's sites of a neighbouring posterior."""
-    if isinstance(start, SparseDraws) or (isinstance(start, SparseGaussian) and start.report.method == "ep"):
-        return start.held
-    return ()
 
 
 def _few(problem: SparseProblem) -> tuple[Array, Array]:

@@ -1,12 +1,13 @@
 """EP and the variational Gaussian under the low-rank prior: all sites at once, one pass over the rows a sweep.
 
 Given q(u), every row computes its own new site from its marginal (EP: from its cavity) and adds its part to the next
-precision and shift of u. With many rows for each inducing input no single site moves q much, and a parallel sweep does what a
-sequential one would; where sweeps cycle, or the variational bound falls, steps are damped. The sites are at their fixed
-point when q stands still: its distance from one sweep to the next, in posterior standard deviations summed over u, is below
-``tol``; the evidence, stationary in the sites, is then right to the square of it.
-Cost: 2 n m² multiply-adds a sweep; 5 to 15 sweeps, 1 to 4 from the sites of neighbouring parameters; O(m²) memory beside
-the rows' own.
+precision and shift of u. With many rows for each inducing input no single site moves q much, and a parallel sweep does
+what a sequential one would. Where sweeps converge slowly they are mixed by Anderson's method; where they cycle, or the
+variational bound falls, steps are damped. The sites are at their fixed point when q stands still: its distance from one
+sweep to the next, in posterior standard deviations summed over u, is below ``tol``. The evidence, stationary in the
+sites, is then right to the square of it.
+Cost: 2 n m² multiply-adds a sweep; 5 to 15 sweeps, 1 to 4 from the sites of neighbouring parameters; O(m²) memory
+beside the rows' own.
 Fails when: the steps had to be damped and ``max_sweeps`` were not enough (reported).
 References: Naish-Guzman & Holden (2008), The generalized FITC approximation; Opper & Archambeau (2009).
 """
@@ -23,7 +24,7 @@ from scipy.linalg import solve_triangular
 from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.posterior import Evidence, Posterior, Report
-from gpclass.sparse.gaussian import Q, SparseGaussian, begin, gather, mix, sweep
+from gpclass.sparse.gaussian import Q, SparseGaussian, begin, gather, mix, starting_sites, sweep
 from gpclass.sparse.gradient import Slope, gaussian_gradient
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.shards import Sums
@@ -31,6 +32,7 @@ from gpclass.sparse.shards import Sums
 SLOWEST = 0.05  # smallest step of a damped sweep
 SLOW = 0.25  # a sweep that leaves more than this of the last change is helped by mixing
 PATIENCE = 10  # sweeps before steps are damped
+LOOSE = 0.5  # of ``tol`` during an ascent: the evidence is then wrong by a tenth of a nat or so
 WILDEST = 50.0  # shares of a mixture whose absolute values sum to more are rounding's
 
 
@@ -145,7 +147,7 @@ class SparseEP:
     @property
     def guide(self) -> SparseEP:
         """Itself with looser sites, for the ascent in θ and Z."""
-        return replace(self, tol=max(self.tol, 3e-2))
+        return replace(self, tol=max(self.tol, LOOSE))
 
     def __call__(
         self,
@@ -183,7 +185,7 @@ class SparseVariational:
     @property
     def guide(self) -> SparseVariational:
         """Itself with looser sites, for the ascent in θ and Z."""
-        return replace(self, tol=max(self.tol, 3e-2))
+        return replace(self, tol=max(self.tol, LOOSE))
 
     def __call__(
         self,
@@ -208,8 +210,7 @@ def run(
 ) -> SparseGaussian:
     """The fixed point as a posterior."""
     began = time.perf_counter()
-    warm = start.held if isinstance(start, SparseGaussian) and start.report.method == name else ()
-    found = iterate(problem, name, warm, max_sweeps, tol)
+    found = iterate(problem, name, starting_sites(start, name), max_sweeps, tol)
     slope, slope_Z = gaussian_gradient(problem, found.held, Slope(found.q)) if gradient else (None, None)
     return SparseGaussian(
         basis=problem.basis,

@@ -129,6 +129,22 @@ class SparseGaussian:
         return cls(basis, state["mean"], state["L"], state["evidence"], state["report"])
 
 
+@dataclass(frozen=True)
+class Warm:
+    """Sites to start from, of a method: what a file keeps of a posterior on the way."""
+
+    held: tuple[Any, ...]
+    method: str
+
+
+def starting_sites(start: Any, method: str) -> tuple[Any, ...]:
+    """Shards with the sites of a neighbouring posterior of the same method; none if it is another's."""
+    if isinstance(start, Warm):
+        return start.held if start.method == method else ()
+    same = isinstance(start, SparseGaussian) and start.report.method == method
+    return start.held if same else getattr(start, "ep_sites", ()) if method == "ep" else ()
+
+
 def conditional(basis: Basis, X_new: Array) -> tuple[Array, Array]:
     """A (k, m), and a root of the covariance of f(X_new) given u: whole, so that draws are smooth functions."""
     A, _ = basis.features(X_new)
@@ -150,7 +166,7 @@ def begin(shard: Shard, basis: Basis, likelihood: BinaryLikelihood, kind: str) -
     for rows, A, rest in blocks(shard, basis):
         labels = Labels.of(shard, rows)
         variance = rest + np.einsum("ij,ij->i", A, A)
-        sites[:, rows] = first_sites(kind, likelihood, labels, variance)
+        sites[:, rows] = labels.clear_absent(first_sites(kind, likelihood, labels, variance))
         sums.add(A, rest, sites[:, rows], labels)
     return shard.with_sites(sites), sums.result()
 
@@ -161,7 +177,7 @@ def gather(shard: Shard, basis: Basis, likelihood: BinaryLikelihood) -> tuple[Sh
     sums = Accumulator(basis.m)
     for rows, A, rest in blocks(shard, basis):
         sums.add(A, rest, shard.sites[:2, rows], Labels.of(shard, rows))
-    return shard, sums.result()
+    return shard.with_sites(shard.sites[:2]), sums.result()
 
 
 def sweep(
@@ -181,6 +197,7 @@ def sweep(
         at = Marginals.at(old, rest, *q.marginals(A))
         new, terms = UPDATES[kind](likelihood, labels, at)
         value += float(np.sum(labels.copies * terms))
+        new = labels.clear_absent(new)
         sites[:2, rows] = new if step == 1.0 else old + step * (new - old)
         if known:
             sites[2:4, rows] = new

@@ -1,9 +1,9 @@
 r"""Laplace's approximation under the low-rank prior: a Gaussian at the mode, by Newton's method over shards.
 
 The latent values have the prior N(0, A Aᵀ + Λ). Each row keeps its place f_i and α = K⁻¹f, both of which move along
-straight lines, so that Ψ(f) = Σ log p(y_i|f_i) − ½ αᵀf costs O(n) along a step. At f the second-order sites t = −∂² log p,
-h = t f + ∂ log p make a Gaussian q(u) (:mod:`gpclass.sparse.gaussian`), whose mean is Newton's target: f = aᵀμ + λα,
-α = r − s aᵀμ. A step that would lower Ψ is halved. With Z = X this is the dense approximation.
+straight lines, so that Ψ(f) = Σ log p(y_i|f_i) − ½ αᵀf costs O(n) along a step. At f the second-order sites
+t = −∂² log p, h = t f + ∂ log p make a Gaussian q(u) (:mod:`gpclass.sparse.gaussian`), whose mean gives Newton's
+target: f = aᵀμ + λα, α = r − s aᵀμ. A step that would lower Ψ is halved. With Z = X this is the dense approximation.
 
 The evidence Ψ(f̂) − ½ log|B| has ½ log|B| = ½ log|P| + ½ Σ log(1 + λt); its gradient's implicit part, through f̂, is
 x = b − (K + T⁻¹)⁻¹ K b with b = ½ P_ff ∂³ log p: three more passes over the rows.
@@ -25,7 +25,7 @@ from gpclass._typing import Array
 from gpclass.likelihoods import BinaryLikelihood
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.sparse.basis import Basis, blocks
-from gpclass.sparse.gaussian import Accumulator, Q, SparseGaussian
+from gpclass.sparse.gaussian import Accumulator, Q, SparseGaussian, starting_sites
 from gpclass.sparse.gradient import Slope, gaussian_gradient
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.rows import Labels, Marginals
@@ -64,8 +64,7 @@ class SparseLaplace:
     ) -> SparseGaussian:
         """Approximate the posterior of ``problem``; ``noise`` is not used."""
         began = time.perf_counter()
-        warm = start.held if isinstance(start, SparseGaussian) and start.report.method == self.name else ()
-        mode = find_mode(problem, warm, self)
+        mode = find_mode(problem, starting_sites(start, self.name), self)
         slope, slope_Z = None, None
         if gradient:
             held, nu = implicit(problem, mode)

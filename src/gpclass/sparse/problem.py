@@ -17,12 +17,18 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass._typing import Array
+from gpclass.checks import available_memory
 from gpclass.covariance import Covariance
 from gpclass.kernels import parameter_names
 from gpclass.likelihoods import BinaryLikelihood
 from gpclass.problem import SCALE_NAME
 from gpclass.sparse.basis import Basis
-from gpclass.sparse.shards import Executor, Serial, Source, Sums, Work
+from gpclass.sparse.inducing import MOST, check_inducing, choose_inducing, sample_rows
+from gpclass.sparse.shards import ArraySource, Executor, Serial, Source, Sums, Work
+
+KEPT = 0.4  # share of the free memory that kept blocks may take
+LOOK = 2000  # rows to look at
+NO_ROWS = "this model was read from a file, which keeps no rows: fit again to evaluate at other parameters"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,21 +40,32 @@ class Data:
     held: tuple[Any, ...]  # references to the shards, without sites
     executor: Executor
     source: Source | None = None
+    count: float = 0.0  # of the rows' weights
 
     @classmethod
     def of(cls, source: Source, executor: Executor | None = None) -> Data:
         """Cut a source and place its shards."""
         chosen: Executor = executor or getattr(source, "executor", None) or Serial()
-        return cls(source.n, source.d, tuple(chosen.place(source.shards())), chosen, source)
+        shards = source.shards()
+        count = sum(len(s) if s.weights is None else float(np.sum(s.weights)) for s in shards)
+        return cls(source.n, source.d, tuple(chosen.place(shards)), chosen, source, float(count))
 
     def state(self) -> dict[str, Any]:
         """What a file keeps: the numbers, not the rows."""
-        return {"n": self.n, "d": self.d}
+        return {"n": self.n, "d": self.d, "count": self.count}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Data:
         """The numbers, without rows."""
-        return cls(state["n"], state["d"], (), Serial())
+        return cls(state["n"], state["d"], (), Serial(), None, state["count"])
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """How inducing inputs are placed: how many (None: as many as it takes), and how (or where)."""
+
+    m: int | None = None
+    how: Any = "kmeans"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +75,8 @@ class SparseProblem:
     data: Data
     kernel: Kernel
     likelihood: BinaryLikelihood
-    Z: Array  # (m, d)
+    Z: Array  # (m, d); without rows until the inducing inputs are placed
+    start: Start = Start()
     keep: bool = True  # whether shards keep their block of A (n m numbers in all)
 
     @property
@@ -108,6 +126,37 @@ class SparseProblem:
         kernel = self.kernel.clone_with_theta(theta)
         return replace(self, kernel=kernel, likelihood=likelihood, Z=self.Z if Z is None else Z)
 
+    def placed(self, rng: np.random.Generator, at_most: int | None = None) -> SparseProblem:
+        """The same problem with inducing inputs placed at its kernel parameters, or at most so many of them."""
+        source, m, how = self._source, self.start.m, self.start.how
+        if at_most is not None and isinstance(how, str):
+            m = at_most if m is None else min(m, at_most)
+        Z = choose_inducing(source, self.kernel, m, how, rng)
+        if at_most is not None and len(Z) > at_most:
+            Z = Z[sample_rows(len(Z), at_most, rng)]
+        return replace(self, Z=Z)
+
+    def part(self, rows: int, rng: np.random.Generator) -> SparseProblem:
+        """The same model on a random part of the rows, in memory."""
+        X, y, weights = self._source.take(sample_rows(self.n, rows, rng))
+        return replace(self, data=Data.of(ArraySource(X, y, weights)), keep=True)
+
+    def over(self, work: Work, *arguments: Any) -> SparseProblem:
+        """The same problem with every shard changed by some work."""
+        held, _ = self.data.executor.map_reduce(work, self.data.held, None, None, *arguments)
+        return replace(self, data=replace(self.data, held=tuple(held)))
+
+    @property
+    def X(self) -> Array:
+        """Some of the rows, (k, d): to look at."""
+        return self._source.take(sample_rows(self.n, LOOK, np.random.default_rng(0)))[0]
+
+    @property
+    def _source(self) -> Source:
+        if self.data.source is None:
+            raise ValueError(NO_ROWS)
+        return self.data.source
+
     @cached_property
     def basis(self) -> Basis:
         """The functions a(x)."""
@@ -121,8 +170,17 @@ class SparseProblem:
     def map_reduce(self, work: Work, held: tuple[Any, ...], *arguments: Any) -> tuple[tuple[Any, ...], Sums]:
         """Work on every shard, told of the basis and the likelihood first."""
         if not held:
-            raise ValueError(
-                "this model was read from a file, which keeps no rows: fit again to evaluate at other parameters"
-            )
+            raise ValueError(NO_ROWS)
         new, sums = self.data.executor.map_reduce(work, held, self.basis, self.likelihood, *arguments)
         return tuple(new), sums
+
+
+def make_problem(
+    source: Source, kernel: Kernel, likelihood: BinaryLikelihood, n_inducing: Any, inducing: Any
+) -> SparseProblem:
+    """A problem from checked rows and a user's settings, before its inducing inputs are placed."""
+    m = check_inducing(n_inducing, inducing, source.n, source.d)
+    keep = 8.0 * source.n * (m or MOST) < KEPT * available_memory()
+    return SparseProblem(
+        Data.of(source), kernel, likelihood, np.empty((0, source.d)), Start(m, inducing), keep
+    )

@@ -28,11 +28,10 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from gpclass._typing import Array
-from gpclass.inference.ep import as_copies
 from gpclass.likelihoods import BinaryLikelihood, Probit
 from gpclass.sites import log_site_mass
-from gpclass.special import hazard_terms
 from gpclass.sparse.shards import Shard
+from gpclass.special import hazard_terms
 
 SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean serve
 SHARPEST = 1e-12  # of 1 − v s, where it is lost to rounding
@@ -48,9 +47,21 @@ class Labels:
 
     @classmethod
     def of(cls, shard: Shard, rows: slice) -> Labels:
-        """Those of a block of a shard."""
-        copies, power = as_copies(None if shard.weights is None else shard.weights[rows])
-        return cls(shard.y[rows], 1.0 if copies is None else copies, 1.0 if power is None else power)
+        """Those of a block of a shard; a row that is left out has no copies."""
+        y, weights = shard.y[rows], None if shard.weights is None else shard.weights[rows]
+        if shard.absent is not None:
+            present = np.ones(len(shard))
+            present[shard.absent] = 0.0
+            weights = present[rows] if weights is None else weights * present[rows]
+        if weights is None or np.all(weights == 1.0):
+            return cls(y, 1.0, 1.0)
+        copies = np.ceil(weights)
+        power = np.divide(weights, copies, out=np.ones_like(copies), where=copies > 0)
+        return cls(y, copies, 1.0 if np.all(power == 1.0) else power)
+
+    def clear_absent(self, sites: Array) -> Array:
+        """The sites, flat where a row is left out."""
+        return sites if isinstance(self.copies, float) else np.where(self.copies > 0, sites, 0.0)
 
     @property
     def plain(self) -> bool:

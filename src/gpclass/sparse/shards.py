@@ -45,6 +45,7 @@ class Shard:
     weights: Array | None = None  # (r,), powers of the likelihood; None: all one
     first: int = 0  # place of the first row among all rows
     sites: Array | None = None  # (k, r), the few numbers a row that an inference keeps; None: none yet
+    absent: IntArray | None = None  # rows of this shard, counted from its first, that are left out for now
     scratch: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

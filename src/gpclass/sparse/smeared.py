@@ -1,9 +1,9 @@
 r"""The likelihood seen from u: log ℓ(g) = log ∫ p(y|f)^power N(f; g, λ) df, for many g a row.
 
-Probit: Φ(κ y g), κ = s/√(1 + s²λ), in closed form. Otherwise each row's log ℓ is expanded in Chebyshev polynomials over
-the range of its values g: analytic up to a distance of about 2.5/s from the real line, so that K terms leave an error of
-ρ^−K, ρ = q + √(1 + q²), q = 2.5/(half range × s); K is chosen for 1e-11. The quadrature behind it runs at K points a row
-instead of at every draw.
+Probit: Φ(κ y g), κ = s/√(1 + s²λ), in closed form. Otherwise each row's log ℓ is expanded in Chebyshev polynomials
+over the range of its values g: analytic up to a distance of about 2.5/s from the real line, so that K terms leave an
+error of ρ^−K, ρ = q + √(1 + q²), q = 2.5/(half range × s); K is chosen for 1e-11. The quadrature behind it runs at K
+points a row instead of at every draw.
 Cost: O(1) a value in closed form, K multiply-adds (20 to 60 for posterior draws) otherwise.
 Reference: Trefethen (2013), Approximation Theory and Approximation Practice, theorem 8.2.
 """

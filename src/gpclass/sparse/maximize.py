@@ -1,0 +1,218 @@
+"""Kernel parameters and inducing inputs that maximise the evidence under the low-rank prior, from few rows to all.
+
+1. A few rows and a few inducing inputs find θ: an evaluation costs a hundredth of one over all rows.
+2. k-means on rows divided by the length scales that were found places the inducing inputs.
+3. Some rows move θ and Z together; then all rows do. Each evaluation starts from the sites of the last, so that two to
+   four sweeps suffice; the gradient by all m d coordinates of Z costs about as much as three sweeps.
+4. The inference that was asked for, at the end of the ascent, on all rows.
+
+Z has many coordinates, and the evidence goes on rising slowly after predictions no longer improve. So some rows are
+left out during the ascent, which ends when their log loss no longer falls (``stop="held-out"``), or when an iteration
+gains little evidence (``stop="evidence"``). The last step uses all rows.
+
+The state of the ascent (parameters, memory, sites) is a few arrays: with ``checkpoint`` it is written after every
+iteration over all rows, and a fit that is started again continues as if it had not stopped.
+Cost: iterations × 10 to 20 n m² flops, n the rows of the stage.
+Fails when: the evidence has several modes (``n_restarts`` climbs from others on the few rows), or a parameter ends on a
+bound (reported).
+References: Snelson & Ghahramani (2006); Hensman, Matthews & Ghahramani (2015), for minibatches instead.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpclass._settings import check_settings
+from gpclass._typing import Array
+from gpclass.hyper.base import Fit, Run, parameters_at_bounds
+from gpclass.hyper.maximize import _bounds_warning
+from gpclass.priors import resolve_priors
+from gpclass.progress import progress
+from gpclass.sparse.checkpoint import Checkpoint, take_up
+from gpclass.sparse.inducing import sample_rows
+from gpclass.sparse.problem import SparseProblem
+from gpclass.sparse.quality import compare_with_dense, look_over
+from gpclass.sparse.stage import Rule, Stage
+
+STOPS = ("held-out", "evidence")
+FEW_INDUCING = 100  # of the first stage
+FEWEST_LEFT_OUT = 50  # rows whose log loss says something
+
+
+@dataclass(frozen=True)
+class SparseFixed:
+    """Kernel parameters as given; the inducing inputs are placed and stay."""
+
+    dense: Any = None  # the inference to compare with
+
+    name: ClassVar[str] = "fixed"
+
+    def __call__(self, problem: SparseProblem, inference: Any, run: Run) -> Fit:
+        """One inference."""
+        return finished(problem.placed(run.rng), inference, self.dense, run, None, {"evaluations": 1})
+
+
+@dataclass(frozen=True)
+class SparseMaximize:
+    """Settings of evidence maximisation under the low-rank prior.
+
+    Parameters
+    ----------
+    max_iter : int
+        Largest number of iterations over all rows.
+    tol : float
+        Stop when an iteration gains less than this share of the log evidence.
+    stop : {"held-out", "evidence"}
+        Whether rows are left out whose log loss ends the ascent, or the evidence alone does.
+    window : int
+        Iterations over which the log loss must fall by ``gain``.
+    gain : float
+        See ``window``.
+    held_out : int
+        Rows to leave out during the ascent, at most a tenth of all.
+    move_inducing : bool
+        Whether the inducing inputs are learned too.
+    few_rows, some_rows : int
+        Rows of the first stages; a stage is left out when there are fewer than twice as many rows.
+    checkpoint : path, optional
+        File that the ascent over all rows is written to after every iteration, and taken up from.
+    """
+
+    max_iter: int = 60
+    tol: float = 1e-5
+    stop: str = "held-out"
+    window: int = 6
+    gain: float = 5e-4
+    held_out: int = 2000
+    move_inducing: bool = True
+    few_rows: int = 2000
+    some_rows: int = 6000
+    checkpoint: str | os.PathLike[str] | None = None
+    prior: bool = field(default=False, repr=False)  # whether priors count: ``map``
+    dense: Any = field(default=None, repr=False)  # the inference to compare with
+
+    def __post_init__(self) -> None:
+        whole = ("max_iter", "window", "held_out", "few_rows", "some_rows")
+        check_settings(self, positive=("tol", "gain"), whole=whole)
+        if self.stop not in STOPS:
+            raise ValueError(f"SparseMaximize: stop must be one of {STOPS}, got {self.stop!r}")
+
+    @property
+    def name(self) -> str:
+        """Its name in the registry."""
+        return "map" if self.prior else "maximize"
+
+    def __call__(self, problem: SparseProblem, inference: Any, run: Run) -> Fit:
+        """Climb through the stages, then infer."""
+        seed = int(run.rng.integers(2**63))
+        rng = np.random.default_rng(seed)
+        guide = getattr(inference, "guide", inference)
+        prior = resolve_priors(run.priors, problem.names, problem.theta) if self.prior else None
+        checkpoint, kept = None, None
+        if self.checkpoint is not None:
+            settings = replace(self, checkpoint=None, dense=None)
+            checkpoint = Checkpoint.of(Path(self.checkpoint), problem, settings, guide, run.priors, seed)
+            kept = checkpoint.load()
+        with progress(self.max_iter, f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
+            climb = Climb(self, guide, prior, run.n_restarts, rng)
+            if kept is None:
+                start, absent = climb.first_stages(problem), self._left_out(problem.n, rng)
+            else:
+                start = problem.at(kept["theta0"], kept["Z0"])
+                absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
+            rule = Rule(self.max_iter, self.tol, self.window, self.gain)
+            stage = Stage(start, guide, rule, prior, self.move_inducing, absent, bar.update)
+            state = stage.run(
+                None if kept is None else take_up(stage, kept),
+                None if checkpoint is None else lambda state: checkpoint.save(stage, state, start),
+            )
+        chosen = stage.chosen(state)
+        hit = parameters_at_bounds(chosen, chosen.theta)  # type: ignore[arg-type]  # the same interface
+        figures = {"evaluations": climb.evaluations + state.evaluations, "at_bounds": hit or None}
+        fit = finished(chosen, inference, self.dense, run, stage.back(), figures)
+        details: dict[str, Any] = {"ascent_ended_by": stage.reason(state)}
+        if absent is not None:
+            details |= {"rows_left_out": len(absent), "log_loss_left_out": stage.best[0]}
+        warned = (_bounds_warning(chosen, hit),) if hit else ()  # type: ignore[arg-type]  # the same interface
+        return replace(with_details(fit, details), warnings=(*warned, *fit.warnings))
+
+    def _left_out(self, n: int, rng: np.random.Generator) -> Any:
+        """Rows to leave out during the ascent, or None."""
+        count = min(self.held_out, n // 10)
+        if self.stop != "held-out" or count < FEWEST_LEFT_OUT:
+            return None
+        return sample_rows(n, count, rng)
+
+
+@dataclass
+class Climb:
+    """The stages before all rows."""
+
+    settings: SparseMaximize
+    guide: Any
+    prior: Any
+    n_restarts: int
+    rng: np.random.Generator
+    evaluations: int = 0
+
+    def first_stages(self, problem: SparseProblem) -> SparseProblem:
+        """θ from few rows, then Z, then both from some rows."""
+        s, n = self.settings, problem.n
+        if n >= 2 * s.few_rows or self.n_restarts:
+            few = problem.part(s.few_rows, self.rng) if n >= 2 * s.few_rows else problem
+            problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
+        problem = problem.placed(self.rng)
+        if n >= 2 * s.some_rows and s.move_inducing:
+            some = self._ascend(problem.part(s.some_rows, self.rng), 20, free_Z=True)[1]
+            problem = problem.at(some.theta, some.Z)
+        return problem
+
+    def _few(self, problem: SparseProblem) -> Array:
+        """The best θ of climbs from the given parameters and from random ones within the bounds."""
+        low, high = problem.bounds.T
+        starts = [np.clip(problem.theta, low, high)]
+        if self.n_restarts:
+            if not (np.isfinite(low).all() and np.isfinite(high).all()):
+                raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
+            starts += list(self.rng.uniform(low, high, size=(self.n_restarts, len(low))))
+        found = [self._ascend(problem.at(theta), 30, free_Z=False) for theta in starts]
+        return max(found, key=lambda pair: pair[0])[1].theta
+
+    def _ascend(self, problem: SparseProblem, max_iter: int, free_Z: bool) -> tuple[float, SparseProblem]:
+        """An ascent by evidence alone: its value and where it ended."""
+        stage = Stage(problem, self.guide, Rule(max_iter, 1e-4), self.prior, free_Z)
+        try:
+            state = stage.run()
+        except ValueError:
+            if self.n_restarts:  # a random start may be hopeless; the others are there
+                return -np.inf, problem
+            raise
+        self.evaluations += state.evaluations
+        return state.value, stage.chosen(state)
+
+
+def finished(
+    problem: SparseProblem, inference: Any, dense: Any, run: Run, start: Any, figures: dict[str, Any]
+) -> Fit:
+    """The inference on all rows, looked over and compared with the dense one."""
+    rng = run.rng.spawn(2)
+    posterior = inference(problem, rng[0], start=start)
+    details, advice = look_over(problem), None
+    if dense is not None:
+        compared, advice = compare_with_dense(problem, inference, dense, rng[1])
+        details = {**compared, **details}
+    warned = () if advice is None else (advice,)
+    same: Any = problem  # the interface of a dense problem, as far as a fit needs it
+    return with_details(Fit(same, posterior, figures=figures, warnings=warned), details)
+
+
+def with_details(fit: Fit, details: dict[str, Any]) -> Fit:
+    """The fit with more figures in its posterior's report."""
+    posterior: Any = fit.posterior
+    report = replace(posterior.report, details={**posterior.report.details, **details})
+    return replace(fit, posterior=replace(posterior, report=report))

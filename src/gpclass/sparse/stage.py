@@ -1,0 +1,169 @@
+"""One ascent of the evidence in θ and Z over the rows of one problem, with a look at rows that are left out.
+
+The variables are θ, and the inducing inputs divided by the length scales at the start, so that one unit is about what
+matters in each. Each evaluation starts from the sites of the last one. Rows that are left out have no copies: they stay
+in their shards and add nothing (:class:`gpclass.sparse.rows.Labels`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+from gpclass.linalg import NotPositiveDefiniteError
+from gpclass.predict import predict_proba
+from gpclass.priors import PriorSet
+from gpclass.sparse.basis import Basis
+from gpclass.sparse.gaussian import Warm, starting_sites
+from gpclass.sparse.inducing import length_scales
+from gpclass.sparse.lbfgs import Ascent, step
+from gpclass.sparse.problem import SparseProblem
+from gpclass.sparse.shards import Shard, Sums
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When an ascent ends."""
+
+    max_iter: int
+    tol: float  # least share of the log evidence that an iteration gains
+    window: int = 6  # iterations over which the log loss of the left-out rows must fall
+    gain: float = 5e-4  # by at least this
+
+
+@dataclass
+class Stage:
+    """An ascent under way."""
+
+    problem: SparseProblem  # where it starts
+    guide: Any
+    rule: Rule
+    prior: PriorSet | None = None
+    free_Z: bool = True
+    absent: IntArray | None = None  # rows to leave out
+    tell: Callable[..., None] | None = None
+    gained: float = np.inf  # by the last iteration, as a share of the log evidence
+    last: Any = None  # the posterior of the last evaluation
+    losses: list[float] = field(default_factory=list)  # of the left-out rows, after each iteration
+    best: tuple[float, Array | None] = (np.inf, None)  # the least loss, and where
+
+    def __post_init__(self) -> None:
+        self.unit = length_scales(self.problem.kernel, self.problem.Z)
+        p, free = len(self.problem.theta), self.problem.Z.size if self.free_Z else 0
+        self.bounds = np.vstack(
+            [self.problem.bounds, np.column_stack([np.full(free, -np.inf), np.full(free, np.inf)])]
+        )
+        self.p = p
+        if self.absent is not None:
+            source = self.problem.data.source
+            assert source is not None
+            self.left_out = source.take(self.absent)
+            self.problem = self.problem.over(leave_out, self.absent)
+
+    def run(self, state: Ascent | None = None, after: Callable[[Ascent], None] | None = None) -> Ascent:
+        """Climb until the rule says stop; ``after`` is told of each iteration."""
+        if state is None:
+            state = Ascent.start(self.variables(), self.objective, self.bounds)
+        while self.reason(state) is None:
+            before = state.value
+            state = step(state, self.objective, self.bounds)
+            self.gained = (state.value - before) / max(1.0, abs(state.value))
+            self._look(state)
+            if self.tell is not None:
+                self.tell(log_evidence=state.value, **({"log_loss": self.losses[-1]} if self.losses else {}))
+            if after is not None:
+                after(state)
+        return state
+
+    def reason(self, state: Ascent) -> str | None:
+        """Why the ascent ends here; None if it goes on."""
+        if state.stuck:
+            return "no step raises the evidence"
+        if state.iterations >= self.rule.max_iter:
+            return f"max_iter={self.rule.max_iter}"
+        if self.gained < self.rule.tol:
+            return "the evidence"
+        w = self.rule.window
+        if len(self.losses) > w and min(self.losses[:-w]) - min(self.losses[-w:]) < self.rule.gain:
+            return "the log loss of rows left out"
+        return None
+
+    def variables(self) -> Array:
+        """Where it starts."""
+        Z = (self.problem.Z / self.unit).ravel() if self.free_Z else np.empty(0)
+        return np.concatenate([self.problem.theta, Z])
+
+    def at(self, x: Array) -> SparseProblem:
+        """The problem at some variables."""
+        Z = (x[self.p :].reshape(self.problem.Z.shape) * self.unit) if self.free_Z else None
+        return self.problem.at(x[: self.p], Z)
+
+    def chosen(self, state: Ascent) -> SparseProblem:
+        """The problem at the end: at the least log loss of the left-out rows, or at the highest evidence."""
+        x = state.x if self.best[1] is None else self.best[1]
+        problem = self.at(x)
+        return problem if self.absent is None else problem.over(bring_back)
+
+    def back(self) -> Any:
+        """The sites of the last evaluation, with all rows back, for the inference that follows."""
+        if self.last is None or self.absent is None:
+            return self.last
+        held = starting_sites(self.last, self.guide.name)
+        if not held:
+            return None
+        back, _ = self.problem.data.executor.map_reduce(bring_back, held, None, None)
+        return Warm(tuple(back), self.guide.name)
+
+    def objective(self, x: Array) -> tuple[float, Array] | None:
+        """Log evidence (and log prior) with gradient."""
+        problem = self.at(x)
+        try:
+            found = self.guide(problem, start=self.last, gradient=True)
+        except (NotPositiveDefiniteError, np.linalg.LinAlgError, FloatingPointError):
+            return None
+        value, slope = found.evidence.log_z, found.evidence.gradient
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            return None
+        self.last = found
+        if self.prior is not None:
+            theta = x[: self.p]
+            value, slope = value + self.prior.log_density(theta), slope + self.prior.gradient(theta)
+        if self.free_Z:
+            slope = np.concatenate([slope, (found.gradient_Z * self.unit).ravel()])
+        return (value, slope) if np.isfinite(slope).all() else None
+
+    def _look(self, state: Ascent) -> None:
+        """The log loss of the left-out rows."""
+        if self.absent is None:
+            return
+        X, y, weights = self.left_out
+        log_p = predict_proba(self.last.latent(X), self.at(state.x).likelihood).log_proba
+        loss = -float(np.average(np.where(y > 0, log_p[:, 1], log_p[:, 0]), weights=weights))
+        self.losses.append(loss)
+        if loss < self.best[0]:
+            self.best = (loss, state.x)
+
+
+def leave_out(shard: Shard, basis: Basis | None, likelihood: Any, rows: IntArray) -> tuple[Shard, Sums]:
+    """The shard without some of all rows (given in increasing order)."""
+    a, b = np.searchsorted(rows, [shard.first, shard.first + len(shard)])
+    return replace(shard, absent=rows[a:b] - shard.first if b > a else None), {}
+
+
+def bring_back(shard: Shard, basis: Basis | None, likelihood: Any) -> tuple[Shard, Sums]:
+    """The shard with all its rows."""
+    return replace(shard, absent=None), {}
+
+
+def collect_sites(shard: Shard, basis: Basis | None, likelihood: Any) -> tuple[Shard, Sums]:
+    """The sites of all rows, in the order of the shards."""
+    return shard, {"sites": [shard.sites]}
+
+
+def put_sites(shard: Shard, basis: Basis | None, likelihood: Any, sites: Array) -> tuple[Shard, Sums]:
+    """The shard with its part of the sites (k, n) of all rows."""
+    return shard.with_sites(sites[:, shard.first : shard.first + len(shard)].copy()), {}
