@@ -52,7 +52,7 @@ format: $(STAMP) ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-env:       ## an environment of its own for the peers (GPy), beside the package
+bench-env:       ## an environment of its own for the peers (GPy, GPyTorch), beside the package
 	test -d .venv-bench || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --editable . -r benchmarks/requirements.txt
 
