@@ -512,6 +512,18 @@ def test_large_draws_are_made_again_to_the_last_bit(many_draws, tmp_path):
     assert again.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
+def test_large_draws_under_the_logit_link_are_made_again(tmp_path):
+    clf = fixed(Exact(n_samples=LARGE // 50 + 100), likelihood="logit").fit(X, Y)
+    path = clf.save(tmp_path / "m.gpclass")
+    assert path.stat().st_size < 8 * LARGE / 10
+    assert_same_predictions(clf, load_model(path))
+    back = load_model(path)
+    np.testing.assert_array_equal(
+        back.sample_latent(NEW, 5, random_state=0), clf.sample_latent(NEW, 5, random_state=0)
+    )
+
+
 def test_draws_that_come_out_otherwise_are_refused(many_draws, tmp_path):
     path = many_draws.save(tmp_path / "m.gpclass")
 

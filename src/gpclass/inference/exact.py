@@ -34,13 +34,14 @@ from gpclass.inference.exact_latent import (
     importance_posterior,
     logit_posterior,
     stretched,
+    white_latents,
     worst_error,
 )
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor, repeated
-from gpclass.inference.redraw import Recipe, Seed, check_alike
+from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.samples import SamplePosterior
-from gpclass.linalg import SiteFactor
+from gpclass.linalg import SiteFactor, factor
 from gpclass.orthant.box import BoxFactors
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import REPLICATES, replicate_sizes
@@ -265,6 +266,15 @@ def drawn_again(problem: Problem, factor: SiteFactor, recipe: Recipe, weights: A
     drawn = _Drawn.empty(problem.n).grown(recipe.plan(as_box(problem)), len(weights), recipe.seed.rng())
     check_alike(drawn.weights, weights)
     return factor.solve(problem.y[:, None] * drawn.v)
+
+
+def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
+    """The array eta (S, n) of a posterior under the logit link, from what its draws were made of."""
+    probit = stretched(problem)
+    noise = noise_factor(probit)
+    A = drawn_again(probit, noise, recipe.noisy, recipe.weights)
+    L, _ = factor(problem.prior.K)
+    return white_latents(L, A, noise, probit.likelihood.scale, recipe.seed.rng()).T
 
 
 def _until(

@@ -23,10 +23,11 @@ from scipy.special import log_ndtr
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.particles import ParticlePosterior
+from gpclass.inference.redraw import LatentRecipe, Seed
 from gpclass.inference.samples import SamplePosterior
 from gpclass.inference.whitened import whiten_around
 from gpclass.likelihoods import Probit
-from gpclass.linalg import factor
+from gpclass.linalg import SiteFactor, factor
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Report
 from gpclass.predict import predict_proba
@@ -44,22 +45,32 @@ def logit_posterior(
     problem: Problem, probit: ParticlePosterior, rng: np.random.Generator, gradient: bool
 ) -> SamplePosterior:
     """Draws of the logit posterior from those of the stretched probit (of the same rows)."""
-    n, M = probit.A.shape
+    M = probit.n_components
     L, jitter = factor(problem.prior.K)
-    rest = rng.standard_normal((n, M))
-    noisy = L @ rest
-    noisy += rng.standard_normal((n, M)) / probit.problem.likelihood.scale
-    rest -= L.T @ probit.factor.solve(noisy)
-    centre = L.T @ probit.A
-    eta = np.hstack(
-        [centre + rest, centre - rest]
-    )  # mirrored pairs: what is linear in f has no error but that of z
+    seed = Seed.of(rng)
+    eta = white_latents(L, probit.A, probit.factor, probit.problem.likelihood.scale, rng)
     f = L @ eta
     u = problem.y[:, None] * f
     change = problem.likelihood.log_prob(1.0, u) - log_ndtr(probit.problem.likelihood.scale * u)
     with np.errstate(divide="ignore"):
         log_w = np.tile(np.log(probit.weights * M) + probit.evidence.log_z, 2) + change.sum(axis=0)
-    return _posterior(problem, L, eta.T, f.T, log_w, np.tile(probit.group, 2), jitter, gradient)
+    posterior = _posterior(problem, L, eta.T, f.T, log_w, np.tile(probit.group, 2), jitter, gradient)
+    if probit.recipe is None or seed is None:
+        return posterior
+    return replace(posterior, recipe=LatentRecipe(probit.recipe, probit.weights, seed))
+
+
+def white_latents(L: Array, A: Array, noise: SiteFactor, scale: float, rng: np.random.Generator) -> Array:
+    """Two draws η, f = L η, for each noisy draw z = (K + I/s²) A, (n, 2M).
+
+    They are mirrored about their mean given z: what is linear in f has no error but that of z.
+    """
+    rest = rng.standard_normal(A.shape)
+    noisy = L @ rest
+    noisy += rng.standard_normal(A.shape) / scale
+    rest -= L.T @ noise.solve(noisy)
+    centre = L.T @ A
+    return np.hstack([centre + rest, centre - rest])
 
 
 def importance_posterior(

@@ -81,6 +81,15 @@ class Recipe:
         return Plan(box, self.order, proposals, self.shares, power=np.nan, spread=np.nan, bounded=False)
 
 
+@dataclass(frozen=True)
+class LatentRecipe:
+    """What draws of latent values were made of: draws of the noisy ones, and fresh normals."""
+
+    noisy: Recipe
+    weights: Array  # (M,), of the noisy draws, which they must have again
+    seed: Seed  # of the normals
+
+
 def check_alike(again: Array, before: Array) -> None:
     """Refuse draws whose weights are not those of the draws they stand for."""
     if again.shape != before.shape or not np.max(np.abs(again - before)) <= ALIKE * np.max(before):

@@ -19,6 +19,7 @@ from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.gaussian import BLOCK_ELEMENTS
+from gpclass.inference.redraw import LatentRecipe
 from gpclass.linalg import factor
 from gpclass.multiclass.samples import MultiSamplePosterior
 from gpclass.posterior import Evidence, LatentMixture, Report
@@ -41,6 +42,7 @@ class SamplePosterior:
     group: IntArray  # (S,), chain of each draw
     evidence: Evidence | None
     report: Report
+    recipe: LatentRecipe | None = None  # what the draws were made of; a file keeps it instead of eta and L
 
     @property
     def n_components(self) -> int:

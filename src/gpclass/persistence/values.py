@@ -37,10 +37,10 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from gpclass._typing import Array
 from gpclass.covariance import Covariance, compile_kernel
-from gpclass.inference.exact import drawn_again
-from gpclass.inference.redraw import GENERATORS, Recipe
+from gpclass.inference.exact import drawn_again, latents_drawn_again
+from gpclass.inference.redraw import GENERATORS, LatentRecipe, Recipe
 from gpclass.kernels import On
-from gpclass.linalg import SiteFactor
+from gpclass.linalg import SiteFactor, factor
 from gpclass.multiclass.coupled import CoupledFactor
 from gpclass.multiclass.problem import MultiProblem
 from gpclass.problem import Problem
@@ -137,6 +137,41 @@ class DrawsOf:
         """The draws, with as many threads as the fit had."""
         with few_threads(state["problem"].n):
             return drawn_again(**state)
+
+
+@dataclass(frozen=True)
+class LatentsOf:
+    """The same for draws of the latent values under the logit link."""
+
+    problem: Problem
+    recipe: LatentRecipe
+
+    def state(self) -> dict[str, Any]:
+        """Both fields."""
+        return {"problem": self.problem, "recipe": self.recipe}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Array:
+        """The draws, with as many threads as the fit had."""
+        with few_threads(state["problem"].n):
+            return latents_drawn_again(**state)
+
+
+@dataclass(frozen=True)
+class RootOf:
+    """Stands for the Cholesky root of a problem's prior covariance."""
+
+    problem: Problem
+
+    def state(self) -> dict[str, Any]:
+        """The problem."""
+        return {"problem": self.problem}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Array:
+        """The root, with as many threads as the fit had."""
+        with few_threads(state["problem"].n):
+            return factor(state["problem"].prior.K)[0]
 
 
 class Encoder:
@@ -270,6 +305,8 @@ def _light(state: dict[str, Any]) -> dict[str, Any]:
     recipe, A = state.get("recipe"), state.get("A")
     if isinstance(recipe, Recipe) and isinstance(A, np.ndarray) and A.size > LARGE:
         state["A"] = DrawsOf(state["problem"], state["factor"], recipe, state["weights"])
+    if isinstance(recipe, LatentRecipe) and state["eta"].size > LARGE:
+        state |= {"eta": LatentsOf(state["problem"], recipe), "L": RootOf(state["problem"])}
     return state
 
 
