@@ -8,9 +8,10 @@ Cost: O(n^3) a factorisation, O(n^2) memory.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array
@@ -115,12 +116,17 @@ class SiteFactor:
         return np.asarray(np.diag(self.K) - np.einsum("ij,ij->j", A, A))
 
 
+@lru_cache(maxsize=8)
+def _above_diagonal(n: int) -> npt.NDArray[np.bool_]:
+    return ~np.tri(n, dtype=bool)
+
+
 def mirror_lower(A: Array) -> Array:
     """Copy the lower triangle of A (in Fortran order) over the upper one, in place, by blocks."""
     n, step = len(A), 256
     for start in range(0, n, step):
         stop = min(start + step, n)
-        block = np.tril(A[start:stop, start:stop])
-        A[start:stop, start:stop] = block + np.tril(block, -1).T
+        block = A[start:stop, start:stop]
+        np.copyto(block, block.T.copy(), where=_above_diagonal(stop - start))
         A[start:stop, stop:] = A[stop:, start:stop].T
     return A
