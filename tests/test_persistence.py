@@ -24,9 +24,11 @@ from gpclass.inference import Exact, Laplace
 from gpclass.inference.redraw import Seed
 from gpclass.kernels import on
 from gpclass.likelihoods import Logit, Probit
+from gpclass.multiclass.exact import MultinomialExact
 from gpclass.persistence import ModelFileError, NotSavableError, save_model
+from gpclass.persistence.again import LARGE
 from gpclass.persistence.container import DIGEST, MANIFEST
-from gpclass.persistence.values import LARGE, Decoder, Encoder
+from gpclass.persistence.values import Decoder, Encoder
 from gpclass.priors import Gamma, LogNormal
 from gpclass.registry import INFERENCES, STRATEGIES
 
@@ -522,6 +524,16 @@ def test_large_draws_under_the_logit_link_are_made_again(tmp_path):
     np.testing.assert_array_equal(
         back.sample_latent(NEW, 5, random_state=0), clf.sample_latent(NEW, 5, random_state=0)
     )
+
+
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
+def test_large_draws_of_many_classes_are_made_again(tmp_path):
+    labels = np.digitize(X[:, 0] + X[:, 1], [0.3, 1.0])
+    for kernel in (KERNEL, [KERNEL, 1.0 * RBF(0.5), 1.0 * Matern(1.0)]):
+        clf = fixed(MultinomialExact(n_samples=LARGE // 150 + 100), kernel=kernel).fit(X, labels)
+        path = clf.save(tmp_path / "m.gpclass")
+        assert path.stat().st_size < 8 * LARGE / 10
+        assert_same_predictions(clf, load_model(path))
 
 
 def test_draws_that_come_out_otherwise_are_refused(many_draws, tmp_path):

@@ -24,6 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
 from gpclass.multiclass.coupled import CoupledFactor
 from gpclass.multiclass.ep import MultinomialEP, PointSites, SiteFit, fit_sites
 from gpclass.multiclass.gaussian import MultiGaussianPosterior
@@ -99,7 +100,7 @@ class MultinomialExact:
         box = _as_box(rows)
         ep = _as_approximation(fit, box)
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
-        factor = CoupledFactor(rows.K, np.ones((rows.n_classes, rows.n)))
+        factor = unit_factor(rows)
         if self.n_samples is None:
             drawn, expected = self._until(plan, rows, factor, rng)
         else:
@@ -107,15 +108,18 @@ class MultinomialExact:
         u = anchored(rows, drawn.v)
         slope = _gradient(rows, factor, u, drawn.weights) if gradient else None
         error = relative_error(drawn.log_w, drawn.group)
+        hubs = rng.spawn(1)[0]
+        recipe, seed = Recipe.of(plan, ep, drawn.seed), Seed.of(hubs)
         return MultiParticlePosterior(
             problem=rows,
             E=factor.E,
-            A=weights_of_utilities(factor, u, rng.spawn(1)[0]),
+            A=weights_of_utilities(factor, u, hubs),
             weights=drawn.weights,
             group=drawn.group,
             evidence=Evidence(log_mean(drawn.log_w), error, "unbiased", slope),
             report=self._report(rows, drawn, plan, expected, fit, time.perf_counter() - began),
             sites=fit.sites,
+            recipe=None if recipe is None or seed is None else LatentRecipe(recipe, drawn.weights, seed),
         )
 
     def _from_ep(
@@ -197,6 +201,7 @@ class _Drawn:
     v: Array  # (N, M)
     log_w: Array  # (M,)
     group: IntArray  # (M,)
+    seed: Seed | None  # of all draws
 
     @property
     def weights(self) -> Array:
@@ -206,6 +211,7 @@ class _Drawn:
 
 def _draw(plan: Plan, M: int, rng: np.random.Generator) -> _Drawn:
     """M draws in independent randomisations."""
+    seed = Seed.of(rng)
     sizes = replicate_sizes(M)
     step = max(1, CHUNK // (plan.box.n * max(sizes)))
     back = np.argsort(plan.order)
@@ -217,7 +223,19 @@ def _draw(plan: Plan, M: int, rng: np.random.Generator) -> _Drawn:
         done += len(lw)
         log_w.append(lw)
         group.append(replicate + begin)
-    return _Drawn(v, np.concatenate(log_w), np.concatenate(group))
+    return _Drawn(v, np.concatenate(log_w), np.concatenate(group), seed)
+
+
+def utilities_drawn_again(problem: MultiProblem, recipe: LatentRecipe) -> Array:
+    """The array A (C, n, M) of a posterior, from what its draws were made of."""
+    drawn = _draw(recipe.noisy.plan(_as_box(problem)), len(recipe.weights), recipe.noisy.seed.rng())
+    check_alike(drawn.weights, recipe.weights)
+    return weights_of_utilities(unit_factor(problem), anchored(problem, drawn.v), recipe.seed.rng())
+
+
+def unit_factor(problem: MultiProblem) -> CoupledFactor:
+    """The factor behind (K_c + I)⁻¹."""
+    return CoupledFactor(problem.K, np.ones((problem.n_classes, problem.n)))
 
 
 def _as_box(problem: MultiProblem) -> Box:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array, IntArray
+from gpclass.inference.redraw import LatentRecipe
 from gpclass.linalg import factor
 from gpclass.multiclass.coupled import CoupledFactor
 from gpclass.multiclass.ep import PointSites, other_classes
@@ -35,6 +36,7 @@ class MultiParticlePosterior:
     evidence: Evidence
     report: Report
     sites: PointSites | None = None  # of EP, from which the next θ starts
+    recipe: LatentRecipe | None = None  # what the draws were made of; a file keeps it instead of A and E
 
     @property
     def n_components(self) -> int:

@@ -24,7 +24,7 @@ import hashlib
 import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -35,16 +35,11 @@ from sklearn.gaussian_process import kernels as sk
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
-from gpclass._typing import Array
 from gpclass.covariance import Covariance, compile_kernel
-from gpclass.inference.exact import drawn_again, latents_drawn_again
-from gpclass.inference.redraw import GENERATORS, LatentRecipe, Recipe
+from gpclass.inference.redraw import GENERATORS
 from gpclass.kernels import On
-from gpclass.linalg import SiteFactor, factor
-from gpclass.multiclass.coupled import CoupledFactor
-from gpclass.multiclass.problem import MultiProblem
-from gpclass.problem import Problem
-from gpclass.threads import few_threads
+from gpclass.linalg import SiteFactor
+from gpclass.persistence.again import lightened
 
 PACKAGE = "gpclass."
 KERNELS: Mapping[str, type] = {
@@ -68,7 +63,6 @@ KERNELS: Mapping[str, type] = {
 FOREIGN: Mapping[str, type] = {  # of scikit-learn, to be saved with a classifier behind them
     f"sklearn.{cls.__name__}": cls for cls in (Pipeline, StandardScaler, MinMaxScaler, RobustScaler)
 }
-LARGE = 500_000  # numbers (4 MB) above which draws are made again rather than kept
 
 
 class NotSavableError(ValueError):
@@ -83,95 +77,6 @@ _HOOKS: dict[type, tuple[Callable[[Any], dict[str, Any]], Callable[[dict[str, An
         lambda s: _bare(SiteFactor, s),
     ),
 }
-
-
-@dataclass(frozen=True)
-class SitesOf:
-    """Stands for a factor of a problem's own prior: n numbers instead of n², factored again on reading."""
-
-    problem: Problem
-    root: Array  # (n,), roots of the site precisions
-
-    def state(self) -> dict[str, Any]:
-        """Both fields."""
-        return {"problem": self.problem, "root": self.root}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> SiteFactor:
-        """The factor; the square root of a square is exact in binary arithmetic."""
-        return SiteFactor(state["problem"].prior.K, state["root"] ** 2)
-
-
-@dataclass(frozen=True)
-class CoupledSitesOf:
-    """The same for sites that couple the classes: C n numbers instead of C n²."""
-
-    problem: MultiProblem
-    D: Array  # (C, n)
-
-    def state(self) -> dict[str, Any]:
-        """Both fields."""
-        return {"problem": self.problem, "D": self.D}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> CoupledFactor:
-        """The factor."""
-        return CoupledFactor(state["problem"].K, state["D"])
-
-
-@dataclass(frozen=True)
-class DrawsOf:
-    """Stands for the draws of the exact engine: a few times n numbers instead of n M, drawn again on reading."""
-
-    problem: Problem
-    factor: SiteFactor | SitesOf
-    recipe: Recipe
-    weights: Array  # (M,), which the draws must have again
-
-    def state(self) -> dict[str, Any]:
-        """All fields."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Array:
-        """The draws, with as many threads as the fit had."""
-        with few_threads(state["problem"].n):
-            return drawn_again(**state)
-
-
-@dataclass(frozen=True)
-class LatentsOf:
-    """The same for draws of the latent values under the logit link."""
-
-    problem: Problem
-    recipe: LatentRecipe
-
-    def state(self) -> dict[str, Any]:
-        """Both fields."""
-        return {"problem": self.problem, "recipe": self.recipe}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Array:
-        """The draws, with as many threads as the fit had."""
-        with few_threads(state["problem"].n):
-            return latents_drawn_again(**state)
-
-
-@dataclass(frozen=True)
-class RootOf:
-    """Stands for the Cholesky root of a problem's prior covariance."""
-
-    problem: Problem
-
-    def state(self) -> dict[str, Any]:
-        """The problem."""
-        return {"problem": self.problem}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Array:
-        """The root, with as many threads as the fit had."""
-        with few_threads(state["problem"].n):
-            return factor(state["problem"].prior.K)[0]
 
 
 class Encoder:
@@ -282,32 +187,13 @@ def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
         if hasattr(cls, "from_state"):
             return name, value.state()
         if is_dataclass(cls):
-            return name, _light({f.name: getattr(value, f.name) for f in fields(value) if f.init})
+            return name, lightened({f.name: getattr(value, f.name) for f in fields(value) if f.init})
         if issubclass(cls, BaseEstimator):
             return name, dict(vars(value))
     raise NotSavableError(
         f"{place}: {_describe(value)} cannot be written to a file; a model may hold arrays, plain values, "
         "known kernels and this package's own classes"
     )
-
-
-def _light(state: dict[str, Any]) -> dict[str, Any]:
-    """Factors and large arrays of draws, by what they can be made of again."""
-    priors = [item for item in state.values() if isinstance(item, Problem) and "prior" in vars(item)]
-    for key, item in state.items():
-        if isinstance(item, SiteFactor):
-            owner = next((p for p in priors if getattr(p.prior, "K", None) is item.K), None)
-            state[key] = item if owner is None else SitesOf(owner, item.root)
-        elif isinstance(item, CoupledFactor):  # it keeps no K: the problem beside it is its own
-            state[key] = CoupledSitesOf(
-                next(p for p in state.values() if isinstance(p, MultiProblem)), item.D
-            )
-    recipe, A = state.get("recipe"), state.get("A")
-    if isinstance(recipe, Recipe) and isinstance(A, np.ndarray) and A.size > LARGE:
-        state["A"] = DrawsOf(state["problem"], state["factor"], recipe, state["weights"])
-    if isinstance(recipe, LatentRecipe) and state["eta"].size > LARGE:
-        state |= {"eta": LatentsOf(state["problem"], recipe), "L": RootOf(state["problem"])}
-    return state
 
 
 def _describe(value: Any) -> str:
