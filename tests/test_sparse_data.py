@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier
+from gpclass.hyper import CrossValidation, PseudoMarginal
 from gpclass.likelihoods import Probit
 from gpclass.sparse import parquet, sources
 from gpclass.sparse.fixed_point import SparseEP
@@ -51,6 +52,12 @@ def frame():
 @pytest.fixture
 def folder(tmp_path, frame):
     return write(tmp_path / "data", frame)
+
+
+def quietly(function, *arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*arguments)
 
 
 def signs(frame):
@@ -365,6 +372,32 @@ def kill_one_worker(client):
     os.kill(process, signal.SIGKILL)
 
 
+def dies_once(shard, mark):
+    """A pass that takes its worker down the first time."""
+    if shard.first == 300 and not os.path.exists(mark):
+        with open(mark, "w"):
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+    return count_passes(shard, 0.9)
+
+
+def test_a_worker_that_dies_at_work(frame, client, tmp_path):
+    from gpclass.sparse.dask import DaskExecutor
+
+    mark, executor, sums = tmp_path / "mark", DaskExecutor(client), []
+    held = executor.place(array_source(frame).shards())
+    for work, argument in ((count_passes, 0.9), (dies_once, str(mark)), (count_passes, 0.9)):
+        held, found = executor.map_reduce(work, held, argument)
+        sums.append(found["sum"])
+    assert mark.exists()
+    client.wait_for_workers(2)
+    serial, held = [], array_source(frame).shards()
+    for _ in range(3):
+        held, found = Serial().map_reduce(count_passes, held, 0.9)
+        serial.append(found["sum"])
+    np.testing.assert_allclose(sums, serial, rtol=1e-12)
+
+
 @pytest.mark.parametrize("before", [3, 10])  # within the first chain, and where it is cut
 def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
     from gpclass.sparse.dask import CHAIN, DaskExecutor
@@ -475,6 +508,8 @@ def test_dask_collections_are_shards(frame, client, kind):
     found_X, found_y = rebuilt(source)
     np.testing.assert_array_equal(found_X, matrix(frame))
     np.testing.assert_array_equal(found_y, signs(frame))
+    some = np.array([2, 3, 160, 599])
+    np.testing.assert_array_equal(source.take(some)[0], matrix(frame)[some])
     away = SparseEP()(problem_of(source))
     near = SparseEP()(problem_of(array_source(frame), Serial()))
     assert away.evidence.log_z == pytest.approx(near.evidence.log_z, abs=1e-8)
@@ -496,21 +531,33 @@ def test_dask_mistakes(frame):
         as_source(da.from_array(matrix(frame)), np.arange(N) % 3)
 
 
-def test_joblib_on_dask_serves_restarts_and_chains(frame, client):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_restarts": 2},
+        {"hyperparameters": CrossValidation(n_points=3, folds=2)},
+        {
+            "hyperparameters": PseudoMarginal(chains=2, adapt=5, discard=2, draws=10),
+            "inference": "importance",
+        },
+    ],
+    ids=["restarts", "folds", "chains"],
+)
+def test_joblib_on_dask_gives_the_same(frame, client, settings):
     import joblib
 
     few = frame.iloc[:40]
     X, y = matrix(few), few["label"].to_numpy()
 
-    def fit(**settings):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return GPClassifier(1.0 * RBF(1.0), inference="laplace", random_state=0, **settings).fit(X, y)
+    def fit(**more):
+        clf = GPClassifier(1.0 * RBF(1.0), random_state=0, **{"inference": "laplace", **settings}, **more)
+        return quietly(clf.fit, X, y)
 
-    here = fit(n_restarts=2)
+    here = fit()
     with joblib.parallel_config(backend="dask"):
-        away = fit(n_restarts=2, n_jobs=2)
-    np.testing.assert_allclose(away.theta_, here.theta_, rtol=1e-9)
+        away = fit(n_jobs=2)
+    away, here = (quietly(clf.predict_proba, X) for clf in (away, here))
+    np.testing.assert_allclose(away, here, rtol=1e-9)
 
 
 def test_table_classifier_of_a_folder_needs_its_target(folder):
@@ -525,12 +572,6 @@ def sparse_classifier(**settings):
     return GPClassifier(
         KERNEL, inference="ep", hyperparameters="fixed", n_inducing=30, random_state=0, **settings
     )
-
-
-def quietly(function, *arguments):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return function(*arguments)
 
 
 def test_the_estimator_fits_each_kind_of_data_alike(folder, frame, tmp_path):

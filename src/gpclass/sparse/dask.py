@@ -298,9 +298,22 @@ class DelayedRows:
             rows = rows[list(self.columns)].to_numpy(dtype=float)
         return checked(rows, self.name)
 
+    @staticmethod
+    def pick(parts: Sequence[DelayedRows], rows: Sequence[IntArray]) -> list[Array]:
+        """Some rows of each of some parts, chosen where the parts are."""
+        dask = _dask()
+        (found,) = dask.compute(
+            [dask.delayed(_chosen)(part.delayed, places) for part, places in zip(parts, rows, strict=True)]
+        )
+        return [part.of(one) for part, one in zip(parts, found, strict=True)]
+
     def without_rows(self) -> DelayedRows:
         """What travels to the worker: the way to the matrix, not the graph."""
         return replace(self, delayed=None)
+
+
+def _chosen(part: Any, rows: IntArray) -> Any:
+    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
 
 
 def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Any) -> Found:

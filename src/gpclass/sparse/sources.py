@@ -225,9 +225,12 @@ class PartsSource:
         X = np.empty((len(rows), self.width))
         owner = np.searchsorted(self.ends, rows, side="right")
         starts = np.concatenate([[0], self.ends[:-1]])
-        for k in np.unique(owner):
-            mine = owner == k
-            X[mine] = self.parts[k]()[rows[mine] - starts[k]]
+        chosen = {int(k): rows[owner == k] - starts[k] for k in np.unique(owner)}
+        parts = [self.parts[k] for k in chosen]
+        pick = getattr(parts[0], "pick", None) if parts else None  # where the rows are chosen on workers
+        found = pick(parts, list(chosen.values())) if pick is not None else None
+        for j, (k, places) in enumerate(chosen.items()):
+            X[owner == k] = self.parts[k]()[places] if found is None else found[j]
         return X, self.y[rows], None if self.weights is None else self.weights[rows]
 
 
