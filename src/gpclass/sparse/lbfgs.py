@@ -1,8 +1,8 @@
 """A limited-memory quasi-Newton ascent whose state is a few arrays, so that it can be written down and taken up again.
 
 Maximises F(x) within bounds. Directions come from the last pairs of steps and changes of the gradient (two-loop
-recursion) on the variables that are free to move; a variable on a bound that the gradient pushes against rests. Steps are
-cut so that no variable moves more than ``LONGEST``, and shortened until F rises by a share of what its slope says.
+recursion) on the variables that are free to move; a variable on a bound that the gradient pushes against rests. Steps
+are cut so that no variable moves more than ``LONGEST``, and shortened until F rises by a share of what its slope says.
 scipy's L-BFGS-B keeps its state to itself, and an ascent over all rows takes long enough to be interrupted.
 Cost: one or two evaluations an iteration, O(pairs × variables) of its own.
 Reference: Nocedal & Wright (2006), Numerical Optimization, algorithms 7.4 and 3.1.

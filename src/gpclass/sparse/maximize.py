@@ -41,6 +41,7 @@ from gpclass.sparse.stage import Rule, Stage
 
 STOPS = ("held-out", "evidence")
 FEW_INDUCING = 100  # of the first stage
+SOME_ITERATIONS = 8  # of the stage on some rows: more would fit Z to them alone
 FEWEST_LEFT_OUT = 50  # rows whose log loss says something
 
 
@@ -86,8 +87,8 @@ class SparseMaximize:
     max_iter: int = 60
     tol: float = 1e-5
     stop: str = "held-out"
-    window: int = 6
-    gain: float = 5e-4
+    window: int = 4
+    gain: float = 1e-3
     held_out: int = 2000
     move_inducing: bool = True
     few_rows: int = 2000
@@ -168,7 +169,7 @@ class Climb:
             problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
         problem = problem.placed(self.rng)
         if n >= 2 * s.some_rows and s.move_inducing:
-            some = self._ascend(problem.part(s.some_rows, self.rng), 20, free_Z=True)[1]
+            some = self._ascend(problem.part(s.some_rows, self.rng), SOME_ITERATIONS, free_Z=True)[1]
             problem = problem.at(some.theta, some.Z)
         return problem
 

@@ -1,7 +1,7 @@
 """One ascent of the evidence in θ and Z over the rows of one problem, with a look at rows that are left out.
 
-The variables are θ, and the inducing inputs divided by the length scales at the start, so that one unit is about what
-matters in each. Each evaluation starts from the sites of the last one. Rows that are left out have no copies: they stay
+The variables are θ, and the inducing inputs divided by the length scales (or spreads) at the start, so that one unit is
+about what matters in each. Each evaluation starts from the sites of the last one. Rows that are left out have no copies: they stay
 in their shards and add nothing (:class:`gpclass.sparse.rows.Labels`).
 """
 
@@ -31,8 +31,8 @@ class Rule:
 
     max_iter: int
     tol: float  # least share of the log evidence that an iteration gains
-    window: int = 6  # iterations over which the log loss of the left-out rows must fall
-    gain: float = 5e-4  # by at least this
+    window: int = 4  # iterations over which the log loss of the left-out rows must fall
+    gain: float = 1e-3  # by at least this
 
 
 @dataclass
@@ -52,7 +52,11 @@ class Stage:
     best: tuple[float, Array | None] = (np.inf, None)  # the least loss, and where
 
     def __post_init__(self) -> None:
-        self.unit = length_scales(self.problem.kernel, self.problem.Z)
+        spread = self.problem.Z.std(axis=0)
+        # A column that matters little has a huge length scale: there the rows' own spread is the unit.
+        self.unit = np.minimum(
+            length_scales(self.problem.kernel, self.problem.Z), np.where(spread > 0, spread, np.inf)
+        )
         p, free = len(self.problem.theta), self.problem.Z.size if self.free_Z else 0
         self.bounds = np.vstack(
             [self.problem.bounds, np.column_stack([np.full(free, -np.inf), np.full(free, np.inf)])]

@@ -14,7 +14,7 @@ def is_wanted(clf: Any) -> bool:
 
 
 def is_source(X: Any, clf: Any) -> bool:
-    """Whether the rows are not an ordinary array: a Parquet folder, a Dask collection, for inducing inputs a memory map."""
+    """Whether rows are not an ordinary array: a Parquet folder, a Dask collection, for inducing inputs a memory map."""
     from gpclass.sparse.sources import is_dask
 
     if isinstance(X, np.memmap):
