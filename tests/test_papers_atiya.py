@@ -1,6 +1,7 @@
 """The experiments of Atiya et al. (2020) at tiny sizes, and what all papers' folders share."""
 
 import importlib.util
+from functools import partial
 
 import matplotlib
 
@@ -17,10 +18,12 @@ from papers.atiya2020 import (
     predicted_error,
     shared,
     table1,
+    table4,
     tables23,
     tuning,
 )
 from papers.common import Section, Setting, Table, Verdict
+from papers.store import cell
 
 from gpclass.inference.elliptical_slice import EllipticalSlice
 from gpclass.inference.hmc import LatentHMC
@@ -253,3 +256,29 @@ def test_stated_errors_of_the_page_are_near_the_true_ones():
         assert (
             0.6 < rms < 1.6
         )  # twenty repeats know it to 16 %, 25 randomisations of four points to as much again
+
+
+# -------------------------------------------------------------------------------------------------- table 4
+
+
+def test_table4_puts_five_methods_beside_the_published(tmp_path, monkeypatch):
+    """One small problem, two parameter sets: methods agree, evidences too, cells are kept."""
+    monkeypatch.setattr(table4, "SETS", table4.SETS[:2])
+    monkeypatch.setattr(table4, "QUICK", table4.Lengths(2000, 500, 2, 50, 100, 2, 60, 20))
+    monkeypatch.setattr(table4, "cell", partial(cell, results=tmp_path))
+    rows = {row[2]: row for row in table4.run(Setting(repeats=1)).tables[0].rows}
+    assert set(rows) == {"exact", "gpc-mc", "elliptical-slice", "hmc", "control-variables"}
+    assert rows["gpc-mc"][4] == 0.1177
+    assert rows["exact"][4] is None
+    for name, row in rows.items():
+        assert row[5] < 0.05, name  # of the median
+        assert row[7] is None or row[7] < 5, name  # per cent of the log evidence
+    assert len(list((tmp_path / "atiya2020" / "cells").iterdir())) == 2
+
+
+@pytest.mark.parametrize(("number", "n"), [(1, 50), (5, 50)])
+def test_simulated_tasks_know_the_posterior(number, n):
+    one = table4.task(number)
+    assert one.X.shape[0] == n
+    assert set(one.y) == {-1.0, 1.0}
+    assert np.all((one.posterior > 0) & (one.posterior < 1))

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from papers.common import Setting
-from papers.filippone2014 import figure1, shared, store, table1
+from papers.filippone2014 import figure1, shared, table1
 from papers.filippone2014.__main__ import main
+from papers.store import cell
 
 from tests.conftest import make_problem
 
@@ -57,7 +58,7 @@ def test_a_cell_is_measured_once(tmp_path):
         return {"x": np.array([1.0, 2.0]), "none": None}
 
     for settings in ({"draws": 3, "rows": None}, {"draws": 3, "rows": None}, {"draws": 4, "rows": None}):
-        found = store.cell("a", settings, measure, tmp_path)
+        found = cell("paper", "a", settings, measure, tmp_path)
         assert found == {"x": [1.0, 2.0], "none": None}
     assert len(calls) == 2
 

@@ -25,14 +25,14 @@ METHODS = {
     "AIS (prior)": Annealed(PARTICLES, around="prior"),
     "AIS (Laplace)": Annealed(PARTICLES, around="laplace"),
     "IS (EP)": Importance(PARTICLES, around="ep"),
-    "guided": Exact(n_samples=PARTICLES),
+    "guided": Exact().for_chains(PARTICLES),
 }
 
 
 def run(setting: Setting) -> Section:
     """r for every method and size."""
-    sizes = setting.choose((10, 50, 100), (10, 50, 100, 500, 1000))
-    n_theta, repeats = setting.choose(4, 50), setting.count(15, 50)
+    sizes = setting.choose((10, 50, 100, 500), (10, 50, 100, 500, 1000))
+    n_theta, repeats = setting.choose(6, 50), setting.count(15, 50)
     spread: dict[str, dict[int, Any]] = {label: {} for label in METHODS}
     for n in sizes:
         data = filippone_square(n, random_state=setting.seed)

@@ -2,7 +2,7 @@
 
 One proposal for all, tuned on Laplace's evidence. The yardstick is the chain with EP's deterministic evidence: the
 acceptance "as if the likelihood were known exactly". Every cell is stored as soon as it is measured
-(:mod:`papers.filippone2014.store`), so that a run that was stopped goes on where it was.
+(:mod:`papers.store`), so that a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from papers.filippone2014.shared import (
     published,
     tune,
 )
-from papers.filippone2014.store import cell
+from papers.store import cell
 
+PAPER = "filippone2014"
 COVARIANCES = ("isotropic", "ard")
 REPEATS, PLACES = 10, 8  # estimates at each of some θ for the standard deviation of their logarithm
 
@@ -105,7 +106,7 @@ def tuned_proposal(setting: Setting, covariance: str, name: str) -> Tuned:
         }
 
     settings = {"rows": size.rows, "iterations": iterations, "seed": setting.seed}
-    found = cell(_file(setting, covariance, name, "tuned"), settings, measure)
+    found = cell(PAPER, _file(setting, covariance, name, "tuned"), settings, measure)
     mode = Mode(np.array(found["theta"]), np.array(found["covariance"]), 0)
     return Tuned(problem, mode, found["acceptance"])
 
@@ -133,7 +134,7 @@ def measured(setting: Setting, covariance: str, name: str, label: str) -> dict[s
         }
 
     settings = {**asdict(size), "estimator": repr(ESTIMATORS[label]), "seed": setting.seed}
-    return cell(_file(setting, covariance, name, label), settings, measure)
+    return cell(PAPER, _file(setting, covariance, name, label), settings, measure)
 
 
 def _noise(tuned: Tuned, label: str, theta: Any, seed: int) -> float | None:

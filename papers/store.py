@@ -15,14 +15,16 @@ import numpy as np
 
 from papers.common import RESULTS
 
-FOLDER = RESULTS / "filippone2014" / "cells"
-
 
 def cell(
-    name: str, settings: Mapping[str, Any], measure: Callable[[], dict[str, Any]], folder: Path | None = None
+    paper: str,
+    name: str,
+    settings: Mapping[str, Any],
+    measure: Callable[[], dict[str, Any]],
+    results: Path = RESULTS,
 ) -> dict[str, Any]:
     """What ``measure`` finds, or found when it was last asked with these settings."""
-    path = (FOLDER if folder is None else folder) / f"{name}.json"
+    path = results / paper / "cells" / f"{name}.json"
     wanted = json.loads(json.dumps(dict(settings)))
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
