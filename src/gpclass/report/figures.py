@@ -255,6 +255,7 @@ def distance_figure(c: Comparison) -> Figure | None:
         axes.text(0.02, len(delta) - 0.42, " 0.02", fontsize=8, va="bottom")
         axes.set(xscale="log", xlabel=f"|Δp| from {ref.name}, one dot a row (below {floor:g}: at the edge)")
         axes.set_yticks(range(len(delta)), [r.name for r in others])
+        axes.set_ylabel("method")
         axes.set_ylim(-0.6, len(delta) - 0.2)
 
     worst = "; ".join(f"{r.name} at most {r.agreement.largest:.2g}" for r in others if r.agreement)
