@@ -49,7 +49,8 @@ FULL = {
     "pima": Size(2, 50, 400),
     "banknote": Size(2, 50, 400, 400),
 }
-SHORTER = {"breast", "pima", "banknote"}  # where the chains of IS and AIS have half the draws
+SMALL, LARGE = ("glass", "thyroid"), ("breast", "pima", "banknote")
+TUNING = {**dict.fromkeys(SMALL, 2000), **dict.fromkeys(LARGE, 500)}
 QUICK = {"glass": Size(2, 20, 120), "thyroid": Size(2, 20, 120)}
 
 
@@ -86,14 +87,18 @@ def sizes(setting: Setting) -> dict[str, Size]:
 
 
 def length_of(setting: Setting, name: str, label: str) -> Size:
-    """Length of the chains of one cell."""
+    """Length of the chains of one cell: those of IS and AIS are shorter, but for the ones whose speed is compared."""
     size = sizes(setting)[name]
-    return replace(size, draws=size.draws // 2) if name in SHORTER and "IS" in label else size
+    if not setting.full or "IS" not in label or (label == "AIS, 10" and name in SMALL):
+        return size
+    return replace(
+        size, **({"discard": 100, "draws": 500} if name in SMALL else {"discard": 20, "draws": 100})
+    )
 
 
 def tuned_proposal(setting: Setting, covariance: str, name: str) -> Tuned:
     """The proposal that all estimators of one data set share."""
-    size, iterations = sizes(setting)[name], setting.choose(300, 2000)
+    size, iterations = sizes(setting)[name], setting.choose(300, TUNING[name])
     problem = data_set(name, covariance, size.rows)
 
     def measure() -> dict[str, Any]:
