@@ -536,6 +536,21 @@ def test_large_draws_of_many_classes_are_made_again(tmp_path):
         assert_same_predictions(clf, load_model(path))
 
 
+def test_damaged_files_of_draws_to_be_made_again(many_draws, tmp_path):
+    path = many_draws.save(tmp_path / "m.gpclass")
+    original, rng = path.read_bytes(), np.random.default_rng(5)
+    refused = 0
+    for k in range(60):
+        path.write_bytes(damage(original, k % 4, rng))
+        try:
+            back = load_model(path)
+        except ModelFileError:
+            refused += 1
+            continue
+        np.testing.assert_array_equal(back.posterior_.A, many_draws.posterior_.A)
+    assert refused > 50
+
+
 def test_draws_that_come_out_otherwise_are_refused(many_draws, tmp_path):
     path = many_draws.save(tmp_path / "m.gpclass")
 
