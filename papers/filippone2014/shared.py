@@ -15,7 +15,7 @@ from gpclass.hyper.chains import ChainRun, run_chains
 from gpclass.hyper.defaults import priors_for
 from gpclass.hyper.mixture import kind_of
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode
-from gpclass.hyper.pseudo_marginal import MetropolisSampler, PseudoMarginal
+from gpclass.hyper.pseudo_marginal import MetropolisSampler, PseudoMarginal, common_start
 from gpclass.inference import EP, Annealed, Exact, Importance, Laplace
 from gpclass.inference.samples import array_stats
 from gpclass.kernels import filippone
@@ -86,6 +86,13 @@ def tune(problem: Problem, iterations: int, seed: int) -> Tuned:
     return Tuned(problem, mode, float(np.mean(taken[iterations // 2 :])))
 
 
+def estimator(tuned: Tuned, inference: Inference) -> LogDensity:
+    """The density of θ by an estimate whose start, if it needs one, is at the mode."""
+    problem = tuned.problem
+    start = common_start(problem.at(tuned.mode.theta), inference)
+    return LogDensity(problem, inference, priors_for(problem, None, "filippone"), start)
+
+
 def chains(
     tuned: Tuned,
     inference: Inference,
@@ -101,7 +108,7 @@ def chains(
     settings = PseudoMarginal(
         chains=n_chains, adapt=0, discard=discard, draws=draws, approximate=True, vectors=1, screen=screen
     )
-    guide, density = LogDensity(problem, Laplace(), prior), LogDensity(problem, inference, prior)
+    guide, density = LogDensity(problem, Laplace(), prior), estimator(tuned, inference)
     kind = kind_of(inference(problem, np.random.default_rng(0)))
     sampler = MetropolisSampler(settings, guide, density, tuned.mode, kind)
     return run_chains(sampler, n_chains, np.random.default_rng(seed))

@@ -22,6 +22,7 @@ from papers.filippone2014.shared import (
     chains,
     data_set,
     effective_size,
+    estimator,
     published,
     tune,
 )
@@ -146,16 +147,11 @@ def _noise(tuned: Tuned, label: str, theta: Any, seed: int) -> float | None:
     """Root mean square over some θ of the chains of the standard deviation of the log evidence; None: no noise."""
     if label == "EP's evidence":
         return None
-    flat = theta.reshape(-1, theta.shape[-1])
+    flat, density = theta.reshape(-1, theta.shape[-1]), estimator(tuned, ESTIMATORS[label])
     few = flat[np.linspace(0, len(flat) - 1, PLACES).astype(int)]
-    logs = [
-        [
-            ESTIMATORS[label](tuned.problem.at(x), np.random.default_rng([seed, k])).evidence.log_z
-            for k in range(REPEATS)
-        ]
-        for x in few
-    ]
-    return float(np.sqrt(np.mean(np.var(logs, axis=1, ddof=1))))
+    found = [[density.posterior(x, np.random.default_rng([seed, k])) for k in range(REPEATS)] for x in few]
+    logs = [[one.evidence.log_z for one in some if one is not None] for some in found]
+    return float(np.sqrt(np.mean([np.var(some, ddof=1) for some in logs])))
 
 
 def _file(setting: Setting, covariance: str, name: str, label: str) -> str:

@@ -181,6 +181,53 @@ def expectation_propagation(
     )
 
 
+def refined_sites(
+    K: Array, factors: Factors, start: Sites, *, rounds: int = 4, settled: float = 0.1
+) -> SiteApproximation | None:
+    """A few parallel updates of sites that were fitted to a neighbouring problem.
+
+    All sites are matched at once: one factorisation a round and no loop over sites, a fifth of a sweep's time at
+    n = 200. Good enough for a sampler that corrects what the sites lack, where a problem is solved again and again
+    near one that was solved well. Parallel updates from afar stall, so this gives up where they do.
+
+    Parameters
+    ----------
+    K : (n, n) array
+        Prior covariance.
+    factors : Factors
+        The true factors, each occurring once.
+    start : Sites
+        Those of the neighbouring problem.
+    rounds : int
+        Updates at most.
+    settled : float
+        Change of log Z in a round, in nats, below which no further round is made.
+
+    Returns
+    -------
+    SiteApproximation, or None where log Z has not settled or a factorisation fails
+    """
+    n = len(K)
+    prior, task, sites = _Prior(K, np.zeros(n)), _Task(factors, None, np.ones(n)), start
+    try:
+        q = prior.gaussian(sites)
+        log_z, mean, var = task.evidence(q, sites)
+        for k in range(1, rounds + 1):
+            _, tilted_mean, tilted_var = factors.tilted(mean, var)
+            t = np.maximum(1 / np.maximum(tilted_var, SHARPEST * var) - 1 / var, 0.0)
+            sites = Sites(t, tilted_mean * (1 / var + t) - mean / var)
+            q, last = prior.gaussian(sites), log_z
+            log_z, mean, var = task.evidence(q, sites)
+            change = abs(log_z - last)
+            if change < settled:
+                return SiteApproximation(
+                    sites, q.mean, mirror_upper(q.P), log_z, q.log_sites, mean, var, k, False, change
+                )
+    except NotPositiveDefiniteError:
+        return None
+    return None
+
+
 def gaussian_from_sites(
     K: Array, sites: Sites, prior_mean: Array | None = None
 ) -> tuple[Array, Array, float]:

@@ -37,6 +37,7 @@ class LogDensity:
     problem: Problem
     inference: Inference
     prior: PriorSet
+    start: Posterior | None = None  # of every evaluation, so that none depends on the others
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
@@ -53,7 +54,7 @@ class LogDensity:
     def posterior(self, theta: Array, rng: np.random.Generator | None = None) -> Posterior | None:
         """The inference at θ; None where it fails, which counts as evidence zero."""
         try:
-            posterior = self.inference(self.problem.at(theta), rng)
+            posterior = self.inference(self.problem.at(theta), rng, start=self.start)
         except (np.linalg.LinAlgError, ValueError):
             return None
         evidence = posterior.evidence

@@ -8,7 +8,7 @@ p̃ an unbiased estimate, drawn afresh for θ' and *kept* for θ while the chain
 exact posterior of θ, however noisy p̃ is; noise costs acceptance. Latent values: draws that the accepted
 estimate chose by their weights, so predictions integrate θ and f (the particle marginal form). The proposal
 is tuned on a deterministic evidence (Laplace's) and then frozen. The estimator knows nothing of the past:
-its sites start cold and its number of particles is fixed.
+its sites start from those at one θ, the same for all, and its number of particles is fixed.
 With ``screen`` a proposal first passes a test on the deterministic evidence g(θ), and only then is p̃ drawn;
 the second test divides z by the first one's ratio: still exact, and most estimates are saved (delayed
 acceptance).
@@ -52,9 +52,12 @@ from gpclass.hyper.proposal import (
     scattered,
     walk,
 )
+from gpclass.inference.ep import EP
 from gpclass.inference.whitened import BASES
+from gpclass.posterior import Posterior
 from gpclass.problem import Problem
 
+START_TOL = 1e-4  # of the sites that all estimates start from
 WIDE = 0.5  # standard deviation of the first proposal, in logs, where chains start from the prior
 
 
@@ -140,7 +143,8 @@ class PseudoMarginal:
         kind = self._check(problem, inference, run.rng)
         guide = LogDensity(problem, BASES[self.guide](), prior)
         mode = find_mode(guide) if self.start == "mode" else _wide(problem)
-        sampler = MetropolisSampler(self, guide, LogDensity(problem, inference, prior), mode, kind)
+        density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
+        sampler = MetropolisSampler(self, guide, density, mode, kind)
         return sample(self, problem, Sampling(sampler, inference, prior, mixing(kind), mode.evaluations), run)
 
     def _fixed_size(self, inference: Inference) -> Inference:
@@ -160,6 +164,11 @@ class PseudoMarginal:
                 "'laplace' or 'ep'"
             )
         return kind_of(posterior)
+
+
+def common_start(problem: Problem, inference: Inference) -> Posterior | None:
+    """What every estimate starts from: EP at one θ, for an inference that can make use of it."""
+    return EP(tol=START_TOL)(problem) if hasattr(inference, "for_chains") else None
 
 
 def _wide(problem: Problem) -> Mode:

@@ -42,14 +42,14 @@ from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor,
 from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.samples import SamplePosterior
 from gpclass.linalg import SiteFactor, factor
-from gpclass.orthant.box import BoxFactors
+from gpclass.orthant.box import Box, BoxFactors
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import REPLICATES, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.predict import predict_proba
 from gpclass.problem import Problem
-from gpclass.sites import SiteApproximation, Sites, expectation_propagation
+from gpclass.sites import SiteApproximation, Sites, expectation_propagation, refined_sites
 
 FEW_SWEEPS = 2  # of EP, where many guides are wanted and none for long
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough
@@ -75,16 +75,17 @@ class Exact:
         unbiased whatever the data, as pseudo-marginal sampling needs.
     first, max_samples : int
         Draws before ``tol`` is judged, and the most that may be drawn for it.
-    sweeps : int
-        Sweeps of EP at most. After two the draws are as even as after convergence, for a third of the time; any
-        number leaves them exact.
+    sweeps : int, optional
+        Sweeps of EP at most; by default until it has converged. After two the draws are as even, for a third of the
+        time, and any number leaves them exact. Where sweeps are few and a start is given, its sites are taken over
+        with a few parallel updates.
     """
 
     tol: float = 1e-3
     n_samples: int | None = None
     first: int = 1000
     max_samples: int = 50_000
-    sweeps: int = 50
+    sweeps: int | None = None
 
     name: ClassVar[str] = "exact"
     stochastic: ClassVar[bool] = True
@@ -99,8 +100,12 @@ class Exact:
         return replace(self, n_samples=self.n_samples or self.first)
 
     def for_chains(self, n_samples: int) -> Exact:
-        """A fixed number of draws behind a guide of two sweeps, for chains in θ."""
-        return replace(self, n_samples=self.n_samples or n_samples, sweeps=min(self.sweeps, FEW_SWEEPS))
+        """A fixed number of draws behind a quick guide, for chains in θ.
+
+        Give every estimate the same start: then the guide, and with it the estimate, does not depend on the chain's
+        past.
+        """
+        return replace(self, n_samples=self.n_samples or n_samples, sweeps=self.sweeps or FEW_SWEEPS)
 
     def __call__(
         self,
@@ -168,13 +173,7 @@ class Exact:
     ) -> ParticlePosterior:
         """The probit link: draws in the orthant."""
         box = as_box(problem)
-        ep = expectation_propagation(
-            box.S,
-            BoxFactors(box.lower, box.upper),
-            start=starting_sites(problem, start),
-            max_sweeps=self.sweeps,
-            tol=EP_TOL,
-        )
+        ep = self._guide(box, starting_sites(problem, start))
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
         factor = noise_factor(problem)
         if self.n_samples is not None:
@@ -198,6 +197,16 @@ class Exact:
             sites=ep.sites,
             recipe=Recipe.of(plan, ep, drawn.seed),
         )
+
+    def _guide(self, box: Box, start: Sites | None) -> SiteApproximation:
+        """EP's sites, or quick ones where few sweeps are asked for; a function of the box and the start alone."""
+        factors = BoxFactors(box.lower, box.upper)
+        if self.sweeps is None:
+            return expectation_propagation(box.S, factors, start=start, tol=EP_TOL)
+        quick = None if start is None else refined_sites(box.S, factors, start)
+        if quick is not None:
+            return quick
+        return expectation_propagation(box.S, factors, max_sweeps=self.sweeps, tol=EP_TOL)
 
     def _most(self, n: int) -> int:
         """The most draws that budget and memory allow."""
