@@ -80,3 +80,13 @@ def test_pages_that_are_named_exist(page):
         place = DOCS / target.lstrip("/") if target.startswith("/") else page.parent / target
         made = target.startswith("auto_examples")
         assert made or place.with_suffix(".md").exists() or place.with_suffix(".rst").exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_figures_that_are_shown_exist(page):
+    text = page.read_text()
+    shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text) + re.findall(r"\{(?:image|figure)\} (\S+)", text)
+    for target in shown:
+        assert (page.parent / target).is_file(), (
+            f"{target}: run the script that draws it, and commit the figure"
+        )
