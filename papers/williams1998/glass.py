@@ -2,8 +2,9 @@
 
 Williams & Barber's softmax Laplace: a relevance for each measurement, Gaussian priors of mean −3 and standard
 deviation 3 on the log parameters (log w = −2 log ℓ, so log ℓ ~ N(1.5, 1.5²)), one kernel that the classes share;
-parameters by the penalised likelihood, and sampled by HMC. Neal's method samples latent values, by Hamiltonian dynamics, and parameters
-in turn. The literature's figure for the method is 23.3 % (recalled, not printed in our source): for orientation.
+parameters by the penalised likelihood, and sampled by HMC. Neal's method samples latent values, by Hamiltonian
+dynamics, and parameters in turn. The literature's figure for the method is 23.3 % (recalled, not printed in our
+source): for orientation.
 Beside them EP for multinomial probit, one against the rest, comparators, and with ``--full`` the exact posterior.
 The chains of the quick size are short: 60 iterations a fold, 120 for Neal's.
 """

@@ -11,13 +11,14 @@ from gpclass.classifier import GPClassifier
 from gpclass.cli.errors import Mistake
 from gpclass.kernels import linear
 from gpclass.likelihoods import LIKELIHOODS
+from gpclass.multiclass import MULTI_LIKELIHOODS
 from gpclass.registry import INFERENCES, STRATEGIES
 
 # Every list of choices is the registry's.
 InferenceName = Enum("InferenceName", {name: name for name in INFERENCES}, type=str)  # type: ignore[misc]
 StrategyName = Enum("StrategyName", {name: name for name in STRATEGIES}, type=str)  # type: ignore[misc]
 LikelihoodName = Enum(  # type: ignore[misc]  # its members are not known to mypy
-    "LikelihoodName", {"auto": "auto", **{name: name for name in LIKELIHOODS}}, type=str
+    "LikelihoodName", {name: name for name in ("auto", *LIKELIHOODS, *MULTI_LIKELIHOODS)}, type=str
 )
 
 # The estimator's own defaults.
@@ -73,10 +74,10 @@ def make_classifier(
     if inducing is not None:
         common["n_inducing"] = inducing
     row = INFERENCES[inference]
-    if likelihood != "auto" and likelihood not in row.likelihoods:
+    handled = [*row.likelihoods, *([] if row.many is None else [row.many.likelihood])]
+    if likelihood != "auto" and likelihood not in handled:
         raise Mistake(
-            f"--method {inference} does not handle --likelihood {likelihood}; it handles "
-            f"{', '.join(row.likelihoods)}"
+            f"--method {inference} does not handle --likelihood {likelihood}; it handles {', '.join(handled)}"
         )
     if row.gradient or strategy not in ("maximize", "map"):
         return GPClassifier(inference=inference, likelihood=likelihood, **common, **search)

@@ -1,7 +1,8 @@
 """The methods to compare when the caller names none: a row of the registry each.
 
 A method whose evidence has a gradient finds its own kernel parameters. One that has none (a sampler) cannot
-climb, so it takes the parameters that EP found on the same rows: see :class:`WithKernelOf`.
+climb, so it takes the parameters that EP found on the same rows (Laplace, where the link is softmax, which has no
+EP): see :class:`WithKernelOf`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -27,7 +29,10 @@ class WithKernelOf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def fit(self, X: Any, y: Any) -> WithKernelOf:
         """Fit the guide, then the classifier."""
-        self.guide_ = clone(self.guide).fit(X, y)
+        guide = clone(self.guide)
+        if _link_is_softmax(self.classifier, y):
+            guide.set_params(inference="laplace")
+        self.guide_ = guide.fit(X, y)
         self.classifier_ = clone(self.classifier).set_params(
             kernel=self.guide_.kernel_, hyperparameters="fixed"
         )
@@ -49,6 +54,17 @@ class WithKernelOf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         if fitted is None or name.startswith("__"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(fitted, name)
+
+
+def _link_is_softmax(classifier: Any, y: Any) -> bool:
+    """Whether a classifier of this package will use softmax for these labels."""
+    from gpclass.registry import INFERENCES
+
+    likelihood, inference = getattr(classifier, "likelihood", None), getattr(classifier, "inference", None)
+    if likelihood == "auto" and len(np.unique(np.asarray(y))) > 2:
+        row = INFERENCES.get(inference if isinstance(inference, str) else getattr(inference, "name", ""))
+        return row is not None and row.many is not None and row.many.likelihood == "softmax"
+    return getattr(likelihood, "name", likelihood) == "softmax"
 
 
 def default_methods(
