@@ -177,7 +177,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self._check_settings()
         inference, strategy = self._inference(), get_strategy(self.hyperparameters)
         if sparse.is_source(X, self):
-            return self._fit_source(X, y, sample_weight, began)
+            fit, classes, name = self._fit_source(X, y, sample_weight)
+            self._store(fit, classes, name, time.perf_counter() - began)
+            return self
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         classes, index = _encode(y)
         likelihood = choose_likelihood(self.likelihood, inference, len(classes))
@@ -197,7 +199,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         problem: Any
         if sparse.is_wanted(self):
             source = sparse.ArraySource(X, np.where(index == 1, 1.0, -1.0), weights)
-            return self._fit_sparse(source, kernel, likelihood, classes, began)
+            fit, name = self._fit_sparse(source, kernel, likelihood, classes)
+            self._store(fit, classes, name, time.perf_counter() - began)
+            return self
         if isinstance(likelihood, BinaryLikelihood):
             checks.check_memory(len(index))
             problem = Problem(X, np.where(index == 1, 1.0, -1.0), kernel, likelihood, weights)
@@ -212,8 +216,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self._store(fit, classes, strategy.name, time.perf_counter() - began)
         return self
 
-    def _fit_source(self, X: Any, y: Any, sample_weight: Any, began: float) -> GPClassifier:
-        """Rows that are not an ordinary array."""
+    def _fit_source(self, X: Any, y: Any, sample_weight: Any) -> tuple[Fit, Any, str]:
+        """Fit to rows that are not an ordinary array: the fit, the classes and the strategy's name."""
         if not sparse.is_wanted(self):
             raise ValueError(
                 f"rows in a {type(X).__name__} are fitted through inducing inputs: set n_inducing, such as "
@@ -222,18 +226,16 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         source, classes, names = sparse.as_source(X, y, sample_weight, self.class_weight)
         likelihood = choose_likelihood(self.likelihood, self._inference(), len(classes))
         kernel = self._kernel(source.take(sparse.sample_rows(source.n, 2000, np.random.default_rng(0)))[0])
-        self._fit_sparse(source, kernel, likelihood, classes, began)
+        fit, name = self._fit_sparse(source, kernel, likelihood, classes)
         self.n_features_in_ = source.d
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return self
+        return fit, classes, name
 
-    def _fit_sparse(
-        self, source: Any, kernel: Any, likelihood: Any, classes: Any, began: float
-    ) -> GPClassifier:
-        """Fit under the low-rank prior."""
+    def _fit_sparse(self, source: Any, kernel: Any, likelihood: Any, classes: Any) -> tuple[Fit, str]:
+        """Fit under the low-rank prior: the fit and the strategy's name."""
         if not isinstance(likelihood, BinaryLikelihood):
             raise ValueError(
                 f"inducing inputs are for two classes with a probit or logit likelihood; y has {len(classes)} classes "
@@ -248,10 +250,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             checks.generator(self.random_state), self.priors, self.n_restarts, self.n_jobs, self.verbose
         )
         with few_threads(source.n):
-            fit = strategy(problem, inference, run)
-        self._store(fit, classes, strategy.name, time.perf_counter() - began)
-        self.inducing_ = fit.problem.Z
-        return self
+            return strategy(problem, inference, run), strategy.name
 
     def _kernel(self, X: Array) -> Any:
         """The kernel to start from."""
@@ -329,6 +328,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.log_marginal_likelihood_value_ = self.log_evidence_
         self.theta_ = problem.theta
         self._problem = problem
+        if hasattr(problem, "Z"):
+            self.inducing_ = problem.Z
+        elif hasattr(self, "inducing_"):
+            del self.inducing_  # of an earlier fit
         if not self.fit_report_.converged:
             warnings.warn(
                 f"the fit did not converge: {self.fit_report_.reason}", ConvergenceWarning, stacklevel=4

@@ -78,7 +78,6 @@ class Checkpoint:
             "sites": np.concatenate([part[:rows] for part in sums["sites"]], axis=1),
             "absent": np.empty(0) if stage.absent is None else stage.absent,
             "losses": np.asarray(stage.losses),
-            "best": np.append(stage.best[0], [] if stage.best[1] is None else stage.best[1]),
             "gained": np.asarray(stage.gained),
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,6 +95,4 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
     stage.last = Warm(held, stage.guide.name)
     stage.losses = arrays["losses"].tolist()
     stage.gained = float(arrays["gained"])
-    loss, *x = arrays["best"]
-    stage.best = (float(loss), np.array(x) if x else None)
     return state

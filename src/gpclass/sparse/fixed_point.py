@@ -31,7 +31,8 @@ from gpclass.sparse.shards import Sums
 
 SLOWEST = 0.05  # smallest step of a damped sweep
 SLOW = 0.25  # a sweep that leaves more than this of the last change is helped by mixing
-PATIENCE = 10  # sweeps before steps are damped
+NEAR = 1.0  # of a change, in standard deviations: farther off, mixing helps little
+PATIENCE = 8  # sweeps before steps are damped, and mixed however far off
 LOOSE = 0.5  # of ``tol`` during an ascent: the evidence is then wrong by a tenth of a nat or so
 WILDEST = 50.0  # shares of a mixture whose absolute values sum to more are rounding's
 
@@ -58,7 +59,7 @@ def iterate(
         held, sums = problem.map_reduce(begin, problem.data.held, kind)
     history = Mixing()
     q, step, last, best, safe = Q.of(sums["gram"], sums["shift"]), 1.0, np.inf, -np.inf, (held, sums)
-    value, change, sweeps = -np.inf, np.inf, 0
+    value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
     for sweeps in range(1, max_sweeps + 1):
         moved, out = problem.map_reduce(sweep, held, kind, q, step, history.depth)
         value = q.log_mass + out["value"]
@@ -73,13 +74,17 @@ def iterate(
         if change <= tol:
             break
         best, safe = max(value, best), (held, sums)
-        shares = history.shares(q, sums, out) if step == 1.0 and change > SLOW * last else None
+        slow = slow or (change > SLOW * last and (change < NEAR or sweeps >= PATIENCE))
+        shares = history.shares(q, sums, out) if step == 1.0 and slow else None
         if shares is not None:
             moved, out = problem.map_reduce(mix, moved, shares)
             new = Q.of(out["gram"], out["shift"])
-        if sweeps >= PATIENCE and change > 0.95 * last:
-            step = max(0.5 * step, SLOWEST)
+        rises = rises + 1 if change > last else 0
+        if sweeps >= PATIENCE and rises >= 2:  # it cycles
+            step, rises = max(0.5 * step, SLOWEST), 0
             history.clear()
+        elif step < 1.0 and change < 0.7 * last:
+            step = min(1.0, 1.5 * step)
         held, sums, q, last = moved, out, new, change
     return FixedPoint(held, q, value, sweeps, change <= tol, change)
 
@@ -91,7 +96,7 @@ class Mixing:
     here stand for the 2n of the rows, which only take the shares.
     """
 
-    def __init__(self, depth: int = 4) -> None:
+    def __init__(self, depth: int = 6) -> None:
         self.depth = depth
         self.residuals: list[tuple[Array, Array]] = []
 

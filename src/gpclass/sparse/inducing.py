@@ -66,7 +66,8 @@ def choose_inducing(
     X = np.unique(source.take(rows)[0], axis=0)
     if m is None:
         m = _enough(X, kernel, rng)
-    m = min(m, len(X))
+    if m >= len(X):  # as many as there are different rows
+        return X
     if inducing == "random":
         return np.asarray(X[np.sort(rng.permutation(len(X))[:m])])
     from sklearn.cluster import MiniBatchKMeans  # here, to keep the import of the package fast

@@ -32,6 +32,7 @@ from gpclass.sparse.rows import Labels, Marginals
 from gpclass.sparse.shards import Shard, Sums
 
 HALVINGS = 30
+ROUNDING = 1e-12  # share of Ψ: a decrement below it that no longer falls is rounding
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def find_mode(problem: SparseProblem, start: tuple[Any, ...], settings: SparseLa
         warm, cold = (problem.map_reduce(psi, h, 0.0)[1]["psi"] for h in (placed, held))
         held = placed if warm > cold else held
     reason = f"no convergence after {settings.max_iter} steps"
-    steps = 0
+    steps, last = 0, np.inf
     while True:
         steps += 1
         _, sums = problem.map_reduce(curvature, held)
@@ -116,8 +117,10 @@ def find_mode(problem: SparseProblem, start: tuple[Any, ...], settings: SparseLa
         q = Q.of(sums["gram"], sums["shift"])
         log_z = value - float(np.log(np.diag(q.L)).sum()) - sums["half_log"]
         aimed, sums = problem.map_reduce(aim, held, q)
-        if sums["decrement"] < settings.tol * (1.0 + abs(value)):
+        floor = sums["decrement"] >= last and sums["decrement"] < ROUNDING * (1.0 + abs(value))
+        if floor or sums["decrement"] < settings.tol * (1.0 + abs(value)):
             return Mode(held, q, log_z, steps, True)
+        last = sums["decrement"]
         if steps == settings.max_iter:
             return Mode(held, q, log_z, steps, False, reason)
         for halving in range(HALVINGS):

@@ -138,7 +138,10 @@ class SparseMaximize:
         fit = finished(chosen, inference, self.dense, run, stage.back(), figures)
         details: dict[str, Any] = {"ascent_ended_by": stage.reason(state)}
         if absent is not None:
-            details |= {"rows_left_out": len(absent), "log_loss_left_out": stage.best[0]}
+            details |= {
+                "rows_left_out": len(absent),
+                "log_loss_left_out": stage.losses[-1] if stage.losses else None,
+            }
         warned = (_bounds_warning(chosen, hit),) if hit else ()  # type: ignore[arg-type]  # the same interface
         return replace(with_details(fit, details), warnings=(*warned, *fit.warnings))
 

@@ -49,7 +49,6 @@ class Stage:
     gained: float = np.inf  # by the last iteration, as a share of the log evidence
     last: Any = None  # the posterior of the last evaluation
     losses: list[float] = field(default_factory=list)  # of the left-out rows, after each iteration
-    best: tuple[float, Array | None] = (np.inf, None)  # the least loss, and where
 
     def __post_init__(self) -> None:
         spread = self.problem.Z.std(axis=0)
@@ -107,9 +106,8 @@ class Stage:
         return self.problem.at(x[: self.p], Z)
 
     def chosen(self, state: Ascent) -> SparseProblem:
-        """The problem at the end: at the least log loss of the left-out rows, or at the highest evidence."""
-        x = state.x if self.best[1] is None else self.best[1]
-        problem = self.at(x)
+        """The problem at the end, with all its rows."""
+        problem = self.at(state.x)
         return problem if self.absent is None else problem.over(bring_back)
 
     def back(self) -> Any:
@@ -146,10 +144,7 @@ class Stage:
             return
         X, y, weights = self.left_out
         log_p = predict_proba(self.last.latent(X), self.at(state.x).likelihood).log_proba
-        loss = -float(np.average(np.where(y > 0, log_p[:, 1], log_p[:, 0]), weights=weights))
-        self.losses.append(loss)
-        if loss < self.best[0]:
-            self.best = (loss, state.x)
+        self.losses.append(-float(np.average(np.where(y > 0, log_p[:, 1], log_p[:, 0]), weights=weights)))
 
 
 def leave_out(shard: Shard, basis: Basis | None, likelihood: Any, rows: IntArray) -> tuple[Shard, Sums]:
