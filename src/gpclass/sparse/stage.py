@@ -1,8 +1,8 @@
 """One ascent of the evidence in θ and Z over the rows of one problem, with a look at rows that are left out.
 
 The variables are θ, and the inducing inputs divided by the length scales (or spreads) at the start, so that one unit is
-about what matters in each. Each evaluation starts from the sites of the last one. Rows that are left out have no copies: they stay
-in their shards and add nothing (:class:`gpclass.sparse.rows.Labels`).
+about what matters in each. Each evaluation starts from the sites of the last one. Rows that are left out have no
+copies: they stay in their shards and add nothing (:class:`gpclass.sparse.rows.Labels`).
 """
 
 from __future__ import annotations
