@@ -1,7 +1,9 @@
 """What works for two classes works for three: every inference and strategy of the registry that takes many."""
 
 import json
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier, compare, load_model
 from gpclass.compare.presets import WithKernelOf, default_methods
-from gpclass.hyper import CrossValidation
+from gpclass.hyper import EM, HMC, Alternate, CrossValidation
 from gpclass.inference import Annealed, EllipticalSlice, Exact, Importance, LatentHMC
 from gpclass.registry import INFERENCES, STRATEGIES
 from gpclass.report import render_report
@@ -89,6 +91,40 @@ def test_every_strategy_takes_many_classes_or_says_what_does(rocks, name, kernel
     assert len(clf.theta_) == (6 if kernel == "own" else 2)
     back = load_model(clf.save(tmp_path / "m.gpclass"))
     np.testing.assert_array_equal(back.predict_proba(X), proba)
+
+
+def table_of_pairs():
+    """The documentation's table: inference to the strategies that go with it for many classes."""
+    text = (Path(__file__).parent.parent / "docs" / "methods" / "multiclass.md").read_text()
+    rows = re.findall(r"^\| (`.*?) \| (softmax|multinomial probit) \|.*\| (.*) \|$", text, flags=re.MULTILINE)
+    return {
+        name: (likelihood.replace(" ", "-"), set(strategies.split(", ")))
+        for names, likelihood, strategies in rows
+        for name in re.findall(r"`(.*?)`", names)
+    }
+
+
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
+def test_the_documented_pairs_are_those_that_work(strategy):
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((12, 2)), np.arange(12) % 3
+    factory = STRATEGIES[strategy].factory
+    brief = {
+        "cv": CrossValidation(n_points=1, folds=2),
+        "em": EM(max_iter=1),
+        "hmc": HMC(chains=2, warmup=1, draws=2),
+        "alternate": Alternate(chains=2, warmup=1, draws=2, scans=1, vectors=1),
+    }.get(strategy) or factory()
+    pairs = table_of_pairs()
+    assert set(pairs) == set(MANY)
+    for name, (likelihood, strategies) in pairs.items():
+        assert INFERENCES[name].many.likelihood == likelihood
+        clf = estimator(name, hyperparameters=brief)
+        if strategy in strategies:
+            clf.fit(X, y)
+        else:
+            with pytest.raises(ValueError, match=r"use |takes |inference="):
+                clf.fit(X, y)
 
 
 @pytest.mark.parametrize("name", MANY)

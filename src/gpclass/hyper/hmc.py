@@ -32,7 +32,7 @@ from gpclass.hyper.full_bayes import (
     record,
     sample,
 )
-from gpclass.hyper.mixture import GAUSSIAN, GAUSSIANS, gaussian_vectors, kind_of, latent_draw
+from gpclass.hyper.mixture import GAUSSIANS, gaussian_vectors, kind_of, latent_draw
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode, scattered
 from gpclass.inference.hmc import JITTER, QUARTER, StepSize
 from gpclass.linalg import cholesky
@@ -121,8 +121,8 @@ class HMC:
         prior = priors_for(problem, run.priors, self.default_priors)
         density = LogDensity(problem, inference, prior)
         posterior = inference(problem, run.rng.spawn(1)[0], gradient=True)
-        kind = kind_of(posterior)
-        if posterior.evidence is None or posterior.evidence.gradient is None or kind not in GAUSSIAN:
+        gaussian = isinstance(posterior, GAUSSIANS)
+        if not gaussian or posterior.evidence is None or posterior.evidence.gradient is None:
             raise ValueError(
                 f"hyperparameters='hmc' follows the gradient of a deterministic evidence, which inference="
                 f"{inference.name!r} does not have; use inference='laplace' or 'ep', or "
@@ -131,8 +131,13 @@ class HMC:
         p = len(problem.theta)
         climbs = self.precondition or self.start == "mode"
         mode = find_mode(density) if climbs else Mode(problem.theta, np.eye(p), 0)
-        sampler = HMCSampler(self, density, mode, kind)
-        return sample(self, problem, Sampling(sampler, inference, prior, mixing(kind), mode.evaluations), run)
+        sampler = HMCSampler(self, density, mode, kind_of(posterior))
+        return sample(
+            self,
+            problem,
+            Sampling(sampler, inference, prior, mixing(kind_of(posterior)), mode.evaluations),
+            run,
+        )
 
 
 @dataclass(frozen=True, eq=False)
