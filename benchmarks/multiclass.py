@@ -1,6 +1,6 @@
 """Many classes beside scikit-learn's one against the rest: log loss, calibration, errors, time of a fit.
 
-``python -m benchmarks.multiclass [data ...]``: iris, wine, glass, thyroid, digits (300 of them). All methods get the
+``python -m benchmarks.multiclass [data ...]``: iris, wine, glass, thyroid, digits (150 of them). All methods get the
 same standardised rows, the same isotropic kernel constant * RBF that the classes share and the same five folds, one
 after the other in one process, so that the ratio of times means something on a busy machine too. Calibration is the
 expected calibration error of :mod:`gpclass.metrics`. Glass and thyroid are read from the folder that GPCLASS_DATA
@@ -44,7 +44,7 @@ def data(name):
     """Rows and labels as arrays."""
     if name == "digits":
         X, y = load_digits(return_X_y=True)
-        keep = np.random.default_rng(0).permutation(len(y))[:300]
+        keep = np.random.default_rng(0).permutation(len(y))[:150]
         return X[keep], y[keep]
     found = load(SETS[name])
     return np.asarray(found.X, dtype=float), np.unique(np.asarray(found.y), return_inverse=True)[1]
