@@ -19,10 +19,11 @@ from gpclass.hyper.defaults import priors_for
 from gpclass.hyper.loo import cavity_log_density
 from gpclass.hyper.mixture import distil, kind_of, latent_draw, rebuild
 from gpclass.hyper.proposal import LogDensity, adapted, find_mode, first_walk, walk
+from gpclass.hyper.pseudo_marginal import common_start
 from gpclass.hyper.trace import Trace
 from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
 from gpclass.inference.samples import array_stats
-from gpclass.likelihoods import Probit
+from gpclass.likelihoods import Logit, Probit
 from gpclass.predict import predict_proba
 from gpclass.priors import Gamma, LogNormal, resolve_priors
 from tests.conftest import make_problem
@@ -89,11 +90,30 @@ def test_pseudo_marginal_reproduces_quadrature(problem, exact_chain):
     assert agrees(draws, mean, sd)
     screened = PseudoMarginal(chains=4, adapt=100, discard=20, draws=400, screen=True)
     assert agrees(draws_of(run(screened, problem, Importance(20, around="laplace"), seed=1)), mean, sd)
+    by_default = PseudoMarginal(
+        chains=4, adapt=60, discard=10, draws=200
+    )  # screened by EP, which guides the draws
+    assert agrees(draws_of(run(by_default, problem, Exact(), seed=2)), mean, sd)
     assert (
         exact_chain.figures["sd_log_evidence"] > 0.2
     )  # the estimate was noisy, the chain exact all the same
     # What the chain must not be: Laplace's posterior, or a tempered one.
     assert not agrees(draws, *quadrature(problem, truth, power=0.3))
+
+
+def test_an_estimate_completed_from_its_outline_is_the_same(problem):
+    """Where the screen looks, before any draw, and what is drawn after: one estimate in two parts."""
+    inference = Exact().for_chains(32)
+    start = common_start(problem, inference)
+    at = problem.at(problem.theta + 0.3)
+    outline = inference.outline(at, start)
+    whole = inference(at, np.random.default_rng(1), start=start)
+    np.testing.assert_array_equal(inference.complete(outline, np.random.default_rng(1)).A, whole.A)
+    assert abs(outline.log_z - whole.evidence.log_z) < 0.2
+    assert inference.outline(replace(at, likelihood=Logit())) is None
+    cold = inference(at, np.random.default_rng(1))
+    assert abs(cold.evidence.log_z - whole.evidence.log_z) < 0.2
+    assert common_start(problem, Importance(5)) is None
 
 
 def test_hmc_reproduces_quadrature_over_its_own_evidence(problem):

@@ -1,7 +1,8 @@
 """Effective draws of θ for a second of CPU: pseudo-marginal with the exact engine against annealed sampling.
 
-Glass and thyroid, isotropic, from the chains of Table I; beside them both estimators behind a screen, a first test of
-every proposal on Laplace's evidence, which saves estimates and costs acceptance where that evidence is far off.
+Glass and thyroid, isotropic. The exact chains are those of the strategy's defaults: a proposal is screened by EP's
+evidence, whose sites then guide the draws. Beside them the chains of Table I, which screen nothing, and annealed
+sampling behind a screen of Laplace's evidence, which is far off where the kernel's variance is large.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def run(setting: Setting) -> Section:
                     *(one["effective"], 1e3 * one["seconds"], rates[label, screened]),
                 )
             )
-        ratio = rates[OURS, False] / rates[THEIRS, False]
+        ratio = rates[OURS, True] / rates[THEIRS, False]
         verdicts.append(
             Verdict(
                 f"{name}: effective draws a second of exact",
@@ -57,9 +58,9 @@ def run(setting: Setting) -> Section:
 
 
 def screened_length(setting: Setting, name: str, label: str) -> Any:
-    """Half as long: it is only looked at."""
+    """As in Table I; the screened annealed chains are only looked at, and half as long."""
     size = length_of(setting, name, label)
-    return replace(size, discard=size.discard // 2, draws=size.draws // 2)
+    return size if label == OURS else replace(size, discard=size.discard // 2, draws=size.draws // 2)
 
 
 def screen(setting: Setting, name: str, label: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -51,10 +52,23 @@ class LogDensity:
         inside = np.all(theta >= low) and np.all(theta <= high)
         return self.prior.log_density(theta) if inside else -np.inf
 
-    def posterior(self, theta: Array, rng: np.random.Generator | None = None) -> Posterior | None:
-        """The inference at θ; None where it fails, which counts as evidence zero."""
+    def outline(self, theta: Array) -> Any:
+        """What the inference knows at θ before it draws, with a deterministic ``log_z``; None where it has none."""
+        make = getattr(self.inference, "outline", None)
         try:
-            posterior = self.inference(self.problem.at(theta), rng, start=self.start)
+            return None if make is None else make(self.problem.at(theta), self.start)
+        except (np.linalg.LinAlgError, ValueError):
+            return None
+
+    def posterior(
+        self, theta: Array, rng: np.random.Generator | None = None, outline: Any = None
+    ) -> Posterior | None:
+        """The inference at θ, completed from its outline if there is one; None where it fails: evidence zero."""
+        try:
+            if outline is None:
+                posterior = self.inference(self.problem.at(theta), rng, start=self.start)
+            else:
+                posterior = self.inference.complete(outline, rng)  # type: ignore[attr-defined]  # made by it
         except (np.linalg.LinAlgError, ValueError):
             return None
         evidence = posterior.evidence

@@ -9,9 +9,10 @@ exact posterior of θ, however noisy p̃ is; noise costs acceptance. Latent valu
 estimate chose by their weights, so predictions integrate θ and f (the particle marginal form). The proposal
 is tuned on a deterministic evidence (Laplace's) and then frozen. The estimator knows nothing of the past:
 its sites start from those at one θ, the same for all, and its number of particles is fixed.
-With ``screen`` a proposal first passes a test on the deterministic evidence g(θ), and only then is p̃ drawn;
+With ``screen`` a proposal first passes a test on a deterministic evidence g(θ), and only then is p̃ drawn;
 the second test divides z by the first one's ratio: still exact, and most estimates are saved (delayed
-acceptance).
+acceptance). g is EP's evidence where ``exact`` estimates, from sites that then guide the draws, and the
+guide's elsewhere.
 Cost: one estimate an iteration; ``exact`` with 64 draws costs little more than EP.
 Fails when: the standard deviation of log p̃ is well above one: chains stick. ``sd_log_evidence`` of the fit
 report says; use ``exact``, or more particles.
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,9 +84,10 @@ class PseudoMarginal:
         That evidence.
     start : {"mode", "prior"}
         Chains start scattered about the mode of the guide's posterior, or from the prior.
-    screen : bool
-        Draw the estimate only for proposals that pass a first test on the guide's evidence. Saves most of the time
-        where the estimate is dear and the guide's evidence is near the truth; where it is far, chains stick.
+    screen : bool, optional
+        Draw the estimate only for proposals that pass a first test on a deterministic evidence. With ``exact`` that is
+        EP's, which is near the truth: half the time is saved, and it is the default. Elsewhere it is the guide's;
+        where that is far off, chains stick.
     particles : int
         Draws an estimate where the inference does not fix their number (``exact``).
     keep, vectors : int
@@ -105,7 +108,7 @@ class PseudoMarginal:
     acceptance: float = 0.25
     guide: str = "laplace"
     start: str = "mode"
-    screen: bool = False
+    screen: bool | None = None
     particles: int = 64
     keep: int = 200
     vectors: int = 4
@@ -187,6 +190,12 @@ class MetropolisSampler:
     mode: Mode
     kind: str
 
+    @cached_property
+    def screens(self) -> bool:
+        """Whether proposals are screened; unless told, where the estimator brings an evidence of its own."""
+        wanted = self.settings.screen
+        return self.density.outline(self.mode.theta) is not None if wanted is None else wanted
+
     @property
     def adapt(self) -> int:
         """Iterations on the guide's evidence."""
@@ -238,13 +247,20 @@ class MetropolisSampler:
         for theta in (state["theta"], self.mode.theta):
             found = self._estimate(theta, rng)
             if found is not None:
-                guess = self.guide.log_evidence(theta) + self.guide.log_prior(theta)
-                return {**state, "theta": theta, "guess": np.asarray(guess), **found}
+                return {**state, "theta": theta, "guess": np.asarray(self._guess(theta)[0]), **found}
         raise ValueError("the inference gives no finite evidence where the chains start; give other priors")
 
-    def _estimate(self, theta: Array, rng: np.random.Generator) -> State | None:
+    def _guess(self, theta: Array) -> tuple[float, Any]:
+        """Log density by a deterministic evidence: that of the estimator's own outline, or the guide's."""
+        if not self.screens:
+            return np.nan, None
+        outline = self.density.outline(theta)
+        log_z = self.guide.log_evidence(theta) if outline is None else outline.log_z
+        return log_z + self.density.log_prior(theta), outline
+
+    def _estimate(self, theta: Array, rng: np.random.Generator, outline: Any = None) -> State | None:
         """Log density by a fresh estimate, with vectors and a draw of f; None where it fails."""
-        posterior = self.density.posterior(theta, rng)
+        posterior = self.density.posterior(theta, rng, outline)
         if posterior is None or posterior.evidence is None:
             return None
         vectors = distil(posterior, self.settings.vectors, rng)
@@ -262,13 +278,13 @@ class MetropolisSampler:
         log_prior = self.density.log_prior(proposal)
         if log_prior == -np.inf:
             return None, log_u
-        if not self.settings.screen:
+        if not self.screens:
             return self._estimate(proposal, rng), log_u
-        guess = self.guide.log_evidence(proposal) + log_prior
+        guess, outline = self._guess(proposal)
         gain = guess - float(state["guess"])
         if not gain >= log_u:
             return None, log_u
-        found = self._estimate(proposal, rng)
+        found = self._estimate(proposal, rng, outline)
         return None if found is None else {**found, "guess": np.asarray(guess)}, np.log(rng.random()) + gain
 
     def _sampling(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:

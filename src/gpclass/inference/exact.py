@@ -62,6 +62,20 @@ CHUNK = 8_000_000  # numbers in one array of draws
 
 
 @dataclass(frozen=True)
+class Outline:
+    """What is known of a problem before the first draw: EP's guide, and with it EP's evidence."""
+
+    problem: Problem  # its rows, repeated by their weights
+    box: Box
+    ep: SiteApproximation
+
+    @property
+    def log_z(self) -> float:
+        """EP's log evidence; it does not depend on any random number."""
+        return self.ep.log_z
+
+
+@dataclass(frozen=True)
 class Exact:
     """Settings of the exact inference.
 
@@ -120,7 +134,7 @@ class Exact:
         rng = np.random.default_rng(0) if noise is None else noise
         rows = repeated(problem)
         if rows is not None and rows.likelihood.name == "probit":
-            return self._orthant(rows, rng, start, gradient, began)
+            return self.complete(self._outline(rows, start), rng, gradient=gradient, began=began)
         posterior = self._latent(problem, rows, rng, start, gradient)
         return replace(posterior, report=replace(posterior.report, seconds=time.perf_counter() - began))
 
@@ -139,9 +153,8 @@ class Exact:
         def draws(M: int) -> SamplePosterior:
             if rows is None:
                 return importance_posterior(problem, M, rng.spawn(1)[0], gradient)
-            probit = replace(self, n_samples=(M + 1) // 2)._orthant(
-                stretched(rows), rng.spawn(1)[0], start, False, 0.0
-            )
+            half = replace(self, n_samples=(M + 1) // 2)
+            probit = half.complete(half._outline(stretched(rows), start), rng.spawn(1)[0])
             return logit_posterior(rows, probit, rng.spawn(1)[0], gradient)
 
         if self.n_samples is not None:
@@ -163,17 +176,26 @@ class Exact:
             )
         return posterior
 
-    def _orthant(
+    def outline(self, problem: Problem, start: Posterior | None = None) -> Outline | None:
+        """The guide alone, to be completed if EP's evidence makes it worth while; None unless the link is probit."""
+        rows = repeated(problem)
+        return None if rows is None or rows.likelihood.name != "probit" else self._outline(rows, start)
+
+    def _outline(self, rows: Problem, start: Posterior | None) -> Outline:
+        box = as_box(rows)
+        return Outline(rows, box, self._guide(box, starting_sites(rows, start)))
+
+    def complete(
         self,
-        problem: Problem,
+        outline: Outline,
         rng: np.random.Generator,
-        start: Posterior | None,
-        gradient: bool,
-        began: float,
+        *,
+        gradient: bool = False,
+        began: float | None = None,
     ) -> ParticlePosterior:
-        """The probit link: draws in the orthant."""
-        box = as_box(problem)
-        ep = self._guide(box, starting_sites(problem, start))
+        """Draws in the orthant behind a guide."""
+        problem, box, ep = outline.problem, outline.box, outline.ep
+        began = time.perf_counter() if began is None else began
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
         factor = noise_factor(problem)
         if self.n_samples is not None:
