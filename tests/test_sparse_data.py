@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import signal
 import warnings
 from dataclasses import replace
@@ -605,6 +607,10 @@ def test_the_estimator_on_dask_workers(folder, frame, client):
     np.testing.assert_allclose(
         found.predict_proba(frame[["a", "b", "c"]]), expected.predict_proba(matrix(frame)), atol=1e-8
     )
+    for copied in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):  # the shards stay behind
+        np.testing.assert_array_equal(
+            copied.predict_proba(frame[["a", "b", "c"]]), found.predict_proba(frame[["a", "b", "c"]])
+        )
 
 
 def test_a_folder_on_the_command_line(tmp_path, frame, capsys):

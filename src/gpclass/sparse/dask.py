@@ -75,6 +75,13 @@ class Placed:
     worker: str  # where it should be worked on; another one if that is gone
     passes: int = 0  # since the base or the last copy of its sites
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels with a model: futures are this client's alone."""
+        return {**vars(self), "base": None, "state": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
 
 @dataclass(frozen=True, eq=False)
 class DaskExecutor:
@@ -90,6 +97,13 @@ class DaskExecutor:
                     "no Dask client is open: start one first, client = distributed.Client(...)"
                 )
             object.__setattr__(self, "client", found)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels with a model: not the client."""
+        return {"client": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
 
     def place(self, shards: Sequence[Shard]) -> list[Any]:
         """One future a shard; neighbours go to the same worker."""
@@ -175,7 +189,7 @@ class DaskExecutor:
 
     def _check(self) -> None:
         if getattr(self.client, "status", "closed") != "running":
-            raise ClientGoneError(_gone(f"it is {getattr(self.client, 'status', 'closed')}"))
+            raise ClientGoneError(_gone("it is closed"))
 
     def _result(self, futures: Any) -> Any:
         """What the futures hold; an error that says why if it cannot be had."""
