@@ -309,3 +309,14 @@ def test_repeated_rows_and_few_distinct_ones():
     weighted.fit(rows, [0, 1] * 3, sample_weight=[30, 10] * 3)
     np.testing.assert_allclose(weighted.predict_proba(rows), clf.predict_proba(rows), atol=1e-6)
     assert abs(weighted.log_evidence_ - clf.log_evidence_) < 1e-6
+
+
+def test_plan_grows_with_the_rows(moons):
+    X, y, *_ = moons
+    clf = GPClassifier(KERNEL, n_inducing=20, inference="ep")
+    plan = clf.plan(X, y)
+    more = clf.plan(np.vstack([X] * 20), np.concatenate([y] * 20))
+    assert plan.fits
+    assert 0 < plan.seconds < 60
+    assert more.memory == pytest.approx(20 * plan.memory)
+    assert more.seconds > plan.seconds

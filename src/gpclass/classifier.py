@@ -254,10 +254,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     def _kernel(self, X: Array) -> Any:
         """The kernel to start from."""
+        if sparse.is_wanted(self):  # of many rows a sample is enough to look at
+            X = X[sparse.sample_rows(len(X), 2000, np.random.default_rng(0))]
         if self.kernel is not None:
             return checks.check_kernel(self.kernel, X)
-        if sparse.is_wanted(self):  # a sample is enough, and repeated rows are few
-            return default_kernel(X[sparse.sample_rows(len(X), 2000, np.random.default_rng(0))])
         # Repeated rows do not count, so that a weight of two is the row twice here too.
         return default_kernel(np.unique(X, axis=0))
 

@@ -28,7 +28,7 @@ from scipy.special import ndtri
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
-from gpclass.inference.exact import GROWTH, ROUNDS, SLACK, look_at
+from gpclass.inference.exact import ROUNDS, SLACK, look_at
 from gpclass.inference.exact_latent import HEAVY
 from gpclass.likelihoods import BinaryLikelihood
 from gpclass.orthant.uniforms import REPLICATES, point_sets, replicate_sizes
@@ -47,6 +47,7 @@ from gpclass.sparse.smeared import log_smeared, slopes
 EP_TOL = 1e-3  # the draws correct EP
 CELLS = 1_000_000  # rows × draws worked at once: 8 MB an array
 DRAWS_IN_MEMORY = 40_000_000  # m × draws
+TERMS = 400_000_000  # rows × draws that ``tol`` may ask for: half a minute
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class SparseExact:
     tol: float = 1e-3
     n_samples: int | None = None
     first: int = 1000
-    max_samples: int = 50_000
+    max_samples: int = 20_000
 
     name: ClassVar[str] = "exact"
     stochastic: ClassVar[bool] = True
@@ -124,11 +125,12 @@ class SparseExact:
         if self.n_samples is not None:
             return draw(problem, ep, self.n_samples, rng), True
         A, rest = _few(problem)
-        M, most = self.first, max(self.first, min(self.max_samples, DRAWS_IN_MEMORY // problem.basis.m))
+        affordable = min(self.max_samples, DRAWS_IN_MEMORY // problem.basis.m, TERMS // problem.n)
+        M, most = self.first, max(self.first, affordable)
         drawn = draw(problem, ep, M, rng.spawn(1)[0])
         for _ in range(ROUNDS):
             error = _error(drawn, A, rest, problem.likelihood)
-            wanted = int(np.clip(1.2 * M * (error / self.tol) ** 2, self.first, min(most, GROWTH * M)))
+            wanted = int(np.clip(1.2 * M * (error / self.tol) ** 2, self.first, most))
             if wanted <= M and M > self.first:
                 break
             M = max(wanted, M)
@@ -140,7 +142,7 @@ class SparseExact:
     def _unmet(self, M: int) -> str:
         return (
             f"the Monte Carlo error of the probabilities is above tol={self.tol:g} after {M} draws; "
-            "raise Exact(max_samples=...) or tol"
+            "raise tol, or fix the number of draws with Exact(n_samples=...)"
         )
 
 

@@ -1,0 +1,68 @@
+"""What a fit with inducing inputs will cost: one evaluation on some rows is timed, and all is linear in the rows.
+
+The seconds are those of the stages of :mod:`gpclass.sparse.maximize`: about ``EVALUATIONS`` of evidence and gradient
+over all rows from neighbouring sites, or one inference where the kernel parameters are fixed. The memory is that of the
+kept blocks, n m numbers, beside the rows.
+Cost: two evaluations on at most ``ROWS`` rows. Fails when: the ascent needs many more iterations than usual.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from gpclass import checks
+from gpclass._typing import Array
+from gpclass.kernels import default_kernel
+from gpclass.planner import Plan
+from gpclass.registry import choose_likelihood, get_inference, get_strategy
+from gpclass.sparse.fixed_point import SparseEP
+from gpclass.sparse.inducing import sample_rows
+from gpclass.sparse.problem import make_problem
+from gpclass.sparse.shards import ArraySource
+
+ROWS = 2000
+EVALUATIONS = 16  # over all rows
+EARLIER = 12.0  # of the stages on fewer rows, in evaluations on ``ROWS`` rows
+OVERHEAD = 40  # numbers a row: sites, their past, labels
+
+
+def plan_sparse(clf: Any, X: Array, y: Any) -> Plan:
+    """Expected cost of ``clf.fit(X, y)`` with inducing inputs."""
+    n, d = X.shape
+    rng = np.random.default_rng(0)
+    rows = sample_rows(n, ROWS, rng)
+    inference, strategy = get_inference(clf.inference), get_strategy(clf.hyperparameters)
+    likelihood: Any = choose_likelihood(clf.likelihood, inference, len(np.unique(y)))
+    kernel = default_kernel(X[rows]) if clf.kernel is None else checks.check_kernel(clf.kernel, X[rows])
+    signs = np.where(y[rows] == np.unique(y)[1], 1.0, -1.0)
+    whole = make_problem(ArraySource(X, np.ones(n)), kernel, likelihood, clf.n_inducing, clf.inducing)
+    given = not isinstance(clf.inducing, str)
+    part = make_problem(
+        ArraySource(X[rows], signs),
+        kernel,
+        likelihood,
+        clf.n_inducing if given or whole.start.m is None else min(whole.start.m, len(rows)),
+        clf.inducing if given else "random",
+    ).placed(rng)
+    first = SparseEP().guide(part, gradient=True)
+    began = time.perf_counter()
+    SparseEP().guide(part.at(part.theta + 0.05), start=first, gradient=True)
+    each = (time.perf_counter() - began) * n / len(rows)
+    learned = strategy.name != "fixed"
+    total = EVALUATIONS * each + EARLIER * each * min(len(rows) / n, 1.0) if learned else 3.0 * each
+    kept = part.basis.m if whole.keep else 0
+    return Plan(
+        n=n,
+        d=d,
+        inference=str(inference.name),
+        hyperparameters=str(strategy.name),
+        seconds=total,
+        memory=8.0 * n * (kept + d + OVERHEAD),
+        inferences=EVALUATIONS if learned else 1,
+        seconds_each=each,
+        sizes=(len(rows),),
+        available_memory=checks.available_memory(),
+    )
