@@ -32,6 +32,7 @@ from sklearn.base import clone
 from gpclass import checks
 from gpclass._typing import Array, IntArray
 from gpclass.registry import get_inference, get_strategy
+from gpclass.sparse.wanted import is_wanted
 
 SMALLEST = 60  # rows of the first subset
 LARGEST = 800
@@ -87,6 +88,10 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     X, y = np.asarray(X, dtype=float), np.asarray(y)
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must be (n, d) and y (n,), not {X.shape} and {y.shape}")
+    if is_wanted(clf):
+        from gpclass.sparse.plan import plan_sparse  # it builds on this module
+
+        return plan_sparse(clf, X, y)
     n = len(y)
     sizes, seconds, traced, peaks, calls = _calibrate(clf, X, y, budget)
     total = _extrapolate(sizes, seconds, n)
