@@ -223,6 +223,16 @@ def test_settings_go_over_to_many_classes():
     assert for_many(Exact()).max_samples == for_many(for_many(Exact())).max_samples
 
 
+@pytest.mark.parametrize("name", MANY)
+def test_an_inference_for_many_classes_brings_its_likelihood(flowers, name):
+    X, y = flowers
+    X, y = X[y != 0], y[y != 0]
+    many = INFERENCES[name].many
+    clf = fixed(inference=for_many(SHORT.get(name, INFERENCES[name].factory()))).fit(X, y)
+    assert clf.likelihood_.name == many.likelihood
+    assert clf.predict_proba(X).shape == (len(X), 2)
+
+
 def test_exact_maximize_starts_from_ep_and_states_its_error(flowers):
     X, y = flowers
     clf = GPClassifier(inference="exact", tol=5e-3, random_state=0).fit(X, y)

@@ -344,6 +344,9 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int) -> Binary
         return spec
     if isinstance(spec, str) and spec in MULTI_LIKELIHOODS:
         return MULTI_LIKELIHOODS[spec]()
+    own = getattr(inference, "likelihood", None)
+    if auto and isinstance(own, str):  # an inference for many classes, given as such
+        return MULTI_LIKELIHOODS[own]()
     if n_classes > 2 and auto and row is not None and row.many is not None:
         return MULTI_LIKELIHOODS[row.many.likelihood]()
     likelihood = _binary_likelihood(spec, inference)
