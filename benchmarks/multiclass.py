@@ -132,22 +132,22 @@ def speed():
                 clone(methods(X.shape[1])[method]).fit(X, y)
             best[method] = min(best.get(method, np.inf), time.process_time() - begin)
     Z, labels = load_iris(return_X_y=True)
-    cpu, wall = time.process_time(), time.perf_counter()
+    begin = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         GPClassifier(random_state=0).fit(StandardScaler().fit_transform(Z), labels)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    cpu = time.process_time() - begin
     ratio = best["softmax Laplace"] / best[PEER]
     rows = [
         (
             "softmax Laplace, maximise, glass (n = 214, 6 classes), over one against the rest",
             f"{ratio:.2f}x",
-            f"under 3x; {best[PEER]:.2f} s for scikit-learn",
+            f"wanted: under 3x; scikit-learn takes {best[PEER]:.2f} s of CPU",
         ),
         (
             "exact, maximise, iris (n = 150), the defaults",
             f"{cpu:.1f} s of CPU",
-            f"under 10 s; {wall:.1f} s by the clock",
+            "wanted: under 10 s",
         ),
     ]
     record("many classes, speed", rows)

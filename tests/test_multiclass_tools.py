@@ -68,6 +68,7 @@ def test_decisions_plans_files_and_reports_of_every_inference(rocks, name, kerne
     assert "n classes" in text
     assert "memory" in text
     assert INFERENCES[name].many.likelihood in text
+    assert ("2: 1.22**2 * RBF(length_scale=1.5)" in text) == (kernel == "own")
     plan = clf.plan(X, y, budget=0.05)
     assert plan.seconds > 0
     assert plan.memory > 0

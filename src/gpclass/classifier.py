@@ -21,7 +21,7 @@ from gpclass import checks, sparse
 from gpclass._estimator import Deciding, Planning, Savable
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.base import Fit, FitReport, Inference, Run
-from gpclass.kernels import default_kernel
+from gpclass.kernels import default_kernel, kernel_text
 from gpclass.likelihoods import BinaryLikelihood
 from gpclass.multiclass import MultiProblem
 from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
@@ -311,7 +311,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             likelihood=problem.likelihood.name,
             n_points=problem.n,
             n_features=getattr(problem, "n_features", None) or problem.X.shape[1],
-            kernel=str(problem.kernel),
+            kernel=kernel_text(problem.kernel),
             log_evidence=None if evidence is None else evidence.log_z,
             log_evidence_error=None if evidence is None else evidence.error,
             evidence_kind="" if evidence is None else evidence.kind,

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import pdist
 from sklearn.gaussian_process.kernels import (
     RBF,
+    CompoundKernel,
     ConstantKernel,
     DotProduct,
     Hyperparameter,
@@ -178,6 +179,13 @@ def parameter_names(kernel: Any) -> list[str]:
         if not h.fixed:
             names += [h.name] if h.n_elements == 1 else [f"{h.name}[{i}]" for i in range(h.n_elements)]
     return names
+
+
+def kernel_text(kernel: Any) -> str:
+    """A kernel as text; kernels side by side, one a class, each with its class's number."""
+    if isinstance(kernel, CompoundKernel):
+        return "; ".join(f"{c}: {part}" for c, part in enumerate(kernel.kernels))
+    return str(kernel)
 
 
 def atiya(
