@@ -36,6 +36,7 @@ from gpclass.sparse.wanted import is_wanted
 
 SMALLEST = 60  # rows of the first subset
 LARGEST = 800
+DENSE = 3  # n×n matrices that every dense fit holds: the covariance, its factor, room to work in
 SPEED_SIZE = 1000  # Cholesky factorisations are about as fast as they get from here on
 
 
@@ -101,7 +102,7 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
         inference=str(get_inference(clf.inference).name),
         hyperparameters=str(get_strategy(clf.hyperparameters).name),
         seconds=total,
-        memory=_memory(traced, peaks, n),
+        memory=max(_memory(traced, peaks, n), DENSE * 8.0 * n * n),
         inferences=calls,
         seconds_each=total / calls,
         sizes=tuple(int(k) for k in sizes),
@@ -128,7 +129,7 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
             last = _timed(partial(fit, rows))
             sizes.append(len(rows))
             seconds.append(last)
-            if last < budget / 8 or len(sizes) == 1:
+            if last < budget / 8 or len(sizes) <= 2:  # one size cannot tell n from n²
                 peaks[len(rows)] = _traced(partial(fit, rows))
             spent = time.perf_counter() - began
             # The next costs up to eight times as much; two sizes are wanted even at twice the budget.
