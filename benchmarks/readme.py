@@ -46,7 +46,7 @@ def benchmarks_table():
     lines = []
     for title, result in json.loads(RESULTS.read_text()).items():
         lines += [
-            f"**{title}** ({result['cpu']}{'' if 'threads' in title else ', one thread each'})",
+            f"**{title}** ({result['cpu']}{'' if 'thread' in title else ', one thread each'})",
             "",
             "| figure | measured | |",
             "|---|---:|---|",

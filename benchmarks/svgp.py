@@ -6,21 +6,26 @@ zero) and the number of steps are chosen from a grid by its own final *test* log
 GPyTorch's default. The clock stops while the curve is measured.
 """
 
+import os
 import time
 
 import numpy as np
 
+# On a machine that others use too only the processor's seconds mean something, and only with one thread.
+THREADS = int(os.environ.get("THREADS", "2"))
+clock = time.process_time if THREADS == 1 else time.perf_counter
+
 BATCH = 1024
 
 
-def train(X, y, X_test, y_test, *, m=300, rate=0.03, steps=1000, threads=2, seed=0, marks=24):
+def train(X, y, X_test, y_test, *, m=300, rate=0.03, steps=1000, threads=THREADS, seed=0, marks=24):
     """Fit, and return the curve (seconds, test log loss), the final probabilities and log loss."""
     import gpytorch
     import torch
 
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
-    begin = time.perf_counter()
+    begin = clock()
     Z = _centres(X, m, seed)
 
     class Model(gpytorch.models.ApproximateGP):
@@ -59,10 +64,10 @@ def train(X, y, X_test, y_test, *, m=300, rate=0.03, steps=1000, threads=2, seed
             schedule.step()
             done += 1
             if done in at or done == steps:
-                stop = time.perf_counter()
+                stop = clock()
                 p = _proba(model, likelihood, A_test)
                 curve.append((stop - begin - paused, log_loss(y_test, p)))
-                paused += time.perf_counter() - stop
+                paused += clock() - stop
             if done == steps:
                 break
     return {"curve": curve, "proba": p.tolist(), "seconds": curve[-1][0], "log_loss": curve[-1][1]}
