@@ -49,6 +49,7 @@ def run(setting: Setting) -> Section:
         "figure1",
         "Figure 1: annealing in two dimensions",
         (Table("figure1", columns, tuple(rows), "4000 particles along the figure's temperatures"),),
+        notes=("![Annealing from the prior and from Laplace's Gaussian](filippone2014_figure1.png)",),
         figures={"figure1": lambda: _draw(panels)},
     )
 

@@ -59,6 +59,7 @@ def run(setting: Setting) -> Section:
         "Figure 2: spread of the evidence estimate",
         (Table("figure2", columns, rows, f"{PARTICLES} particles"),),
         (verdict,),
+        ("![Spread of the estimates by size and method](filippone2014_figure2.png)",),
         figures={"figure2": lambda: _draw(spread, sizes)},
     )
 

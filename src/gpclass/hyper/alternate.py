@@ -59,6 +59,7 @@ from gpclass.problem import Problem
 
 GIVEN = ("both", "f", "eta")
 MOVES = ("metropolis", "hmc")
+TRAJECTORIES = 0.7  # acceptance that the step of Hamiltonian moves is adapted to
 
 
 @dataclass(frozen=True)
@@ -186,13 +187,12 @@ class AlternateSampler:
         state = self._latent(state, rng)
         chances = []
         for given in ("f", "eta") if settings.given == "both" else (settings.given,):
-            move = self._by_hmc if given == "f" and settings.move == "hmc" else self._by_walk
-            state, chance, accepted = move(state, given, rng)
+            dynamics = given == "f" and settings.move == "hmc"
+            state, chance, accepted = (self._by_hmc if dynamics else self._by_walk)(state, given, rng)
             chances.append(float(accepted))
             if iteration < settings.warmup:
-                scale = state[f"log_scale_{given}"] + (iteration + 1.0) ** -0.6 * (
-                    chance - settings.acceptance
-                )
+                wanted = TRAJECTORIES if dynamics else settings.acceptance
+                scale = state[f"log_scale_{given}"] + (iteration + 1.0) ** -0.6 * (chance - wanted)
                 state = {**state, f"log_scale_{given}": np.asarray(scale)}
         if iteration < settings.warmup:
             new = adapted(state, settings.acceptance, settings.acceptance, iteration)
