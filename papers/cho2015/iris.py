@@ -52,7 +52,7 @@ def run(setting: Setting) -> Section:
         for i, species in enumerate(SPECIES)
         for printed, values in ((False, confusion[i]), (True, [table2.rows[i][s] for s in SPECIES]))
     ]
-    mean, sd = rows[0][1], rows[0][2]
+    mean, sd, best = rows[0][1], rows[0][2], max(row[1] for row in rows[:-1])
     return Section(
         "iris",
         f"Iris, 90 train / 60 test, {repeats} splits",
@@ -65,8 +65,8 @@ def run(setting: Setting) -> Section:
         (
             Verdict(
                 "accuracy of the paper's method",
-                f"{PUBLISHED} within the spread of a split (the paper chose among its experiments)",
-                f"{mean:.3f} ± {sd:.3f}",
+                f"{PUBLISHED} (an average over “many experiments”) within two standard deviations of a split",
+                f"{mean:.3f}, sd of a split {sd:.3f}; the best of the methods here has {best:.3f} on the same splits",
                 bool(abs(mean - PUBLISHED) < 2 * sd),
             ),
         ),
