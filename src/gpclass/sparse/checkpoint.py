@@ -68,7 +68,7 @@ class Checkpoint:
 
     def save(self, stage: Stage, state: Ascent, start: SparseProblem) -> None:
         """Write where the stage stands; ``start`` is where it began."""
-        found, data = stage.last, stage.problem.data
+        found, data = stage.accepted, stage.problem.data
         _, sums = data.executor.map_reduce(collect_sites, found.held, None, None)
         rows = 2 if found.report.method != "laplace" else None
         arrays = {
@@ -92,7 +92,7 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
     """Put a stage where a file says it was."""
     state = Ascent.from_arrays(arrays)
     held = stage.problem.over(put_sites, arrays["sites"]).data.held
-    stage.last = Warm(held, stage.guide.name)
+    stage.accepted = Warm(held, stage.guide.name)
     stage.losses = arrays["losses"].tolist()
     stage.gained = float(arrays["gained"])
     return state

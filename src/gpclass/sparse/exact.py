@@ -37,7 +37,7 @@ from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.predict import predict_proba
 from gpclass.sparse.basis import Basis, blocks
 from gpclass.sparse.fixed_point import FixedPoint, SparseEP, iterate
-from gpclass.sparse.gaussian import conditional, starting_sites
+from gpclass.sparse.gaussian import conditional
 from gpclass.sparse.gradient import RowSums, finish
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.rows import Labels
@@ -92,7 +92,7 @@ class SparseExact:
         """Draw from the posterior of ``problem`` with the random numbers of ``noise``."""
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
-        ep = iterate(problem, "ep", starting_sites(start, "ep"), 100, EP_TOL)
+        ep = iterate(problem, "ep", start, 100, EP_TOL)
         drawn, met = self._draw(problem, ep, rng)
         slope, slope_Z = score(problem, ep.held, drawn) if gradient else (None, None)
         warnings = () if met else (self._unmet(len(drawn.log_w)),)

@@ -24,7 +24,7 @@ from scipy.linalg import solve_triangular
 from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.posterior import Evidence, Posterior, Report
-from gpclass.sparse.gaussian import Q, SparseGaussian, begin, gather, mix, starting_sites, sweep
+from gpclass.sparse.gaussian import Q, SparseGaussian, Warm, begin, gather, mix, starting_sites, sweep
 from gpclass.sparse.gradient import Slope, gaussian_gradient
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.shards import Sums
@@ -49,14 +49,14 @@ class FixedPoint:
     change: float
 
 
-def iterate(
-    problem: SparseProblem, kind: str, start: tuple[Any, ...], max_sweeps: int, tol: float
-) -> FixedPoint:
-    """Sweep until q stands still."""
-    if start:
-        held, sums = problem.map_reduce(gather, start)
+def iterate(problem: SparseProblem, kind: str, start: Any, max_sweeps: int, tol: float) -> FixedPoint:
+    """Sweep until q stands still, from a neighbouring posterior if there is one."""
+    sites = starting_sites(start, kind)
+    if sites:
+        held, sums = problem.map_reduce(gather, sites)
     else:
-        held, sums = problem.map_reduce(begin, problem.data.held, kind)
+        near = start.q if isinstance(start, Warm) else None
+        held, sums = problem.map_reduce(begin, problem.data.held, kind, near)
     history = Mixing()
     q, step, last, best, safe = Q.of(sums["gram"], sums["shift"]), 1.0, np.inf, -np.inf, (held, sums)
     value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
@@ -215,7 +215,7 @@ def run(
 ) -> SparseGaussian:
     """The fixed point as a posterior."""
     began = time.perf_counter()
-    found = iterate(problem, name, starting_sites(start, name), max_sweeps, tol)
+    found = iterate(problem, name, start, max_sweeps, tol)
     slope, slope_Z = gaussian_gradient(problem, found.held, Slope(found.q)) if gradient else (None, None)
     return SparseGaussian(
         basis=problem.basis,

@@ -131,10 +131,11 @@ class SparseGaussian:
 
 @dataclass(frozen=True)
 class Warm:
-    """Sites to start from, of a method: what a file keeps of a posterior on the way."""
+    """Where a method may start: from sites that a file kept, or from q(u) found on other rows at the same basis."""
 
     held: tuple[Any, ...]
     method: str
+    q: Q | None = None
 
 
 def starting_sites(start: Any, method: str) -> tuple[Any, ...]:
@@ -159,14 +160,16 @@ def conditional(basis: Basis, X_new: Array) -> tuple[Array, Array]:
 # ---- work on shards: pure functions ---------------------------------------------------------------------------
 
 
-def begin(shard: Shard, basis: Basis, likelihood: BinaryLikelihood, kind: str) -> tuple[Shard, Sums]:
-    """Sites as the prior's marginals ask for; the sums of the first q."""
+def begin(
+    shard: Shard, basis: Basis, likelihood: BinaryLikelihood, kind: str, q: Q | None
+) -> tuple[Shard, Sums]:
+    """Sites as the marginals under q, or under the prior, ask for; the sums of the first q of these rows."""
     sites = np.empty((2, len(shard)))
     sums = Accumulator(basis.m)
     for rows, A, rest in blocks(shard, basis):
         labels = Labels.of(shard, rows)
-        variance = rest + np.einsum("ij,ij->i", A, A)
-        sites[:, rows] = labels.clear_absent(first_sites(kind, likelihood, labels, variance))
+        mean, variance = (np.zeros(len(A)), np.einsum("ij,ij->i", A, A)) if q is None else q.marginals(A)
+        sites[:, rows] = labels.clear_absent(first_sites(kind, likelihood, labels, mean, variance + rest))
         sums.add(A, rest, sites[:, rows], labels)
     return shard.with_sites(sites), sums.result()
 

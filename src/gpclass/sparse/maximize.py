@@ -34,6 +34,7 @@ from gpclass.hyper.maximize import _bounds_warning
 from gpclass.priors import resolve_priors
 from gpclass.progress import progress
 from gpclass.sparse.checkpoint import Checkpoint, take_up
+from gpclass.sparse.gaussian import Q, Warm
 from gpclass.sparse.inducing import sample_rows
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.quality import compare_with_dense, look_over
@@ -122,12 +123,13 @@ class SparseMaximize:
         with progress(self.max_iter, f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
             climb = Climb(self, guide, prior, run.n_restarts, rng)
             if kept is None:
-                start, absent = climb.first_stages(problem), self._left_out(problem.n, rng)
+                start, near = climb.first_stages(problem)
+                absent = self._left_out(problem.n, rng)
             else:
-                start = problem.at(kept["theta0"], kept["Z0"])
+                start, near = problem.at(kept["theta0"], kept["Z0"]), None
                 absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
             rule = Rule(self.max_iter, self.tol, self.window, self.gain)
-            stage = Stage(start, guide, rule, prior, self.move_inducing, absent, bar.update)
+            stage = Stage(start, guide, rule, prior, self.move_inducing, absent, bar.update, accepted=near)
             state = stage.run(
                 None if kept is None else take_up(stage, kept),
                 None if checkpoint is None else lambda state: checkpoint.save(stage, state, start),
@@ -164,17 +166,19 @@ class Climb:
     rng: np.random.Generator
     evaluations: int = 0
 
-    def first_stages(self, problem: SparseProblem) -> SparseProblem:
-        """θ from few rows, then Z, then both from some rows."""
+    def first_stages(self, problem: SparseProblem) -> tuple[SparseProblem, Warm | None]:
+        """θ from few rows, then Z, then both from some rows; and q(u) of these, to start from."""
         s, n = self.settings, problem.n
         if n >= 2 * s.few_rows or self.n_restarts:
             few = problem.part(s.few_rows, self.rng) if n >= 2 * s.few_rows else problem
             problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
         problem = problem.placed(self.rng)
-        if n >= 2 * s.some_rows and s.move_inducing:
-            some = self._ascend(problem.part(s.some_rows, self.rng), SOME_ITERATIONS, free_Z=True)[1]
-            problem = problem.at(some.theta, some.Z)
-        return problem
+        if n < 2 * s.some_rows or not s.move_inducing:
+            return problem, None
+        _, some, stage = self._ascend(problem.part(s.some_rows, self.rng), SOME_ITERATIONS, free_Z=True)
+        last, name = stage.accepted, self.guide.name
+        near = Warm((), name, Q(last.mean, last.L, last.mean)) if name != "laplace" else None
+        return problem.at(some.theta, some.Z), near
 
     def _few(self, problem: SparseProblem) -> Array:
         """The best θ of climbs from the given parameters and from random ones within the bounds."""
@@ -185,19 +189,21 @@ class Climb:
                 raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
             starts += list(self.rng.uniform(low, high, size=(self.n_restarts, len(low))))
         found = [self._ascend(problem.at(theta), 30, free_Z=False) for theta in starts]
-        return max(found, key=lambda pair: pair[0])[1].theta
+        return max(found, key=lambda ended: ended[0])[1].theta
 
-    def _ascend(self, problem: SparseProblem, max_iter: int, free_Z: bool) -> tuple[float, SparseProblem]:
-        """An ascent by evidence alone: its value and where it ended."""
+    def _ascend(
+        self, problem: SparseProblem, max_iter: int, free_Z: bool
+    ) -> tuple[float, SparseProblem, Stage]:
+        """An ascent by evidence alone: its value, where it ended, and itself."""
         stage = Stage(problem, self.guide, Rule(max_iter, 1e-4), self.prior, free_Z)
         try:
             state = stage.run()
         except ValueError:
             if self.n_restarts:  # a random start may be hopeless; the others are there
-                return -np.inf, problem
+                return -np.inf, problem, stage
             raise
         self.evaluations += state.evaluations
-        return state.value, stage.chosen(state)
+        return state.value, stage.chosen(state), stage
 
 
 def finished(

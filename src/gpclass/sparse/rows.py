@@ -153,10 +153,12 @@ def variational_update(likelihood: BinaryLikelihood, labels: Labels, at: Margina
 UPDATES: dict[str, Any] = {"ep": ep_update, "variational": variational_update}
 
 
-def first_sites(kind: str, likelihood: BinaryLikelihood, labels: Labels, variance: Array) -> Array:
-    """Sites to start from: those that the prior's marginal N(0, variance) asks for."""
-    zero = np.zeros_like(variance)
+def first_sites(
+    kind: str, likelihood: BinaryLikelihood, labels: Labels, mean: Array, variance: Array
+) -> Array:
+    """Sites to start from: those that N(mean, variance), the prior's marginal or a neighbour's, asks for."""
     if kind == "variational":
-        _, dm, dv = likelihood.expected_log_prob(labels.y, zero, variance)
-        return np.stack([np.maximum(-2.0 * dv, 0.0) * labels.power, dm * labels.power])
-    return match_moments(likelihood, labels, zero, variance)[0]
+        _, dm, dv = likelihood.expected_log_prob(labels.y, mean, variance)
+        t = np.maximum(-2.0 * dv, 0.0)
+        return np.stack([t * labels.power, (dm + t * mean) * labels.power])
+    return match_moments(likelihood, labels, mean, variance)[0]

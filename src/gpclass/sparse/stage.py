@@ -48,6 +48,7 @@ class Stage:
     tell: Callable[..., None] | None = None
     gained: float = np.inf  # by the last iteration, as a share of the log evidence
     last: Any = None  # the posterior of the last evaluation
+    accepted: Any = None  # that of the last step which was taken: evaluations start from its sites
     losses: list[float] = field(default_factory=list)  # of the left-out rows, after each iteration
 
     def __post_init__(self) -> None:
@@ -71,10 +72,14 @@ class Stage:
         """Climb until the rule says stop; ``after`` is told of each iteration."""
         if state is None:
             state = Ascent.start(self.variables(), self.objective, self.bounds)
+            self.accepted = self.last
         while self.reason(state) is None:
             before = state.value
             state = step(state, self.objective, self.bounds)
             self.gained = (state.value - before) / max(1.0, abs(state.value))
+            if state.stuck:
+                break
+            self.accepted = self.last
             self._look(state)
             if self.tell is not None:
                 self.tell(log_evidence=state.value, **({"log_loss": self.losses[-1]} if self.losses else {}))
@@ -112,9 +117,9 @@ class Stage:
 
     def back(self) -> Any:
         """The sites of the last evaluation, with all rows back, for the inference that follows."""
-        if self.last is None or self.absent is None:
-            return self.last
-        held = starting_sites(self.last, self.guide.name)
+        if self.absent is None:
+            return self.accepted
+        held = starting_sites(self.accepted, self.guide.name)
         if not held:
             return None
         back, _ = self.problem.data.executor.map_reduce(bring_back, held, None, None)
@@ -124,7 +129,7 @@ class Stage:
         """Log evidence (and log prior) with gradient."""
         problem = self.at(x)
         try:
-            found = self.guide(problem, start=self.last, gradient=True)
+            found = self.guide(problem, start=self.accepted, gradient=True)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError, FloatingPointError):
             return None
         value, slope = found.evidence.log_z, found.evidence.gradient
@@ -143,7 +148,7 @@ class Stage:
         if self.absent is None:
             return
         X, y, weights = self.left_out
-        log_p = predict_proba(self.last.latent(X), self.at(state.x).likelihood).log_proba
+        log_p = predict_proba(self.accepted.latent(X), self.at(state.x).likelihood).log_proba
         self.losses.append(-float(np.average(np.where(y > 0, log_p[:, 1], log_p[:, 0]), weights=weights)))
 
 
