@@ -170,6 +170,82 @@ def test_neals_moves_given_f_leave_the_joint_alone():
     assert kstest(np.array(out) * 1.6, "norm").pvalue < 1e-3  # the test can fail
 
 
+def joint_after(step, prior, replicates, seed):
+    """Standardised θ_0 after a kernel, from joint draws of θ, η, y: Geweke's test with independent replicates."""
+    rng, problem, out = np.random.default_rng(seed), make_problem(4), []
+    for _ in range(replicates):
+        theta, eta = prior.draw(rng, 1)[0], rng.standard_normal(4)
+        at = problem.at(theta)
+        f = np.linalg.cholesky(at.prior.K) @ eta
+        y = np.where(rng.random(4) < at.likelihood.inverse_link(f), 1.0, -1.0)
+        out.append((step(replace(problem, y=y), theta, eta, f, rng)[0] - 0.5) / 0.7)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("given", ["f", "eta"])
+def test_alternating_moves_leave_the_joint_alone(given):
+    """Latent scans and θ in one parametrisation; a move that believes in another prior fails."""
+    from gpclass.hyper.alternate import AlternateSampler
+    from gpclass.hyper.proposal import Mode
+
+    problem = make_problem(4)
+    right = resolve_priors(PRIORS, problem.names, problem.theta)
+    wrong = resolve_priors({**PRIORS, NAMES[0]: LogNormal(1.6, 0.7)}, problem.names, problem.theta)
+    mode = Mode(np.array([0.5, 0.0]), np.diag([0.5, 0.3]), 0)
+    strategy = Alternate(given=given, warmup=0, draws=9, scans=1)
+
+    def moved(prior):
+        def step(data, theta, eta, f, rng):
+            sampler = AlternateSampler(
+                strategy, LogDensity(data, Laplace(), prior), EllipticalSlice(around="prior"), mode
+            )
+            state = {"theta": theta, "eta": eta, **first_walk(mode)}
+            state |= {"log_scale_f": np.array(0.3), "log_scale_eta": np.array(0.3)}
+            for i in range(5):
+                state, _ = sampler.step(state, rng, i)
+            return state["theta"]
+
+        return step
+
+    assert kstest(joint_after(moved(right), right, 150, 3), "norm").pvalue > 0.01
+    assert kstest(joint_after(moved(wrong), right, 80, 3), "norm").pvalue < 1e-3
+
+
+@pytest.mark.parametrize("screen", [False, True])
+def test_pseudo_marginal_moves_leave_the_joint_alone(screen):
+    """Two particles from the prior, f one of them, so that the estimate is what the chain would hold there.
+
+    Moves that believe in another prior fail.
+    """
+    from gpclass.hyper.proposal import Mode
+    from gpclass.hyper.pseudo_marginal import MetropolisSampler
+
+    problem = make_problem(4)
+    right = resolve_priors(PRIORS, problem.names, problem.theta)
+    wrong = resolve_priors({**PRIORS, NAMES[0]: LogNormal(1.6, 0.7)}, problem.names, problem.theta)
+    mode = Mode(np.array([0.5, 0.0]), np.diag([0.5, 0.3]), 0)
+    strategy = PseudoMarginal(adapt=0, discard=0, draws=99, vectors=1, screen=screen)
+
+    def moved(prior):
+        def step(data, theta, eta, f, rng):
+            guide = LogDensity(data, Laplace(), prior)
+            density = LogDensity(data, Importance(2, around="prior"), prior)
+            sampler = MetropolisSampler(strategy, guide, density, mode, "white")
+            other = np.linalg.cholesky(data.at(theta).prior.K) @ rng.standard_normal(4)
+            logs = [data.likelihood.log_prob(data.y, g).sum() for g in (f, other)]
+            state = {**sampler._switch({"theta": theta, **first_walk(mode)}, rng), "theta": theta}
+            log_z = logsumexp(logs) - np.log(2)
+            state |= {"log_z": np.array(log_z), "value": np.array(log_z + guide.log_prior(theta))}
+            for i in range(5):
+                state, _ = sampler.step(state, rng, i)
+            return state["theta"]
+
+        return step
+
+    assert kstest(joint_after(moved(right), right, 200, 5), "norm").pvalue > 0.01
+    assert kstest(joint_after(moved(wrong), right, 100, 5), "norm").pvalue < 1e-3
+
+
 def test_adaptation_finds_scale_and_shape():
     """A random walk on a Gaussian with unequal axes reaches the wanted acceptance."""
     rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ from gpclass.inference.importance import Importance
 from gpclass.inference.samples import chain_figures
 from gpclass.inference.whitened import Whitened, whiten, whiten_around
 from gpclass.orthant import orthant_probability
+from gpclass.orthant.truths import linear_kernel_probability
 from gpclass.predict import predict_proba
 from tests.conftest import make_problem
 
@@ -335,7 +336,7 @@ def test_weighted_samplers_agree_with_the_exact_answer(truths, method, name):
 
 
 def test_linear_kernel_against_one_dimensional_quadrature(truths):
-    """A linear kernel has one weight: the evidence and predictions are integrals over it."""
+    """A linear kernel has one weight: the evidence and predictions are integrals over it, A eq. 66."""
     problem, new, _, _, log_z = truths["linear"]
     a, w = hermegauss(150)
     a, mass = a * np.sqrt(2.0), np.log(w / w.sum())
@@ -343,8 +344,11 @@ def test_linear_kernel_against_one_dimensional_quadrature(truths):
     assert np.logaddexp.reduce(mass) == pytest.approx(log_z, abs=0.005)
     mass = np.exp(mass - np.logaddexp.reduce(mass))
     truth = mass @ ndtr(a[:, None] * new[:, 0])
-    for method in CHAINS:
-        posterior = method(**LONG[method])(problem, np.random.default_rng(3))
+    x, x_new = np.sqrt(2.0) * problem.X[:, 0], np.sqrt(2.0) * new[:, 0]  # the kernel is 2 x x'
+    np.testing.assert_allclose(truth, linear_kernel_probability(x, problem.y, x_new), atol=1e-8)
+    for method in (*CHAINS, *WEIGHTED):
+        settings = LONG.get(method, {"n_samples": 4000})
+        posterior = method(**settings)(problem, np.random.default_rng(3))
         ours = predict_proba(posterior.latent(new), problem.likelihood)
         assert np.all(np.abs(ours.proba[:, 1] - truth) < 4 * ours.mcse[:, 1])
 
