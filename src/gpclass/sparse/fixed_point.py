@@ -30,8 +30,10 @@ from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.shards import Sums
 
 SLOWEST = 0.05  # smallest step of a damped sweep
+FIRST = 0.7  # step of a sweep of EP while q still moves far: sites all at once overshoot
+FAR = 3.0  # that far, in standard deviations
 SLOW = 0.25  # a sweep that leaves more than this of the last change is helped by mixing
-NEAR = 1.0  # of a change, in standard deviations: farther off, mixing helps little
+NEAR = 3.0  # of a change, in standard deviations: farther off, mixing helps little
 PATIENCE = 8  # sweeps before steps are damped, and mixed however far off
 LOOSE = 0.5  # of ``tol`` during an ascent: the evidence is then wrong by a tenth of a nat or so
 WILDEST = 50.0  # shares of a mixture whose absolute values sum to more are rounding's
@@ -57,11 +59,12 @@ def iterate(problem: SparseProblem, kind: str, start: Any, max_sweeps: int, tol:
     else:
         near = start.q if isinstance(start, Warm) else None
         held, sums = problem.map_reduce(begin, problem.data.held, kind, near)
-    history = Mixing()
+    history, far = Mixing(), kind == "ep" and not sites
     q, step, last, best, safe = Q.of(sums["gram"], sums["shift"]), 1.0, np.inf, -np.inf, (held, sums)
     value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
     for sweeps in range(1, max_sweeps + 1):
-        moved, out = problem.map_reduce(sweep, held, kind, q, step, history.depth)
+        careful = FIRST if far else 1.0
+        moved, out = problem.map_reduce(sweep, held, kind, q, careful * step, history.depth)
         value = q.log_mass + out["value"]
         if kind == "variational" and value < best - 1e-10 * abs(best) and step > SLOWEST:
             # The bound fell: back to the sites before, in a smaller step.
@@ -70,12 +73,15 @@ def iterate(problem: SparseProblem, kind: str, start: Any, max_sweeps: int, tol:
             q = Q.of(sums["gram"], sums["shift"])
             continue
         new = Q.of(out["gram"], out["shift"])
-        change = q.distance(new) / step
+        change = q.distance(new) / (careful * step)
+        far = kind == "ep" and change > FAR
         if change <= tol:
             break
         best, safe = max(value, best), (held, sums)
+        if careful * step != 1.0:
+            history.clear()  # outcomes of shortened steps stand between
         slow = slow or (change > SLOW * last and (change < NEAR or sweeps >= PATIENCE))
-        shares = history.shares(q, sums, out) if step == 1.0 and slow else None
+        shares = history.shares(q, sums, out) if careful * step == 1.0 and slow else None
         if shares is not None:
             moved, out = problem.map_reduce(mix, moved, shares)
             new = Q.of(out["gram"], out["shift"])
@@ -96,7 +102,7 @@ class Mixing:
     here stand for the 2n of the rows, which only take the shares.
     """
 
-    def __init__(self, depth: int = 6) -> None:
+    def __init__(self, depth: int = 8) -> None:
         self.depth = depth
         self.residuals: list[tuple[Array, Array]] = []
 
