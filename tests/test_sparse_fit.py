@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from gpclass import GPClassifier, checks, load_model
 from gpclass.hyper import Maximize
@@ -309,6 +309,14 @@ def test_repeated_rows_and_few_distinct_ones():
     weighted.fit(rows, [0, 1] * 3, sample_weight=[30, 10] * 3)
     np.testing.assert_allclose(weighted.predict_proba(rows), clf.predict_proba(rows), atol=1e-6)
     assert abs(weighted.log_evidence_ - clf.log_evidence_) < 1e-6
+
+
+def test_inducing_inputs_stay_where_the_kernel_has_no_fast_derivative(moons):
+    X, y = moons[0][:300], moons[1][:300]
+    clf = fitted(X, y, kernel=RBF(1.0) * ExpSineSquared(1.0, 5.0, periodicity_bounds="fixed"), n_inducing=12)
+    assert "kept" in clf.fit_report_.details["inducing_inputs"]
+    assert "inducing_inputs" not in fitted(X, y).fit_report_.details
+    assert clf.score(X, y) > 0.8
 
 
 def test_plan_grows_with_the_rows(moons):

@@ -458,7 +458,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         """More than two classes where the inference takes them."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = takes_many(self.inference, self.likelihood)
+        many = takes_many(self.inference, self.likelihood)
+        tags.classifier_tags.multi_class = many and not sparse.is_wanted(self)
         return tags
 
 

@@ -226,10 +226,9 @@ def log_likelihood(shard: Shard, basis: Basis, likelihood: BinaryLikelihood, U: 
     return shard, {"log_likelihood": total}
 
 
-def score(
-    problem: SparseProblem, held: tuple[Any, ...], drawn: Drawn, move_Z: bool = True
-) -> tuple[Array, Array | None]:
-    """Gradients of the log evidence by θ and Z."""
+def score(problem: SparseProblem, held: tuple[Any, ...], drawn: Drawn) -> tuple[Array, Array | None]:
+    """Gradients of the log evidence by θ and Z; None for Z if the kernel has no fast derivative by its inputs."""
+    move_Z = problem.covariance.fast
     _, sums = problem.map_reduce(score_rows, held, drawn.U, drawn.weights, move_Z)
     return finish(problem, sums, move_Z)
 

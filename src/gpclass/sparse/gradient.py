@@ -107,8 +107,9 @@ class Slope:
 
 
 def gaussian_gradient(
-    problem: SparseProblem, held: tuple[Any, ...], slope: Slope, move_Z: bool = True
+    problem: SparseProblem, held: tuple[Any, ...], slope: Slope
 ) -> tuple[Array, Array | None]:
-    """Gradients by θ and Z of a Gaussian approximation whose sites the shards hold."""
+    """Gradients by θ and Z of a Gaussian approximation whose sites the shards hold; None for Z if that is slow."""
+    move_Z = problem.covariance.fast
     _, sums = problem.map_reduce(gaussian_rows, held, slope, move_Z)
     return finish(problem, sums, move_Z)

@@ -41,6 +41,7 @@ from gpclass.sparse.quality import compare_with_dense, look_over
 from gpclass.sparse.stage import Rule, Stage
 
 STOPS = ("held-out", "evidence")
+KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
 FEW_INDUCING = 100  # of the first stage
 SOME_ITERATIONS = 8  # of the stage on some rows: more would fit Z to them alone
 FEWEST_LEFT_OUT = 50  # rows whose log loss says something
@@ -78,7 +79,7 @@ class SparseMaximize:
     held_out : int
         Rows to leave out during the ascent, at most a tenth of all.
     move_inducing : bool
-        Whether the inducing inputs are learned too.
+        Whether the inducing inputs are learned too; with a kernel that has no fast derivative by its inputs they stay.
     few_rows, some_rows : int
         Rows of the first stages; a stage is left out when there are fewer than twice as many rows.
     checkpoint : path, optional
@@ -113,6 +114,10 @@ class SparseMaximize:
         """Climb through the stages, then infer."""
         seed = int(run.rng.integers(2**63))
         rng = np.random.default_rng(seed)
+        if self.move_inducing and not problem.covariance.fast:
+            return with_details(
+                replace(self, move_inducing=False)(problem, inference, replace(run, rng=rng)), KEPT_INDUCING
+            )
         guide = getattr(inference, "guide", inference)
         prior = resolve_priors(run.priors, problem.names, problem.theta) if self.prior else None
         checkpoint, kept = None, None
