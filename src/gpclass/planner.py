@@ -1,17 +1,17 @@
 """What a fit will cost, before it is begun: seconds and memory, from a short calibration on this machine.
 
 The very fit that is asked about is run on a few small subsets of the rows, so that a new method needs no cost
-model of its own. Its seconds are then taken to be
+model of its own. The seconds of each of its inferences are then taken to be
 
-    a n + b n² + c n³ e(n),
+    a + b n + c n² + d n³ e(n),
 
-a, b and c from the subsets, e the seconds a flop of a Cholesky factorisation of that size on this machine:
+and their number the largest that was seen; a to d come from the subsets, e the seconds a flop of a Cholesky factorisation of that size on this machine:
 small matrices are slower a flop than large ones, which an extrapolation by n³ alone would carry along. The
 peak of memory is a n + b n², from allocations that were traced.
 
 Cost: about ``budget`` seconds, and at least a fit of 60 rows. Fails when: the search for the kernel
 parameters is much harder at n than on the subset, or a sampler needs many more draws there; expect a factor
-of two.
+of two or three.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from gpclass.sparse.wanted import is_wanted
 SMALLEST = 60  # rows of the first subset
 LARGEST = 800
 DENSE = 3  # n×n matrices that every dense fit holds: the covariance, its factor, room to work in
+clock = time.perf_counter
 SPEED_SIZE = 1000  # Cholesky factorisations are about as fast as they get from here on
 
 
@@ -67,7 +68,7 @@ class Plan:
             f"{_bytes(self.memory)} of memory"
         )
         text += "" if self.fits else f", of which {_bytes(self.available_memory)} are free: it would fail"
-        return f"{text}; judged from {', '.join(map(str, self.sizes))} rows, good to a factor of two or so"
+        return f"{text}; judged from {', '.join(map(str, self.sizes))} rows, good to a factor of two or three"
 
 
 def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
@@ -94,27 +95,27 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
 
         return plan_sparse(clf, X, y)
     n = len(y)
-    sizes, seconds, traced, peaks, calls = _calibrate(clf, X, y, budget)
-    total = _extrapolate(sizes, seconds, n)
+    sizes, seconds, calls, traced, peaks = _calibrate(clf, X, y, budget)
+    most = int(calls[-1] if sizes[-1] == n else calls.max())
+    each = _extrapolate(sizes, seconds / calls, n)
     return Plan(
         n=n,
         d=X.shape[1],
         inference=str(get_inference(clf.inference).name),
         hyperparameters=str(get_strategy(clf.hyperparameters).name),
-        seconds=total,
+        seconds=most * each,
         memory=max(_memory(traced, peaks, n), DENSE * 8.0 * n * n),
-        inferences=calls,
-        seconds_each=total / calls,
+        inferences=most,
+        seconds_each=each,
         sizes=tuple(int(k) for k in sizes),
         available_memory=checks.available_memory(),
     )
 
 
-def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array, Array, Array, int]:
-    """Sizes and seconds of fits to subsets, sizes and bytes of those that were traced, calls of the last."""
+def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array, Array, Array, Array]:
+    """Sizes, seconds and calls of fits to subsets; sizes and bytes of those that were traced."""
     largest = min(len(y), LARGEST)
-    sizes: list[int] = []
-    seconds: list[float] = []
+    timed: list[tuple[int, float, int]] = []
     peaks: dict[int, float] = {}
 
     def fit(rows: IntArray) -> Any:
@@ -123,23 +124,21 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the subset, not about the data
         rows = _subset(y, min(SMALLEST, largest))
-        fitted = fit(rows)  # not timed: what is made at first use is made here
-        began = time.perf_counter()
+        fit(rows)  # not timed: what is made at first use is made here
+        began = clock()
         while True:
-            last = _timed(partial(fit, rows))
-            sizes.append(len(rows))
-            seconds.append(last)
-            if last < budget / 8 or len(sizes) <= 2:  # one size cannot tell n from n²
+            last, fitted = _timed(partial(fit, rows), budget / 30)
+            timed.append((len(rows), last, getattr(fitted.fit_report_, "evaluations", None) or 1))
+            if last < budget / 8 or len(timed) <= 2:  # one size cannot tell n from n²
                 peaks[len(rows)] = _traced(partial(fit, rows))
-            spent = time.perf_counter() - began
+            spent = clock() - began
             # The next costs up to eight times as much; two sizes are wanted even at twice the budget.
-            allowed = 2 * budget if len(sizes) == 1 else budget - 6 * last
-            if sizes[-1] >= largest or spent > allowed:
+            allowed = 2 * budget if len(timed) == 1 else budget - 6 * last
+            if len(rows) >= largest or spent > allowed:
                 break
-            rows = _subset(y, min(2 * sizes[-1], largest))
-    calls = getattr(fitted.fit_report_, "evaluations", None) or 1
-    as_arrays = (np.array(part, dtype=float) for part in (sizes, seconds, list(peaks), list(peaks.values())))
-    return (*as_arrays, calls)  # type: ignore[return-value]  # four arrays, one number
+            rows = _subset(y, min(2 * len(rows), largest))
+    sizes, seconds, calls = np.array(timed, dtype=float).T
+    return sizes, seconds, calls, np.array(list(peaks), dtype=float), np.array(list(peaks.values()))
 
 
 def _subset(y: Any, size: int) -> IntArray:
@@ -153,10 +152,16 @@ def _subset(y: Any, size: int) -> IntArray:
     return np.sort(np.concatenate(chosen))
 
 
-def _timed(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+def _timed(work: Callable[[], Any], worth: float = np.inf) -> tuple[float, Any]:
+    """Least seconds of three calls, of one if that took more than ``worth``; and what the last gave."""
+    best = np.inf
+    for _ in range(3):
+        began = clock()
+        result = work()
+        best = min(best, clock() - began)
+        if best > worth:
+            break
+    return best, result
 
 
 def _traced(work: Callable[[], Any]) -> float:
@@ -182,17 +187,17 @@ def _extrapolate(sizes: Array, seconds: Array, n: int) -> float:
         return float(seconds[0] * (n / sizes[0]) ** 2.0)
     slowness = {int(k): _cholesky_slowness(int(k)) for k in {*sizes.tolist(), min(n, SPEED_SIZE)}}
     cubes = [k**3.0 * slowness[int(k)] for k in sizes]
-    terms = np.column_stack([sizes, sizes**2.0, cubes])
+    terms = np.column_stack([np.ones(len(sizes)), sizes, sizes**2.0, cubes])
     # Relative errors, the largest size counting most: it is nearest to n.
     weight = sizes / sizes[-1] / seconds
-    (a, b, c), _ = nnls(terms * weight[:, None], seconds * weight)
-    return float(a * n + b * n**2 + c * n**3 * slowness[min(n, SPEED_SIZE)])
+    (a, b, c, d), _ = nnls(terms * weight[:, None], seconds * weight)
+    return float(a + b * n + c * n**2 + d * n**3 * slowness[min(n, SPEED_SIZE)])
 
 
 def _cholesky_slowness(n: int) -> float:
     """Seconds a flop of a factorisation of size n, the best of three."""
     A = np.eye(n, order="F") + 0.5 / n
-    best = min(_timed(lambda: lapack.dpotrf(A, lower=1, overwrite_a=0)) for _ in range(3))
+    best, _ = _timed(partial(lapack.dpotrf, A, lower=1, overwrite_a=0))
     return 3.0 * best / n**3
 
 
