@@ -94,7 +94,7 @@ class Planning:
         -------
         Plan
             ``seconds``, ``memory`` in bytes, ``fits`` (whether the memory is there), and what they rest on.
-            Expect it to be right within a factor of two or so.
+            Expect it to be right within a factor of two or three.
         """
         from gpclass.planner import plan_fit
 

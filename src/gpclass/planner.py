@@ -5,9 +5,9 @@ model of its own. The seconds of each of its inferences are then taken to be
 
     a + b n + c n² + d n³ e(n),
 
-and their number the largest that was seen; a to d come from the subsets, e the seconds a flop of a Cholesky factorisation of that size on this machine:
-small matrices are slower a flop than large ones, which an extrapolation by n³ alone would carry along. The
-peak of memory is a n + b n², from allocations that were traced.
+and their number the largest that was seen; a to d come from the subsets, e the seconds a flop of a Cholesky
+factorisation of that size on this machine: small matrices are slower a flop than large ones, which an
+extrapolation by n³ alone would carry along. The peak of memory is a n + b n², from allocations that were traced.
 
 Cost: about ``budget`` seconds, and at least a fit of 60 rows. Fails when: the search for the kernel
 parameters is much harder at n than on the subset, or a sampler needs many more draws there; expect a factor
