@@ -354,7 +354,9 @@ def _grid_note():
     ]
     note = f"SVGP's grid: learning rates {rates}, steps {steps} of 1024 rows."
     if edge:
-        note += f" Its longest training was its best on {', '.join(edge)}: longer ones, not tried, may lower its log loss."
+        note += (
+            f" Its longest training was its best on {', '.join(edge)}: more steps, not tried, may lower it."
+        )
     return [note, ""]
 
 
