@@ -7,8 +7,9 @@
 4. The inference that was asked for, at the end of the ascent, on all rows.
 
 Z has many coordinates, and the evidence goes on rising slowly after predictions no longer improve. So some rows are
-left out during the ascent, which ends when their log loss no longer falls (``stop="held-out"``), or when an iteration
-gains little evidence (``stop="evidence"``). The last step uses all rows.
+left out of all stages (k-means alone sees them, without their labels), and the ascent ends when their log loss no
+longer falls (``stop="held-out"``), or when an iteration gains little evidence (``stop="evidence"``). The last step uses
+all rows.
 
 The state of the ascent (parameters, memory, sites) is a few arrays: with ``checkpoint`` it is written after every
 iteration over all rows, and a fit that is started again continues as if it had not stopped.
@@ -38,13 +39,14 @@ from gpclass.sparse.gaussian import Q, Warm
 from gpclass.sparse.inducing import sample_rows
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.quality import compare_with_dense, look_over
-from gpclass.sparse.stage import Rule, Stage
+from gpclass.sparse.stage import Rule, Stage, let_go
 
 STOPS = ("held-out", "evidence")
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
 FEW_INDUCING = 100  # of the first stage
 SOME_ITERATIONS = 8  # of the stage on some rows: more would fit Z to them alone
 FEWEST_LEFT_OUT = 50  # rows whose log loss says something
+FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is left out
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,7 @@ class SparseMaximize:
 
     def __call__(self, problem: SparseProblem, inference: Any, run: Run) -> Fit:
         """Climb through the stages, then infer."""
-        seed = int(run.rng.integers(2**63))
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(int(run.rng.integers(2**63)))
         if self.move_inducing and not problem.covariance.fast:
             return with_details(
                 replace(self, move_inducing=False)(problem, inference, replace(run, rng=rng)), KEPT_INDUCING
@@ -123,16 +124,18 @@ class SparseMaximize:
         checkpoint, kept = None, None
         if self.checkpoint is not None:
             settings = replace(self, checkpoint=None, dense=None)
-            checkpoint = Checkpoint.of(Path(self.checkpoint), problem, settings, guide, run.priors, seed)
+            checkpoint = Checkpoint.of(Path(self.checkpoint), problem, settings, guide, run.priors)
             kept = checkpoint.load()
         with progress(self.max_iter, f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
-            climb = Climb(self, guide, prior, run.n_restarts, rng)
+            if kept is None:
+                absent = self._left_out(problem.n, rng.spawn(1)[0])
+            else:
+                absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
+            climb = Climb(self, guide, prior, run.n_restarts, rng, absent)
             if kept is None:
                 start, near = climb.first_stages(problem)
-                absent = self._left_out(problem.n, rng)
             else:
                 start, near = problem.at(kept["theta0"], kept["Z0"]), None
-                absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
             rule = Rule(self.max_iter, self.tol, self.window, self.gain)
             stage = Stage(start, guide, rule, prior, self.move_inducing, absent, bar.update, accepted=near)
             state = stage.run(
@@ -169,18 +172,23 @@ class Climb:
     prior: Any
     n_restarts: int
     rng: np.random.Generator
+    absent: Any = None  # rows that no stage may see
     evaluations: int = 0
 
     def first_stages(self, problem: SparseProblem) -> tuple[SparseProblem, Warm | None]:
         """θ from few rows, then Z, then both from some rows; and q(u) of these, to start from."""
         s, n = self.settings, problem.n
         if n >= 2 * s.few_rows or self.n_restarts:
-            few = problem.part(s.few_rows, self.rng) if n >= 2 * s.few_rows else problem
-            problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
+            few = problem.part(s.few_rows, self.rng, self.absent) if n >= 2 * s.few_rows else problem
+            if few is problem or _of_both(few):
+                problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
         problem = problem.placed(self.rng)
         if n < 2 * s.some_rows or not s.move_inducing:
             return problem, None
-        _, some, stage = self._ascend(problem.part(s.some_rows, self.rng), SOME_ITERATIONS, free_Z=True)
+        part = problem.part(s.some_rows, self.rng, self.absent)
+        if not _of_both(part):
+            return problem, None
+        _, some, stage = self._ascend(part, SOME_ITERATIONS, free_Z=True)
         last, name = stage.accepted, self.guide.name
         near = Warm((), name, Q(last.mean, last.L, last.mean)) if name != "laplace" else None
         return problem.at(some.theta, some.Z), near
@@ -211,6 +219,13 @@ class Climb:
         return state.value, stage.chosen(state), stage
 
 
+def _of_both(problem: SparseProblem) -> bool:
+    """Whether there are enough rows of both classes to learn from: of a rare one few rows may have none."""
+    assert problem.data.source is not None
+    y = problem.data.source.take(np.arange(problem.n))[1]
+    return bool(min(np.sum(y > 0), np.sum(y < 0)) >= FEWEST_OF_A_CLASS)
+
+
 def finished(
     problem: SparseProblem, inference: Any, dense: Any, run: Run, start: Any, figures: dict[str, Any]
 ) -> Fit:
@@ -221,6 +236,7 @@ def finished(
     if dense is not None:
         compared, advice = compare_with_dense(problem, inference, dense, rng[1])
         details = {**compared, **details}
+    problem.map_reduce(let_go, problem.data.held)  # a fitted model keeps its sites, not n m numbers
     warned = () if advice is None else (advice,)
     same: Any = problem  # the interface of a dense problem, as far as a fit needs it
     return with_details(Fit(same, posterior, figures=figures, warnings=warned), details)

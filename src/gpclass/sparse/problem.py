@@ -2,7 +2,7 @@
 
 The same vector θ as the dense problem: the free kernel parameters in scikit-learn's order, then the likelihood's
 scale if it is free, in logs. The inducing inputs Z stand beside θ, so that every strategy that moves θ alone works with
-Z held; the sparse ascent (:mod:`gpclass.sparse.ascent`) moves both.
+Z held; the sparse ascent (:mod:`gpclass.sparse.stage`) moves both.
 
 A saved problem keeps no rows: predictions need none of them.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.checks import available_memory
 from gpclass.covariance import Covariance
 from gpclass.kernels import parameter_names
@@ -136,9 +136,12 @@ class SparseProblem:
             Z = Z[sample_rows(len(Z), at_most, rng)]
         return replace(self, Z=Z)
 
-    def part(self, rows: int, rng: np.random.Generator) -> SparseProblem:
-        """The same model on a random part of the rows, in memory."""
-        X, y, weights = self._source.take(sample_rows(self.n, rows, rng))
+    def part(self, rows: int, rng: np.random.Generator, without: IntArray | None = None) -> SparseProblem:
+        """The same model on a random part of the rows, less those that it must not see, in memory."""
+        chosen = sample_rows(self.n, rows, rng)
+        if without is not None:
+            chosen = np.setdiff1d(chosen, without, assume_unique=True)
+        X, y, weights = self._source.take(chosen)
         return replace(self, data=Data.of(ArraySource(X, y, weights)), keep=True)
 
     def over(self, work: Work, *arguments: Any) -> SparseProblem:

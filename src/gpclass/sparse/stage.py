@@ -148,6 +148,8 @@ class Stage:
         if self.absent is None:
             return
         X, y, weights = self.left_out
+        if weights is not None and not np.any(weights > 0):
+            return
         log_p = predict_proba(self.accepted.latent(X), self.at(state.x).likelihood).log_proba
         self.losses.append(-float(np.average(np.where(y > 0, log_p[:, 1], log_p[:, 0]), weights=weights)))
 
@@ -161,6 +163,12 @@ def leave_out(shard: Shard, basis: Basis | None, likelihood: Any, rows: IntArray
 def bring_back(shard: Shard, basis: Basis | None, likelihood: Any) -> tuple[Shard, Sums]:
     """The shard with all its rows."""
     return replace(shard, absent=None), {}
+
+
+def let_go(shard: Shard, basis: Basis | None, likelihood: Any) -> tuple[Shard, Sums]:
+    """The shard without its kept block of A, n m numbers over all shards."""
+    shard.scratch.clear()
+    return shard, {}
 
 
 def collect_sites(shard: Shard, basis: Basis | None, likelihood: Any) -> tuple[Shard, Sums]:
