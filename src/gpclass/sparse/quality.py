@@ -27,6 +27,7 @@ ROWS = 450  # rows of the comparison
 CENTRES = 3
 POOL = 20_000  # rows that neighbours are looked for among
 TOO_FAR = 0.02  # mean |Δp| above which more inducing inputs are advised
+ROUNDING = 1e-6  # of a prior variance: less is the jitter's
 FAR = 0.9  # share of the variance that can be explained which a far row has left
 
 
@@ -37,10 +38,14 @@ def compare_with_dense(
     source = problem.data.source
     assert source is not None
     X, y, weights = source.take(sample_rows(problem.n, POOL, rng))
+    if weights is not None:
+        X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
     near = _neighbours(problem, X, rng)
     if len(np.unique(y[near])) < 2:
         near = np.arange(len(y))[:: max(1, len(y) // ROWS)]
     fitted, judged = _split(near)
+    if len(judged) == 0:  # two rows or fewer
+        return {"n_inducing": problem.basis.m}, None
     w = None if weights is None else weights[fitted]
     whole = Problem(X[fitted], y[fitted], problem.kernel, problem.likelihood, w)
     low = replace(problem, data=Data.of(ArraySource(X[fitted], y[fitted], w)), keep=True)
@@ -81,15 +86,19 @@ def _split(rows: IntArray) -> tuple[IntArray, IntArray]:
     return rows[~third], rows[third]
 
 
-def survey(shard: Shard, basis: Basis, likelihood: BinaryLikelihood, floor: float) -> tuple[Shard, Sums]:
+def survey(
+    shard: Shard, basis: Basis, likelihood: BinaryLikelihood, floor: float, noise: float
+) -> tuple[Shard, Sums]:
     """Counts rows that are far from every inducing input, and adds up what is left of the prior variances.
 
     ``floor`` is the covariance of the inducing inputs that are farthest apart: what all rows share, such as a constant.
+    ``noise`` is the variance of white noise, which no inducing input can explain.
     """
     far, left = 0, 0.0
     for _, A, rest in blocks(shard, basis):
         total = rest + np.einsum("ij,ij->i", A, A)
-        far += int(np.sum(rest > FAR * (total - floor)))
+        explicable = np.maximum(total - noise - floor, ROUNDING * total)
+        far += int(np.sum(rest - noise > FAR * explicable))
         left += float(np.sum(rest / np.maximum(total, 1e-300)))
     return shard, {"far": far, "left": left}
 
@@ -97,6 +106,8 @@ def survey(shard: Shard, basis: Basis, likelihood: BinaryLikelihood, floor: floa
 def look_over(problem: SparseProblem) -> dict[str, Any]:
     """Far rows and the mean share of the prior variance that the inducing inputs leave."""
     Z = problem.Z
-    floor = max(float(problem.covariance(Z, Z.copy()).min()), 0.0) if len(Z) > 1 else 0.0
-    _, sums = problem.map_reduce(survey, problem.data.held, floor)
+    K = problem.covariance(Z, Z.copy())  # as of different points: without white noise
+    floor = max(float(K.min()), 0.0) if len(Z) > 1 else 0.0
+    noise = float(np.mean(problem.covariance.diag(Z) - np.diag(K)))
+    _, sums = problem.map_reduce(survey, problem.data.held, floor, noise)
     return {"far_rows": sums["far"], "prior_variance_left": sums["left"] / problem.n}
