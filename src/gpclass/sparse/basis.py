@@ -97,10 +97,9 @@ class Basis:
 
 
 def whiten(L: Array, K: Array) -> Array:
-    """K L⁻ᵀ for K (r, m), in place: its rows are L⁻¹ k."""
-    # K in C order is Kᵀ in Fortran's: solved in place.
-    blas.dtrsm(1.0, L, K.T, lower=1, overwrite_b=1)
-    return K
+    """K L⁻ᵀ for K (r, m), in place where K is in C order: its rows are L⁻¹ k."""
+    # K in C order is Kᵀ in Fortran's: solved in place. Of any other K a copy is solved, so K itself is not returned.
+    return np.asarray(blas.dtrsm(1.0, L, K.T, lower=1, overwrite_b=1)).T
 
 
 def gram(A: Array, weights: Array) -> Array:

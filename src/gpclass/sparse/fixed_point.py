@@ -68,7 +68,7 @@ def iterate(problem: SparseProblem, kind: str, start: Any, max_sweeps: int, tol:
         value = q.log_mass + out["value"]
         if kind == "variational" and value < best - 1e-10 * abs(best) and step > SLOWEST:
             # The bound fell: back to the sites before, in a smaller step.
-            (held, sums), step = safe, 0.5 * step
+            (held, sums), step, value = safe, 0.5 * step, best
             history.clear()
             q = Q.of(sums["gram"], sums["shift"])
             continue

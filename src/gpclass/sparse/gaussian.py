@@ -43,11 +43,12 @@ class Q:
         P = np.array(precision, order="F")
         P.flat[:: len(shift) + 1] += 1.0
         L, info = lapack.dpotrf(P, lower=1, clean=1, overwrite_a=1)
-        if info != 0 or not np.isfinite(shift).all():
+        mean, _ = lapack.dpotrs(L, shift, lower=1)
+        # Some factorisations pass NaN on without a word; the mean then has it.
+        if info != 0 or not np.isfinite(mean).all():
             raise NotPositiveDefiniteError(
                 "the sites are not finite: check the kernel's parameters and the scale of the data"
             )
-        mean, _ = lapack.dpotrs(L, shift, lower=1)
         return cls(np.asarray(mean), np.asarray(L), shift)
 
     @property

@@ -45,7 +45,7 @@ class RowSums:
         live = np.where(rest > 0, rest_bar, 0.0)  # λ is held at 0 where rounding would take it below
         A_bar -= (2.0 * live)[:, None] * A
         self.cross += A_bar.T @ A
-        blas.dtrsm(1.0, self.basis.L, A_bar.T, lower=1, trans_a=1, overwrite_b=1)  # Â L⁻¹
+        A_bar = blas.dtrsm(1.0, self.basis.L, A_bar.T, lower=1, trans_a=1, overwrite_b=1).T  # Â L⁻¹, in place
         covariance = self.basis.covariance
         _, pull = covariance.value_and_vjp(X, self.basis.Z)
         self.theta += pull(A_bar) + covariance.diag_vjp(X, live)

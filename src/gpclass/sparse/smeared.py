@@ -27,6 +27,10 @@ def log_smeared(likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Ar
     """Log ℓ of one copy of each row, (r, M), for G (r, M) and λ (r,)."""
     if isinstance(likelihood, Probit) and labels.plain:
         return np.asarray(log_ndtr(_stretch(likelihood, labels, rest)[:, None] * G))
+    if (
+        _terms(likelihood, _half(likelihood, G)) >= G.shape[1]
+    ):  # a huge range: the values themselves are fewer
+        return _at(likelihood, labels, G, rest)
     return _clenshaw(*_expand(likelihood, labels, G, rest))
 
 
@@ -48,15 +52,22 @@ def _stretch(likelihood: BinaryLikelihood, labels: Labels, rest: Array) -> Array
     return np.asarray(labels.y * likelihood.scale / np.sqrt(1.0 + likelihood.scale**2 * rest))
 
 
+def _half(likelihood: BinaryLikelihood, G: Array) -> Array:
+    """Half the range of each row's values, (r,), not below what rounding leaves of it."""
+    return np.asarray(np.maximum(0.5 * np.ptp(G, axis=1), 1e-3 / likelihood.scale))
+
+
+def _terms(likelihood: BinaryLikelihood, half: Array) -> int:
+    """K: how many terms the widest row needs."""
+    return int(np.ceil(DIGITS / np.arcsinh(STRIP / (likelihood.scale * float(half.max()))))) + 4
+
+
 def _expand(
     likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Array
 ) -> tuple[Array, Array, Array]:
     """Coefficients (K, r), the values' places in [−1, 1], (r, M), and half the ranges, (r,)."""
-    low, high = G.min(axis=1), G.max(axis=1)
-    middle = 0.5 * (low + high)
-    half = np.maximum(0.5 * (high - low), 1e-3 / likelihood.scale)
-    q = STRIP / (likelihood.scale * float(half.max()))
-    K = int(np.ceil(DIGITS / np.log(q + np.sqrt(1.0 + q * q)))) + 4
+    middle, half = 0.5 * (G.min(axis=1) + G.max(axis=1)), _half(likelihood, G)
+    K = _terms(likelihood, half)
     nodes = middle[:, None] + half[:, None] * np.cos(np.pi * (np.arange(K) + 0.5) / K)
     coefficients = dct(_at(likelihood, labels, nodes, rest), type=2, axis=1).T / K
     coefficients[0] *= 0.5
