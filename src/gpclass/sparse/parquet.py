@@ -115,8 +115,13 @@ class ParquetRows:
             matrix = np.empty((table.num_rows, len(self.columns)))
             for k, column in enumerate(table.columns):
                 matrix[:, k] = column.to_numpy()
-        except ValueError as error:
-            raise ValueError(f"{piece.file}: {error}") from error
+        except (
+            ValueError,
+            TypeError,
+        ) as error:  # a column of true and false has None where a value is missing
+            raise ValueError(
+                f"{piece.file}: {error}; fill in missing values or leave the rows out"
+            ) from error
         return checked(matrix, f"{piece.file}, row group {piece.group}")
 
 

@@ -103,6 +103,8 @@ class Labels:
         missing = _missing(labels)
         if missing:
             raise ValueError(f"{part}: {missing} of {len(labels)} labels are missing; leave these rows out")
+        if labels.dtype.kind == "O":  # numbers that were kept as objects are numbers
+            labels = np.array(labels.tolist())
         kind = "numbers" if labels.dtype.kind in "biuf" else "words"
         if labels.dtype.kind == "f" and not np.all(labels == np.rint(labels)):
             raise ValueError(
