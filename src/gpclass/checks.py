@@ -19,6 +19,7 @@ DENSE_ROWS = 15_000  # above it a dense fit takes a day
 DENSE_FLOPS = 500.0  # × n³ of a fit with some fifty evaluations of the evidence
 SPEED = 3e10  # flops a second that a common machine reaches
 SCALE_RATIO = 1e3  # standard deviations of features that differ more make one length scale meaningless
+CONSTANT = 1e-10  # of its largest value: a column that varies less is constant up to rounding
 NOTHING_LEARNED = 0.01  # nats a point above −log 2 (or the base rate's) that count as something
 
 
@@ -110,8 +111,9 @@ def has_noise(kernel: Any) -> bool:
 def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
     """What a user should hear about the data and the fit, with the cure named."""
     found = []
-    spread = problem.X.std(axis=0)
-    spread = spread[spread > 0]
+    X = problem.X
+    spread = X.std(axis=0)
+    spread = spread[spread > CONSTANT * np.abs(X).max(axis=0)]
     if len(spread) > 1 and spread.max() > SCALE_RATIO * spread.min():
         found.append(
             f"the features' standard deviations differ by a factor of {spread.max() / spread.min():.0f}; put a "

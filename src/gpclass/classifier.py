@@ -152,9 +152,11 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array or data frame of shape (n, d)
+            With ``n_inducing`` also a Parquet folder, a memory map or a Dask collection.
         y : labels of shape (n,), of any type
+            Of a Parquet folder or a Dask data frame the name of a column.
         sample_weight : array of shape (n,), default=None
-            Powers of the likelihood; see Notes of the class.
+            Powers of the likelihood; see Notes of the class. Of a Parquet folder the name of a column.
 
         Returns
         -------
@@ -429,6 +431,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     def _check_new(self, X: Any) -> Array:
         check_is_fitted(self)
+        if sparse.in_files(X):
+            raise ValueError(
+                "rows in files are predicted into files: gpclass.sparse.folders.predict_folder(model, folder, out)"
+            )
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _predict(self, X: Any) -> Prediction:

@@ -32,7 +32,7 @@ from sklearn.base import clone
 from gpclass import checks
 from gpclass._typing import Array, IntArray
 from gpclass.registry import get_inference, get_strategy
-from gpclass.sparse.wanted import is_wanted
+from gpclass.sparse.wanted import in_files, is_wanted
 
 SMALLEST = 60  # rows of the first subset
 LARGEST = 800
@@ -87,6 +87,8 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     -------
     Plan
     """
+    if in_files(X):
+        raise ValueError("a plan is made from an array or a data frame: give some rows of the folder as one")
     X, y = np.asarray(X, dtype=float), np.asarray(y)
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must be (n, d) and y (n,), not {X.shape} and {y.shape}")

@@ -7,7 +7,7 @@ from gpclass.sparse.inducing import sample_rows
 from gpclass.sparse.maximize import SparseMaximize
 from gpclass.sparse.problem import SparseProblem, make_problem
 from gpclass.sparse.shards import ArraySource, Executor, Serial, Shard, Source
-from gpclass.sparse.wanted import as_source, is_source, is_wanted
+from gpclass.sparse.wanted import as_source, in_files, is_source, is_wanted
 
 __all__ = [
     "ArraySource",
@@ -18,6 +18,7 @@ __all__ = [
     "SparseMaximize",
     "SparseProblem",
     "as_source",
+    "in_files",
     "is_source",
     "is_wanted",
     "make_problem",

@@ -32,12 +32,15 @@ OVERHEAD = 40  # numbers a row: sites, their past, labels
 def plan_sparse(clf: Any, X: Array, y: Any) -> Plan:
     """Expected cost of ``clf.fit(X, y)`` with inducing inputs."""
     n, d = X.shape
+    classes = np.unique(y)
+    if len(classes) != 2:
+        raise ValueError(f"inducing inputs are for two classes; y has {len(classes)}")
     rng = np.random.default_rng(0)
     rows = sample_rows(n, ROWS, rng)
     inference, strategy = get_inference(clf.inference), get_strategy(clf.hyperparameters)
-    likelihood: Any = choose_likelihood(clf.likelihood, inference, len(np.unique(y)))
+    likelihood: Any = choose_likelihood(clf.likelihood, inference, len(classes))
     kernel = default_kernel(X[rows]) if clf.kernel is None else checks.check_kernel(clf.kernel, X[rows])
-    signs = np.where(y[rows] == np.unique(y)[1], 1.0, -1.0)
+    signs = np.where(y[rows] == classes[1], 1.0, -1.0)
     whole = make_problem(ArraySource(X, np.ones(n)), kernel, likelihood, clf.n_inducing, clf.inducing)
     given = not isinstance(clf.inducing, str)
     part = make_problem(

@@ -19,7 +19,12 @@ def is_source(X: Any, clf: Any) -> bool:
 
     if isinstance(X, np.memmap):
         return is_wanted(clf)
-    return isinstance(X, (str, PathLike)) or type(X).__module__.startswith("gpclass.sparse.") or is_dask(X)
+    return in_files(X) or is_dask(X)
+
+
+def in_files(X: Any) -> bool:
+    """Whether rows are in a Parquet folder."""
+    return isinstance(X, (str, PathLike)) or type(X).__module__.startswith("gpclass.sparse.")
 
 
 def as_source(X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Any:
