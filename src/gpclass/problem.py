@@ -48,20 +48,11 @@ class DensePrior:
         return self.pullback(G), float(np.vdot(G, self.K))
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """Two classes: n labelled points, a kernel and a likelihood."""
+class Parameters:
+    """Mixin: θ, the free parameters of a kernel and, if it is free, the likelihood's scale, in logs."""
 
-    X: Array  # (n, d)
-    y: Array  # (n,), -1 or +1
     kernel: Kernel
     likelihood: BinaryLikelihood
-    weights: Array | None = None  # (n,), powers of the likelihood; None: all one
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return len(self.y)
 
     @cached_property
     def scale_is_free(self) -> bool:
@@ -87,8 +78,8 @@ class Problem:
         """Names of θ's entries, as scikit-learn names kernel parameters."""
         return parameter_names(self.kernel) + ([SCALE_NAME] if self.scale_is_free else [])
 
-    def at(self, theta: Array) -> Problem:
-        """The same data at another θ."""
+    def parts_at(self, theta: Array) -> tuple[Kernel, BinaryLikelihood]:
+        """Kernel and likelihood at another θ."""
         theta = np.asarray(theta, dtype=float)
         if theta.shape != self.theta.shape:
             raise ValueError(
@@ -97,7 +88,28 @@ class Problem:
         likelihood = self.likelihood
         if self.scale_is_free:
             theta, likelihood = theta[:-1], likelihood.with_scale(float(np.exp(theta[-1])))
-        return replace(self, kernel=self.kernel.clone_with_theta(theta), likelihood=likelihood)
+        return self.kernel.clone_with_theta(theta), likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class Problem(Parameters):
+    """Two classes: n labelled points, a kernel and a likelihood."""
+
+    X: Array  # (n, d)
+    y: Array  # (n,), -1 or +1
+    kernel: Kernel
+    likelihood: BinaryLikelihood
+    weights: Array | None = None  # (n,), powers of the likelihood; None: all one
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return len(self.y)
+
+    def at(self, theta: Array) -> Problem:
+        """The same data at another θ."""
+        kernel, likelihood = self.parts_at(theta)
+        return replace(self, kernel=kernel, likelihood=likelihood)
 
     @cached_property
     def covariance(self) -> Covariance:

@@ -19,9 +19,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from gpclass._typing import Array, IntArray
 from gpclass.checks import available_memory
 from gpclass.covariance import Covariance
-from gpclass.kernels import parameter_names
 from gpclass.likelihoods import BinaryLikelihood
-from gpclass.problem import SCALE_NAME
+from gpclass.problem import Parameters
 from gpclass.sparse.basis import Basis
 from gpclass.sparse.inducing import MOST, check_inducing, choose_inducing, sample_rows
 from gpclass.sparse.shards import ArraySource, Executor, Serial, Source, Sums, Work
@@ -69,7 +68,7 @@ class Start:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseProblem:
+class SparseProblem(Parameters):
     """Two classes, n rows in shards, m inducing inputs."""
 
     data: Data
@@ -89,41 +88,9 @@ class SparseProblem:
         """Number of columns."""
         return self.data.d
 
-    @cached_property
-    def scale_is_free(self) -> bool:
-        """Whether the likelihood's scale is part of θ."""
-        return not isinstance(self.likelihood.scale_bounds, str)
-
-    @property
-    def theta(self) -> Array:
-        """Free parameters, in logs."""
-        theta = np.asarray(self.kernel.theta, dtype=float)
-        return np.append(theta, np.log(self.likelihood.scale)) if self.scale_is_free else theta
-
-    @property
-    def bounds(self) -> Array:
-        """Bounds of θ in logs, (p, 2)."""
-        bounds = np.asarray(self.kernel.bounds, dtype=float).reshape(-1, 2)
-        if self.scale_is_free:
-            bounds = np.vstack([bounds, np.log(np.asarray(self.likelihood.scale_bounds, dtype=float))])
-        return bounds
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of θ's entries, as scikit-learn names kernel parameters."""
-        return parameter_names(self.kernel) + ([SCALE_NAME] if self.scale_is_free else [])
-
     def at(self, theta: Array, Z: Array | None = None) -> SparseProblem:
         """The same data at another θ, and at other inducing inputs if they are given."""
-        theta = np.asarray(theta, dtype=float)
-        if theta.shape != self.theta.shape:
-            raise ValueError(
-                f"theta has shape {theta.shape}, the model has {len(self.theta)} parameters: {self.names}"
-            )
-        likelihood = self.likelihood
-        if self.scale_is_free:
-            theta, likelihood = theta[:-1], likelihood.with_scale(float(np.exp(theta[-1])))
-        kernel = self.kernel.clone_with_theta(theta)
+        kernel, likelihood = self.parts_at(theta)
         return replace(self, kernel=kernel, likelihood=likelihood, Z=self.Z if Z is None else Z)
 
     def placed(self, rng: np.random.Generator, at_most: int | None = None) -> SparseProblem:
