@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from dataclasses import replace
@@ -78,7 +79,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     n_restarts : int, default=0
         Further climbs of ``maximize`` and ``map`` from random kernel parameters within their bounds.
     n_jobs : int, default=None
-        Processes for the restarts, as in joblib. The result does not depend on it.
+        Processes for the restarts, as in joblib; with inducing inputs restarts, which see few rows, run in turn.
+        The result does not depend on it.
     random_state : int, Generator or RandomState, default=None
         Source of randomness in fit. Prediction is never random.
     verbose : int, default=0
@@ -221,9 +223,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def _fit_source(self, X: Any, y: Any, sample_weight: Any) -> tuple[Fit, Any, str]:
         """Fit to rows that are not an ordinary array: the fit, the classes and the strategy's name."""
         if not sparse.is_wanted(self):
+            what = "folder" if isinstance(X, str | os.PathLike) else type(X).__name__
             raise ValueError(
-                f"rows in a {type(X).__name__} are fitted through inducing inputs: set n_inducing, such as "
-                "n_inducing=300; or read the rows into an array for the dense model"
+                f"rows in a {what} are fitted through inducing inputs: set n_inducing, such as n_inducing=300; "
+                "or read the rows into an array for the dense model"
             )
         source, classes, names = sparse.as_source(X, y, sample_weight, self.class_weight)
         likelihood = choose_likelihood(self.likelihood, self._inference(), len(classes))
