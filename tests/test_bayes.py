@@ -362,7 +362,7 @@ def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(pr
     part = run(saved, problem, Impatient([], 40))
     assert not part.converged
     assert "interrupted" in part.reason
-    assert any("interrupted" in text for text in part.warnings)
+    assert any("interrupted" in text and "same checkpoint" in text for text in part.warnings)
     assert part.trace.attrs["interrupted"] == 1
     n = draws_of(part).shape[1]
     assert 1 <= n < 20
@@ -370,7 +370,7 @@ def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(pr
     rest = run(saved, problem, Impatient([], None), seed=99)  # the seed is in the file
     np.testing.assert_array_equal(draws_of(rest), draws_of(whole))
     np.testing.assert_array_equal(rest.posterior.vectors, whole.posterior.vectors)
-    assert rest.converged
+    assert "interrupted" not in rest.reason
     longer = run(replace(saved, draws=25), problem, Impatient([], None))
     np.testing.assert_array_equal(draws_of(longer)[:, :20], draws_of(whole))
     with pytest.raises(ValueError, match="other data or settings"):
@@ -378,6 +378,16 @@ def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(pr
     path.write_bytes(b"not a file of chains")
     with pytest.raises(ValueError, match="cannot be read"):
         run(saved, problem, Impatient([], None))
+
+
+def test_chains_that_disagree_have_not_converged(problem):
+    short = run(PseudoMarginal(chains=2, adapt=10, discard=0, draws=10), problem, Impatient([], None))
+    assert short.figures["rhat"] > 1.1
+    assert not short.converged
+    assert "R-hat" in short.reason
+    long = run(PseudoMarginal(chains=2, adapt=200, discard=20, draws=400), problem, Impatient([], None))
+    assert long.figures["rhat"] < 1.1
+    assert long.converged
 
 
 def test_an_interrupt_before_the_first_draw_is_passed_on(problem):
