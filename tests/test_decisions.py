@@ -119,3 +119,9 @@ def test_the_estimator_decides(name):
     np.testing.assert_array_equal(found.action == "anchor", 100 * proba[:, 0] < 1)
     assert not found.could_turn.any()
     assert set(clf.decide(X, 1 - np.eye(2), reject=0.1).action) == {"reef", "sand", "reject"}
+
+
+def test_messages_name_classes_as_they_were_written():
+    """A label prints as 'ill', not as np.str_('ill')."""
+    with pytest.raises(ValueError, match=r"each of \['ill', 'well'\]; it lacks \['well'\]"):
+        decide(np.array([[0.5, 0.5]]), {"treat": {"ill": 1}}, np.array(CLASSES))

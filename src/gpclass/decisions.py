@@ -135,7 +135,7 @@ def cost_table(
         table = np.asarray(cost, dtype=float)
         if table.ndim != 2 or len(table) != len(classes):
             raise ValueError(
-                f"cost must have a row for each of the {len(classes)} classes {list(classes)} and a column "
+                f"cost must have a row for each of the {len(classes)} classes {_plain(classes)} and a column "
                 f"for each action, not shape {table.shape}"
             )
         if actions is not None:
@@ -167,11 +167,16 @@ def _column(action: Any, prices: Any, classes: Sequence[Any]) -> list[float]:
     extra = [c for c in prices if c not in list(classes)]
     if missing or extra:
         raise ValueError(
-            f"action {action!r} must have a cost for each of {list(classes)}"
-            + (f"; it lacks {missing}" if missing else "")
+            f"action {action!r} must have a cost for each of {_plain(classes)}"
+            + (f"; it lacks {_plain(missing)}" if missing else "")
             + (f"; {extra} are no classes" if extra else "")
         )
     return [float(prices[c]) for c in classes]
+
+
+def _plain(classes: Sequence[Any]) -> list[Any]:
+    """Labels as a user wrote them: 'clay', not np.str_('clay')."""
+    return [c.item() if isinstance(c, np.generic) else c for c in classes]
 
 
 def _rivals(
