@@ -141,6 +141,14 @@ def test_json_of_fit(folder, capsys):
     assert found["report"]["method"] == "laplace"
 
 
+def test_the_estimator_s_word_for_the_method_works_too(folder, capsys):
+    code, out, err = gpclass(
+        capsys, "fit", "data.csv", "--target", "kind", "--inference", "laplace", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["report"]["method"] == "laplace"
+
+
 def test_plan_fits_nothing(folder, capsys):
     out = fit(capsys, "--plan")
     assert "laplace with maximize on 70 rows" in out

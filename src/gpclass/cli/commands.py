@@ -81,7 +81,7 @@ def fit(
     target: Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.")] = Path("model.gpclass"),
     method: Annotated[
-        InferenceName, typer.Option("--method", "-m", help="Inference; see `gpclass methods`.")
+        InferenceName, typer.Option("--method", "--inference", "-m", help="Inference; see `gpclass methods`.")
     ] = METHOD,
     hyperparameters: Annotated[
         StrategyName, typer.Option("--hyperparameters", help="How kernel parameters are found.")
