@@ -551,6 +551,11 @@ def test_estimator_with_sampled_parameters(problem):
     assert list(clf.trace_.posterior.data_vars) == ["k1__constant_value", "k2__length_scale"]
     assert clf.predict_uncertainty(problem.X).mcse.max() < 0.2
     assert clf.score(problem.X, problem.y) > 0.7
+    clf.tol = 1e-6
+    for ask in (clf.predict_proba, clf.predict_uncertainty):
+        with pytest.warns(UserWarning, match="more draws of the kernel parameters") as caught:
+            ask(problem.X)
+        assert caught[0].filename == __file__  # the line that asked, not one inside or above it
 
 
 def test_unmixed_chains_warn_and_say_what_to_do(problem):

@@ -389,7 +389,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         found = in_blocks(
             X, self.posterior_, lambda latent: uncertainty(latent, self.likelihood_, float(level))
         )
-        self._warn_of_error(found.mcse)
+        self._warn_of_error(found.mcse, stacklevel=3)
         return found
 
     def sample_latent(self, X: Any, n_samples: Any = 1, random_state: Any = None) -> Array:
@@ -443,19 +443,22 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def _predict(self, X: Any) -> Prediction:
         X = self._check_new(X)
         found = in_blocks(X, self.posterior_, lambda latent: predict_proba(latent, self.likelihood_))
-        self._warn_of_error(found.mcse)
+        self._warn_of_error(found.mcse, stacklevel=4)
         return found
 
-    def _warn_of_error(self, mcse: Array) -> None:
+    def _warn_of_error(self, mcse: Array, stacklevel: int) -> None:
         """Say where the Monte Carlo error is larger than was asked for."""
         above = mcse.max(axis=1) > MCSE_SLACK * self.tol  # NaN, a deterministic method, is not above
         if np.any(above):
+            cure = "a smaller tol, or more draws where the method takes their number"
+            if hasattr(getattr(self, "_trace", None), "to_arviz"):  # tol has no say in the chains' length
+                cure = "more draws of the kernel parameters"
             warnings.warn(
                 f"the Monte Carlo standard error of {above.sum()} of {len(mcse)} probabilities is above "
-                f"tol={self.tol:g}, up to {np.nanmax(mcse):.2g}; see predict_uncertainty(X).mcse, and fit with a "
-                "smaller tol, or more draws where the method takes their number, if these points matter",
+                f"tol={self.tol:g}, up to {np.nanmax(mcse):.2g}; see predict_uncertainty(X).mcse, and fit with "
+                f"{cure}, if these points matter",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
 
     @property
