@@ -225,7 +225,7 @@ def _run(
             bar.update(method=name)
             needed = (first.seconds_fit + first.seconds_predict) * len(splits)
             if first.error is None and max_seconds is not None and name != reference and needed > max_seconds:
-                text = f"{LEFT_OUT}: it would need {needed:.0f} s, more than max_seconds={max_seconds:g}"
+                text = f"{LEFT_OUT}: it would need {needed:#.3g} s, more than max_seconds={max_seconds:g}"
                 found[name] = [Trial(error=text)]
             if found[name][0].error is not None:
                 bar.update(len(splits) - 1)
