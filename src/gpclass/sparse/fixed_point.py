@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -134,8 +134,39 @@ def _whitened(q: Q, gram: Array, shift: Array) -> Array:
     return np.append(whole.ravel() * np.sqrt(0.5), pull)
 
 
-@dataclass(frozen=True)
-class SparseEP:
+@dataclass(frozen=True, kw_only=True)
+class SiteSettings:
+    """What both settings share: one site for a row, refined until q(u) rests."""
+
+    tol: float = 1e-6
+
+    name: ClassVar[str]
+    kind: ClassVar[str]
+
+    @property
+    def passes(self) -> int:
+        """Largest number of passes over all rows."""
+        raise NotImplementedError
+
+    @property
+    def guide(self) -> Self:
+        """Itself with looser sites, for the ascent in θ and Z."""
+        return replace(self, tol=max(self.tol, LOOSE))
+
+    def __call__(
+        self,
+        problem: SparseProblem,
+        noise: np.random.Generator | None = None,
+        *,
+        start: Posterior | None = None,
+        gradient: bool = False,
+    ) -> SparseGaussian:
+        """Approximate the posterior of ``problem``; ``noise`` is not used."""
+        return run(problem, self.name, self.kind, self.passes, self.tol, start, gradient)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseEP(SiteSettings):
     """Settings of expectation propagation under the low-rank prior.
 
     Parameters
@@ -147,7 +178,6 @@ class SparseEP:
     """
 
     max_sweeps: int = 100
-    tol: float = 1e-6
 
     name: ClassVar[str] = "ep"
     kind: ClassVar[str] = "approximate"
@@ -156,24 +186,13 @@ class SparseEP:
         check_settings(self, positive=("tol",), whole=("max_sweeps",))
 
     @property
-    def guide(self) -> SparseEP:
-        """Itself with looser sites, for the ascent in θ and Z."""
-        return replace(self, tol=max(self.tol, LOOSE))
-
-    def __call__(
-        self,
-        problem: SparseProblem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> SparseGaussian:
-        """Approximate the posterior of ``problem``; ``noise`` is not used."""
-        return run(problem, self.name, self.kind, self.max_sweeps, self.tol, start, gradient)
+    def passes(self) -> int:
+        """Largest number of passes over all rows."""
+        return self.max_sweeps
 
 
-@dataclass(frozen=True)
-class SparseVariational:
+@dataclass(frozen=True, kw_only=True)
+class SparseVariational(SiteSettings):
     """Settings of the variational Gaussian under the low-rank prior.
 
     Parameters
@@ -185,7 +204,6 @@ class SparseVariational:
     """
 
     max_iter: int = 200
-    tol: float = 1e-6
 
     name: ClassVar[str] = "variational"
     kind: ClassVar[str] = "bound"
@@ -194,20 +212,9 @@ class SparseVariational:
         check_settings(self, positive=("tol",), whole=("max_iter",))
 
     @property
-    def guide(self) -> SparseVariational:
-        """Itself with looser sites, for the ascent in θ and Z."""
-        return replace(self, tol=max(self.tol, LOOSE))
-
-    def __call__(
-        self,
-        problem: SparseProblem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> SparseGaussian:
-        """Approximate the posterior of ``problem``; ``noise`` is not used."""
-        return run(problem, self.name, self.kind, self.max_iter, self.tol, start, gradient)
+    def passes(self) -> int:
+        """Largest number of passes over all rows."""
+        return self.max_iter
 
 
 def run(
