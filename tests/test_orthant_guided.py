@@ -1,11 +1,12 @@
 """The sampler itself: equal to the slow obvious one, unbiased, exact densities, honest weights."""
 
+import joblib
 import numpy as np
 import pytest
 from scipy.special import logsumexp, ndtr, ndtri
 from scipy.stats import multivariate_normal, norm
 
-from gpclass.orthant import guided_draws, truths
+from gpclass.orthant import batches, guided_draws, truths
 from gpclass.orthant.box import BoxFactors, standard_form
 from gpclass.orthant.guided import draw, log_weight, mixture_draws, propose
 from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, tail_index
@@ -173,6 +174,26 @@ def test_draws_are_the_truncated_gaussian():
     truth = 1.5 / (2 * np.sqrt(2 * np.pi) / 3)
     mean = w @ x[0]
     assert abs(mean - truth) < 4 * np.sqrt((w**2) @ (x[0] - mean) ** 2)
+
+
+@pytest.mark.parametrize("defend", [False, True])
+def test_batches_and_workers_change_no_draw(monkeypatch, defend):
+    box = standard_form(truths.equicorrelated(30))
+    plan = bare_plan(box, fit_sites(box), defend=defend)
+    whole = next(batches.batches(plan, "lattice", 1000, np.random.default_rng(3)))
+    monkeypatch.setattr(batches, "ROOM", 30 * 200)
+    seen = []
+    for n_jobs in (1, 2):
+        with joblib.parallel_config(n_jobs=n_jobs):
+            parts = list(batches.batches(plan, "lattice", 1000, np.random.default_rng(3)))
+        assert len(parts) == 5
+        seen.append([np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)])
+    for one, two in zip(*seen, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert np.array_equal(np.bincount(seen[0][2]), np.full(25, 40))
+    if not defend:  # with two shares the sources are dealt batch by batch
+        for part, all_at_once in zip(seen[0], whole, strict=True):
+            np.testing.assert_allclose(part, all_at_once, rtol=1e-10)
 
 
 @pytest.mark.parametrize("kind", POINT_SETS)

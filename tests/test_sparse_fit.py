@@ -48,6 +48,16 @@ def test_learned_inducing_inputs_come_close_to_the_dense_model(moons, inference)
     assert sparse.fit_report_.method == inference
 
 
+def test_restarts_side_by_side_give_the_same(moons):
+    X, y, X_test, _ = moons
+    kernel = ConstantKernel(2.0, (0.1, 10.0)) * RBF([1.0, 1.0], (0.1, 10.0))
+    settings = {"kernel": kernel, "n_restarts": 2, "hyperparameters": SparseMaximize(max_iter=3)}
+    one, two = (fitted(X, y, n_jobs=n_jobs, **settings) for n_jobs in (None, 2))
+    np.testing.assert_array_equal(one.predict_proba(X_test), two.predict_proba(X_test))
+    assert one.fit_report_.evaluations == two.fit_report_.evaluations
+    assert one.fit_report_.evaluations > fitted(X, y, **{**settings, "n_restarts": 0}).fit_report_.evaluations
+
+
 def test_learning_raises_evidence_and_moves_inducing_inputs(moons):
     X, y, X_test, y_test = moons
     fixed = fitted(X, y, hyperparameters="fixed")

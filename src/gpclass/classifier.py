@@ -36,7 +36,7 @@ from gpclass.registry import (
     get_strategy,
     takes_many,
 )
-from gpclass.threads import few_threads
+from gpclass.threads import few_threads, workers
 
 INPUT_NAMES = ("n_features_in_", "feature_names_in_")
 MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
@@ -79,8 +79,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     n_restarts : int, default=0
         Further climbs of ``maximize`` and ``map`` from random kernel parameters within their bounds.
     n_jobs : int, default=None
-        Processes for the restarts, as in joblib; with inducing inputs restarts, which see few rows, run in turn.
-        The result does not depend on it.
+        Workers, as in joblib, for restarts, chains, folds and batches of draws. The result does not depend on it.
     random_state : int, Generator or RandomState, default=None
         Source of randomness in fit. Prediction is never random.
     verbose : int, default=0
@@ -215,7 +214,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             problem = MultiProblem(X, index, len(classes), kernel, likelihood, weights)
         rng = checks.generator(self.random_state)
         run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose)
-        with few_threads(problem.n):
+        with few_threads(problem.n), workers(self.n_jobs):
             fit = strategy(problem, inference, run)
         self._store(fit, classes, strategy.name, time.perf_counter() - began)
         return self
@@ -254,7 +253,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         run = Run(
             checks.generator(self.random_state), self.priors, self.n_restarts, self.n_jobs, self.verbose
         )
-        with few_threads(source.n):
+        with few_threads(source.n), workers(self.n_jobs):
             return strategy(problem, inference, run), strategy.name
 
     def _kernel(self, X: Array) -> Any:

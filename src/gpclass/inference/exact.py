@@ -42,9 +42,9 @@ from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor,
 from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.samples import SamplePosterior
 from gpclass.linalg import SiteFactor, factor
+from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box, BoxFactors
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
-from gpclass.orthant.uniforms import REPLICATES, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.predict import predict_proba
@@ -58,7 +58,6 @@ ROUNDS = 4  # of drawing anew with more draws
 GROWTH = 5  # at most, a round: lattice points need fewer draws than the root law says
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB an array
-CHUNK = 8_000_000  # numbers in one array of draws
 
 
 @dataclass(frozen=True)
@@ -281,14 +280,10 @@ class _Drawn:
         seed = Seed.of(rng) if not len(self.group) else None
         v, log_w, group = [self.v], [self.log_w], [self.group]
         last = int(self.group.max()) + 1 if len(self.group) else 0
-        sizes = replicate_sizes(M, REPLICATES)
-        step = max(1, CHUNK // max(1, plan.box.n * max(sizes)))
-        for begin in range(0, len(sizes), step):
-            x, lw, replicate = plan.draw("lattice", sizes[begin : begin + step], rng)
+        for x, lw, replicate in batches(plan, "lattice", M, rng):
             v.append(plan.box.restore(x).T[back])
             log_w.append(lw)
             group.append(replicate + last)
-            last += len(sizes[begin : begin + step])
         return _Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
 
 

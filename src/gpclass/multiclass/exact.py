@@ -39,9 +39,9 @@ from gpclass.multiclass.particles import (
 from gpclass.multiclass.predict import many_proba
 from gpclass.multiclass.problem import MultiProblem
 from gpclass.multiclass.samples import MultiSamplePosterior
+from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
-from gpclass.orthant.uniforms import replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.sites import SiteApproximation, Sites
@@ -50,7 +50,6 @@ EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough
 LOOK_AT = 60  # training points at which the error of the probabilities is judged
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 DRAWS_IN_MEMORY = 30_000_000  # numbers in all draws of all utilities: 240 MB
-CHUNK = 8_000_000  # numbers in one array of draws
 
 
 @dataclass(frozen=True)
@@ -212,17 +211,14 @@ class _Drawn:
 def _draw(plan: Plan, M: int, rng: np.random.Generator) -> _Drawn:
     """M draws in independent randomisations."""
     seed = Seed.of(rng)
-    sizes = replicate_sizes(M)
-    step = max(1, CHUNK // (plan.box.n * max(sizes)))
     back = np.argsort(plan.order)
     v, log_w, group = np.empty((plan.box.n, M)), [], []
     done = 0
-    for begin in range(0, len(sizes), step):
-        x, lw, replicate = plan.draw("lattice", sizes[begin : begin + step], rng)
+    for x, lw, replicate in batches(plan, "lattice", M, rng):
         v[:, done : done + len(lw)] = plan.box.restore(x).T[back]
         done += len(lw)
         log_w.append(lw)
-        group.append(replicate + begin)
+        group.append(replicate)
     return _Drawn(v, np.concatenate(log_w), np.concatenate(group), seed)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,18 +25,18 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
+from gpclass.orthant.batches import batches
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.box import Box, standard_form
 from gpclass.orthant.guided import propose
 from gpclass.orthant.plan import Order, Plan, coordinate_order, fit_sites, make_plan
 from gpclass.orthant.sov import greedy_order
-from gpclass.orthant.uniforms import POINT_SETS, PointSet, replicate_sizes
+from gpclass.orthant.uniforms import POINT_SETS, PointSet
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.sites import Sites
 
 N_SAMPLES = {"guided": 2000, "sov": 20_000, "bootstrap-hard": 100_000, "bootstrap-soft": 100_000}
 MAX_SAMPLES = 200_000  # budget of tol=
-ROOM = 4_000_000  # numbers in one array of draws
 FEWEST_EFFECTIVE = 50  # effective draws below which a standard error is worth little
 ROUNDING = 1e-6  # nats of rounding error that need no mention
 FIRST = 1000  # draws before tol= is judged
@@ -171,8 +171,7 @@ def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
         M = int(min(max(wanted, FIRST), budget))
     log_w, group, kept = np.empty(0), np.empty(0, dtype=np.intp), []
     while True:
-        for sizes in _chunks(replicate_sizes(M), plan.box.n):
-            x, lw, replicate = plan.draw(task.points, sizes, task.rng.spawn(1)[0])
+        for x, lw, replicate in batches(plan, task.points, M, task.rng.spawn(1)[0]):
             if task.points == "random" and len(plan.shares) == 1:
                 replicate = np.arange(len(lw))  # every draw is independent of every other
             group = np.concatenate([group, replicate + (group.max() + 1 if len(group) else 0)])
@@ -192,17 +191,6 @@ def _rounding(plan: Plan) -> float:
     """Size of the rounding error of log P: quadratic forms of the sites cancel where limits lie far out."""
     terms = [np.abs(p.mean) @ np.abs(p.quadratic[1]) + np.abs(p.quadratic[0]).sum() for p in plan.proposals]
     return float(np.finfo(float).eps * max(terms))
-
-
-def _chunks(sizes: list[int], n: int) -> Iterator[list[int]]:
-    """Randomisations that fit into memory together."""
-    chunk: list[int] = []
-    for size in sizes:
-        if chunk and n * (sum(chunk) + size) > ROOM:
-            yield chunk
-            chunk = []
-        chunk.append(size)
-    yield chunk
 
 
 def _judged(

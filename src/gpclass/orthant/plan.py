@@ -28,7 +28,7 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box, BoxFactors
 from gpclass.orthant.guided import Proposal, mixture_draws, propose
-from gpclass.orthant.uniforms import PointSet, point_sets
+from gpclass.orthant.uniforms import PointSet, points
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, pareto_khat, relative_weights
 from gpclass.sites import SiteApproximation, Sites, expectation_propagation
 
@@ -60,11 +60,23 @@ class Plan:
 
         Returns x (n, M) in the plan's order, log weights (M,), and the randomisation of each draw (M,).
         """
+        return self.draw_from(kind, sizes, self.streams(sizes, rng))
+
+    def streams(self, sizes: list[int], rng: np.random.Generator) -> list[list[np.random.Generator]]:
+        """A source of random numbers for each share of each randomisation."""
+        return [rng.spawn(len(sizes)) for _ in self.shares]
+
+    def draw_from(
+        self, kind: PointSet, sizes: list[int], streams: list[list[np.random.Generator]]
+    ) -> tuple[Array, Array, IntArray]:
+        """What :meth:`draw` returns, from given sources."""
         parts = [self._split(size) for size in sizes]
         U, group = [], []
-        for j in range(len(self.shares)):
+        for j, own_streams in enumerate(streams):
             own = [part[j] for part in parts]
-            U.append(np.hstack(list(point_sets(kind, self.box.n, own, rng))))
+            U.append(
+                np.hstack([points(kind, self.box.n, *one) for one in zip(own, own_streams, strict=True)])
+            )
             group.append(np.repeat(np.arange(len(own)), own))
         return *mixture_draws(self.proposals, U), np.concatenate(group)
 

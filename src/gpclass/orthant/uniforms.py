@@ -44,14 +44,19 @@ def replicate_sizes(M: int, replicates: int = REPLICATES) -> list[int]:
 def point_sets(kind: PointSet, n: int, sizes: list[int], rng: np.random.Generator) -> Iterator[Array]:
     """Independent randomisations, each (n, size)."""
     for stream, size in zip(rng.spawn(len(sizes)), sizes, strict=True):
-        if kind == "random":
-            U = stream.random((n, size))
-        else:
-            half = (size + 1) // 2
-            U = np.empty((n, size))
-            U[:, :half] = lattice(n, half, stream) if kind == "lattice" else sobol(n, half, stream)
-            np.subtract(1.0, U[:, : size - half], out=U[:, half:])
-        yield np.clip(U, EDGE, 1 - EDGE, out=U)
+        yield points(kind, n, size, stream)
+
+
+def points(kind: PointSet, n: int, size: int, rng: np.random.Generator) -> Array:
+    """One randomisation, (n, size)."""
+    if kind == "random":
+        U = rng.random((n, size))
+    else:
+        half = (size + 1) // 2
+        U = np.empty((n, size))
+        U[:, :half] = lattice(n, half, rng) if kind == "lattice" else sobol(n, half, rng)
+        np.subtract(1.0, U[:, : size - half], out=U[:, half:])
+    return np.clip(U, EDGE, 1 - EDGE, out=U)
 
 
 def lattice(n: int, M: int, rng: np.random.Generator) -> Array:

@@ -27,12 +27,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, parameters_at_bounds
 from gpclass.hyper.maximize import _bounds_warning
-from gpclass.priors import resolve_priors
+from gpclass.priors import PriorSet, resolve_priors
 from gpclass.progress import progress
 from gpclass.sparse.checkpoint import Checkpoint, take_up
 from gpclass.sparse.gaussian import Q, Warm
@@ -44,6 +45,8 @@ from gpclass.sparse.stage import Rule, Stage, let_go
 STOPS = ("held-out", "evidence")
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
 FEW_INDUCING = 100  # of the first stage
+FEW_ITERATIONS = 30  # of the first stage
+EARLY_TOL = 1e-4  # of the stages before all rows
 SOME_ITERATIONS = 8  # of the stage on some rows: more would fit Z to them alone
 FEWEST_LEFT_OUT = 50  # rows whose log loss says something
 FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is left out
@@ -131,7 +134,7 @@ class SparseMaximize:
                 absent = self._left_out(problem.n, rng.spawn(1)[0])
             else:
                 absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
-            climb = Climb(self, guide, prior, run.n_restarts, rng, absent)
+            climb = Climb(self, guide, prior, run.n_restarts, run.n_jobs, rng, absent)
             if kept is None:
                 start, near = climb.first_stages(problem)
             else:
@@ -171,6 +174,7 @@ class Climb:
     guide: Any
     prior: Any
     n_restarts: int
+    n_jobs: int | None
     rng: np.random.Generator
     absent: Any = None  # rows that no stage may see
     evaluations: int = 0
@@ -179,8 +183,8 @@ class Climb:
         """θ from few rows, then Z, then both from some rows; and q(u) of these, to start from."""
         s, n = self.settings, problem.n
         if n >= 2 * s.few_rows or self.n_restarts:
-            few = problem.part(s.few_rows, self.rng, self.absent) if n >= 2 * s.few_rows else problem
-            if few is problem or _of_both(few):
+            few = problem.part(s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
+            if _of_both(few):
                 problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
         problem = problem.placed(self.rng)
         if n < 2 * s.some_rows or not s.move_inducing:
@@ -188,7 +192,10 @@ class Climb:
         part = problem.part(s.some_rows, self.rng, self.absent)
         if not _of_both(part):
             return problem, None
-        _, some, stage = self._ascend(part, SOME_ITERATIONS, free_Z=True)
+        stage = Stage(part, self.guide, Rule(SOME_ITERATIONS, EARLY_TOL), self.prior)
+        state = stage.run()
+        self.evaluations += state.evaluations
+        some = stage.chosen(state)
         last, name = stage.accepted, self.guide.name
         near = Warm((), name, Q(last.mean, last.L, last.mean)) if name != "laplace" else None
         return problem.at(some.theta, some.Z), near
@@ -201,22 +208,27 @@ class Climb:
             if not (np.isfinite(low).all() and np.isfinite(high).all()):
                 raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
             starts += list(self.rng.uniform(low, high, size=(self.n_restarts, len(low))))
-        found = [self._ascend(problem.at(theta), 30, free_Z=False) for theta in starts]
-        return max(found, key=lambda ended: ended[0])[1].theta
+        jobs = Parallel(n_jobs=self.n_jobs)
+        found: list[tuple[float, Array, int]] = jobs(
+            delayed(climb_few)(problem.at(theta), self.guide, self.prior) for theta in starts
+        )
+        self.evaluations += sum(ended[2] for ended in found)
+        value, theta, _ = max(found, key=lambda ended: ended[0])
+        if not np.isfinite(value):
+            raise ValueError(
+                "the evidence is not finite at the starting parameters; start from other kernel parameters"
+            )
+        return theta
 
-    def _ascend(
-        self, problem: SparseProblem, max_iter: int, free_Z: bool
-    ) -> tuple[float, SparseProblem, Stage]:
-        """An ascent by evidence alone: its value, where it ended, and itself."""
-        stage = Stage(problem, self.guide, Rule(max_iter, 1e-4), self.prior, free_Z)
-        try:
-            state = stage.run()
-        except ValueError:
-            if self.n_restarts:  # a random start may be hopeless; the others are there
-                return -np.inf, problem, stage
-            raise
-        self.evaluations += state.evaluations
-        return state.value, stage.chosen(state), stage
+
+def climb_few(problem: SparseProblem, guide: Any, prior: PriorSet | None) -> tuple[float, Array, int]:
+    """An ascent in θ by evidence alone: its value (-inf where it could not start), where it ended, evaluations."""
+    stage = Stage(problem, guide, Rule(FEW_ITERATIONS, EARLY_TOL), prior, free_Z=False)
+    try:
+        state = stage.run()
+    except ValueError:  # a random start may be hopeless; the others are there
+        return -np.inf, problem.theta, 0
+    return state.value, stage.chosen(state).theta, state.evaluations
 
 
 def _of_both(problem: SparseProblem) -> bool:

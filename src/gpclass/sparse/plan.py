@@ -26,6 +26,7 @@ from gpclass.sparse.shards import ArraySource
 ROWS = 2000
 EVALUATIONS = 16  # over all rows
 EARLIER = 12.0  # of the stages on fewer rows, in evaluations on ``ROWS`` rows
+SWEEPS = 3.0  # of one inference from nothing, in evaluations from neighbouring sites
 OVERHEAD = 40  # numbers a row: sites, their past, labels
 
 
@@ -54,17 +55,19 @@ def plan_sparse(clf: Any, X: Array, y: Any) -> Plan:
     began = time.perf_counter()
     SparseEP().guide(part.at(part.theta + 0.05), start=first, gradient=True)
     each = (time.perf_counter() - began) * n / len(rows)
-    learned = strategy.name != "fixed"
-    total = EVALUATIONS * each + EARLIER * each * min(len(rows) / n, 1.0) if learned else 3.0 * each
+    if strategy.name == "fixed":
+        inferences, each = 1, SWEEPS * each
+    else:
+        inferences = EVALUATIONS + round(EARLIER * len(rows) / n)
     kept = part.basis.m if whole.keep else 0
     return Plan(
         n=n,
         d=d,
         inference=str(inference.name),
         hyperparameters=str(strategy.name),
-        seconds=total,
+        seconds=inferences * each,
         memory=8.0 * n * (kept + d + OVERHEAD),
-        inferences=EVALUATIONS if learned else 1,
+        inferences=inferences,
         seconds_each=each,
         sizes=(len(rows),),
         available_memory=checks.available_memory(),
