@@ -23,6 +23,7 @@ from papers.atiya2020 import (
     tuning,
 )
 from papers.common import Section, Setting, Table, Verdict
+from papers.crabs import crabs_split
 from papers.store import cell
 
 from gpclass.inference.elliptical_slice import EllipticalSlice
@@ -282,3 +283,13 @@ def test_simulated_tasks_know_the_posterior(number, n):
     assert one.X.shape[0] == n
     assert set(one.y) == {-1.0, 1.0}
     assert np.all((one.posterior > 0) & (one.posterior < 1))
+
+
+def test_crabs_are_split_evenly_and_the_same_way_always():
+    colour, sex = np.repeat([0, 0, 1, 1], 50), np.repeat([1, 0, 1, 0], 50)
+    for each in (20, 25):
+        train = crabs_split(colour, sex, each)
+        assert [train[50 * k : 50 * k + 50].sum() for k in range(4)] == [each] * 4
+        np.testing.assert_array_equal(train, crabs_split(colour, sex, each))
+    with pytest.raises(ValueError, match="not 30"):
+        crabs_split(colour, sex, 30)

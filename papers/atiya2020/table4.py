@@ -29,6 +29,7 @@ from gpclass.predict import predict_proba
 from gpclass.problem import Problem
 from papers.atiya2020.shared import published
 from papers.common import Section, Setting, Table, Verdict, tell
+from papers.crabs import crabs_split
 from papers.store import cell
 
 PAPER = "atiya2020"
@@ -81,8 +82,11 @@ def task(number: int) -> Task:
     else:
         data = load(REAL[number])
         X_all, signs = _array(data.X), _signs(data.y)
-        chosen = np.zeros(len(signs), dtype=bool)
-        chosen[np.random.default_rng(number).permutation(len(signs))[: 100 if number == 7 else 200]] = True
+        if number == 7:
+            chosen = crabs_split(X_all[:, list(data.feature_names).index("colour")], signs > 0, 25)
+        else:
+            chosen = np.zeros(len(signs), dtype=bool)
+            chosen[np.random.default_rng(number).permutation(len(signs))[:200]] = True
         X, y, X_new = X_all[chosen], signs[chosen], X_all[~chosen]
     scaler = StandardScaler().fit(X)
     return Task(scaler.transform(X), y, scaler.transform(X_new), None)

@@ -27,10 +27,10 @@ from gpclass.kernels import williams_barber
 from gpclass.metrics import log_loss
 from gpclass.priors import LogNormal
 from papers.common import Section, Setting, Table, read_published, tell
+from papers.crabs import crabs_split
 
 PUBLISHED = Path(__file__).parent / "published" / "errors.csv"
 PRIORS = {"*length_scale*": LogNormal(1.5, 1.5), "*": LogNormal(-3.0, 3.0)}
-GROUPS = ((0, 0), (0, 1), (1, 0), (1, 1))  # colour and sex: BF, BM, OF, OM
 
 
 def classifiers(d: int, setting: Setting) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def crabs(setting: Setting) -> Section:
     """Errors among 120 crabs after 80, without and with colour."""
     data = load("crabs")
     X, y = np.asarray(data.X, dtype=float), np.asarray(data.y)
-    train = _crabs_split(X[:, list(data.feature_names).index("colour")], y)
+    train = crabs_split(X[:, list(data.feature_names).index("colour")], y, 20)
     measures = [k for k, name in enumerate(data.feature_names) if name != "colour"]
     tables = []
     for label, columns in (("without colour", measures), ("with colour", list(range(X.shape[1])))):
@@ -114,14 +114,6 @@ def relevance(setting: Setting) -> Section:
         ),
         figures={"relevance": lambda: _draw(train.feature_names, mean, sd, best)},
     )
-
-
-def _crabs_split(colour: Any, sex: Any) -> Any:
-    """True for the 20 of each group that train."""
-    rng, train = np.random.default_rng(19980), np.zeros(len(sex), dtype=bool)
-    for group in GROUPS:
-        train[rng.permutation(np.flatnonzero((colour == group[0]) & (sex == group[1])))[:20]] = True
-    return train
 
 
 def _compare(name: str, X: Any, y: Any, X_test: Any, y_test: Any, task: str, setting: Setting) -> Table:
