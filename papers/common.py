@@ -249,7 +249,10 @@ def main(
             print(f"wrote {path}")
         print(f"({name}: {time.process_time() - begin:.0f} s of CPU)\n")
         if given.write:
-            command = " ".join(["python -m", f"papers.{paper}", name, *(["--full"] if given.full else [])])
+            options = (["--full"] if given.full else []) + (
+                [] if given.repeats is None else [f"--repeats {given.repeats}"]
+            )
+            command = " ".join(["python -m", f"papers.{paper}", name, *options])
             write_page(docs / f"{paper}.md", title, reference, list(experiments), section, command)
             show_figures(docs, paper, section, written)
         done.append(section)

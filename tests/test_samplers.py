@@ -403,8 +403,11 @@ def test_short_chains_warn_and_say_what_to_do():
     report = EllipticalSlice(around="prior", draws=30)(problem, np.random.default_rng(0)).report
     assert report.details["latent_rhat"] > 1.01
     assert any("R-hat" in text and "draws" in text for text in report.warnings)
+    assert not report.converged
+    assert "R-hat" in report.reason
     good = LatentHMC(draws=1000)(make_problem(10), np.random.default_rng(0)).report
     assert good.warnings == ()
+    assert good.converged
 
 
 def test_uneven_weights_warn():

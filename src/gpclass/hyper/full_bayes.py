@@ -25,7 +25,6 @@ from gpclass.priors import PriorSet
 from gpclass.problem import Problem
 
 REPEATS = 20  # evidences at one θ for their standard deviation
-RHAT_APART = 1.1  # chains that disagree this much have not converged; above 1.01 they are warned of
 
 
 @dataclass(frozen=True)
@@ -177,12 +176,11 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
             **({"n_classes": problem.n_classes} if hasattr(problem, "n_classes") else {}),
         },
     )
-    apart = draws >= 4 and figures.rhat > RHAT_APART
     return Fit(
         at_mean,
         sampling.mix(at_mean, Kept.of(outcome), evidence, report, strategy.keep),
-        converged=not (outcome.interrupted or apart),
-        reason="interrupted" if outcome.interrupted else f"R-hat is {figures.rhat:.3f}" if apart else "",
+        converged=not (outcome.interrupted or figures.apart),
+        reason="interrupted" if outcome.interrupted else figures.apart,
         figures={
             "acceptance_rate": float(outcome.stack("accepted").mean()),
             "rhat": figures.rhat,

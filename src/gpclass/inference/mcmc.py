@@ -119,6 +119,8 @@ def collect(
         evidence=evidence,
         report=Report(
             method=settings.name,
+            converged=not figures.apart,
+            reason=figures.apart,
             iterations=settings.warmup + settings.draws * settings.thin,
             jitter=target.jitter,
             n_samples=total,

@@ -26,6 +26,7 @@ from gpclass.posterior import Evidence, LatentMixture, Report
 from gpclass.problem import Problem
 
 RHAT_LIMIT = 1.01
+RHAT_APART = 1.1  # chains that disagree this much have not converged
 ESS_A_CHAIN = 50  # effective draws a chain below which R-hat and quantiles are not to be trusted
 TAILS = (0.05, 0.95)  # quantiles whose effective size is the tail's
 LOOKED_AT = 20  # latent values whose diagnostics are computed, evenly chosen: each costs about a millisecond
@@ -94,6 +95,11 @@ class ChainFigures:
     ess_bulk: float
     ess_tail: float
     mcse: float  # of a mean, relative to the posterior standard deviation
+
+    @property
+    def apart(self) -> str:
+        """Why the chains count as not converged; empty if they do not (or are too short to tell)."""
+        return f"R-hat is {self.rhat:.3f}" if self.rhat > RHAT_APART else ""
 
     def warnings(self, chains: int, cure: str) -> tuple[str, ...]:
         """What a user should hear, with the cure."""
