@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
+from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtr
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -17,8 +18,8 @@ from gpclass.inference import EP, Exact, Laplace, Variational
 from gpclass.likelihoods import Logit, Probit
 from gpclass.predict import predict_proba
 from gpclass.problem import DensePrior, Problem
-from gpclass.sparse import ArraySource, Serial, Shard
-from gpclass.sparse.basis import Basis
+from gpclass.sparse import ArraySource, Local, Shard
+from gpclass.sparse.basis import Basis, unwhiten, whiten
 from gpclass.sparse.exact import SparseExact
 from gpclass.sparse.fixed_point import SparseEP, SparseVariational
 from gpclass.sparse.laplace import SparseLaplace
@@ -49,6 +50,42 @@ def some_Z(m, d=2, seed=3):
 
 def proba(posterior, problem, X):
     return predict_proba(posterior.latent(X), problem.likelihood).proba[:, 1]
+
+
+# ---- where the work is done ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inference", [SparseEP(), SparseLaplace(), SparseExact(n_samples=200)])
+def test_threads_change_no_bit(inference):
+    problem = make_problem(300, kernel=SMOOTH)
+    found = []
+    for threads in (1, 3):
+        data = Data.of(ArraySource(problem.X, problem.y, None, 40), Local(threads))
+        low = SparseProblem(data, problem.kernel, problem.likelihood, some_Z(12))
+        found.append(inference(low, np.random.default_rng(0), gradient=True))
+    one, three = found
+    assert one.evidence.log_z == three.evidence.log_z
+    np.testing.assert_array_equal(one.evidence.gradient, three.evidence.gradient)
+    np.testing.assert_array_equal(one.gradient_Z, three.gradient_Z)
+
+
+@pytest.mark.parametrize("m", [1, 31, 32, 33, 100])
+def test_whitening_by_blocks_is_the_triangular_solve(m):
+    rng = np.random.default_rng(m)
+    Z, X = rng.standard_normal((m, 3)), rng.standard_normal((50, 3))
+    basis = Basis(1.0 * RBF(3.0), Z)  # nearly singular
+    K = basis.covariance(X, Z)
+    np.testing.assert_allclose(
+        whiten(basis.L, K.copy()) @ basis.L.T, K, atol=1e-13
+    )  # the residual, which conditioning leaves alone
+    np.testing.assert_allclose(unwhiten(basis.L, K.copy()) @ basis.L, K, atol=1e-11)
+    easy = np.tril(rng.standard_normal((m, m))) / m + 2 * np.eye(m)
+    np.testing.assert_allclose(
+        whiten(easy, K.copy()), solve_triangular(easy, K.T, lower=True).T, rtol=1e-12, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        unwhiten(easy, K.copy()), solve_triangular(easy, K.T, lower=True, trans=1).T, rtol=1e-12, atol=1e-13
+    )
 
 
 # ---- Z = X is the dense model -------------------------------------------------------------------------------
@@ -256,7 +293,7 @@ def test_sums_of_shards():
     with pytest.raises(ValueError, match="without rows"):
         Shard(np.empty((0, 2)), np.empty(0))
     with pytest.raises(ValueError, match="no shards"):
-        Serial().map_reduce(lambda shard: (shard, {}), [])
+        Local().map_reduce(lambda shard: (shard, {}), [])
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from gpclass.sparse.fixed_point import SparseEP
 from gpclass.sparse.folders import encoded_folder, predict_folder
 from gpclass.sparse.parquet import ParquetFolder
 from gpclass.sparse.problem import Data, SparseProblem
-from gpclass.sparse.shards import ArraySource, Serial
+from gpclass.sparse.shards import ArraySource, Local
 from gpclass.sparse.sources import as_source
 from gpclass.tables import Encoding, TableClassifier
 
@@ -343,7 +343,7 @@ def test_two_workers_give_the_answer_of_one_process(folder, frame, client, monke
     far = problem_of(source)  # the open client is used
     assert type(far.data.executor).__name__ == "DaskExecutor"
     assert len(far.data.held) == 12
-    here = problem_of(array_source(frame), Serial())
+    here = problem_of(array_source(frame), Local())
     near, away = (SparseEP()(p, gradient=True) for p in (here, far))
     assert away.evidence.log_z == pytest.approx(near.evidence.log_z, abs=1e-8)
     np.testing.assert_allclose(away.evidence.gradient, near.evidence.gradient, atol=1e-8)
@@ -395,7 +395,7 @@ def test_a_worker_that_dies_at_work(frame, client, tmp_path):
     client.wait_for_workers(2)
     serial, held = [], array_source(frame).shards()
     for _ in range(3):
-        held, found = Serial().map_reduce(count_passes, held, 0.9)
+        held, found = Local().map_reduce(count_passes, held, 0.9)
         serial.append(found["sum"])
     np.testing.assert_allclose(sums, serial, rtol=1e-12)
 
@@ -417,7 +417,7 @@ def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
         return np.array(sums), last["sum"], np.hstack([s.sites for s in shards]), absent
 
     executor = DaskExecutor()
-    expected, found = passes(Serial()), passes(executor, before)
+    expected, found = passes(Local()), passes(executor, before)
     client.wait_for_workers(2)
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12)
@@ -428,7 +428,7 @@ def test_a_worker_killed_in_the_middle_of_ep(folder, client, monkeypatch):
 
     monkeypatch.setattr(parquet, "SHARD_ROWS", 150)
     source, *_ = as_source(folder, "label")
-    here = SparseEP()(problem_of(source, Serial()))
+    here = SparseEP()(problem_of(source, Local()))
     calls, true = [], module.DaskExecutor.map_reduce
 
     def kills(self, work, held, *arguments):
@@ -513,7 +513,7 @@ def test_dask_collections_are_shards(frame, client, kind):
     some = np.array([2, 3, 160, 599])
     np.testing.assert_array_equal(source.take(some)[0], matrix(frame)[some])
     away = SparseEP()(problem_of(source))
-    near = SparseEP()(problem_of(array_source(frame), Serial()))
+    near = SparseEP()(problem_of(array_source(frame), Local()))
     assert away.evidence.log_z == pytest.approx(near.evidence.log_z, abs=1e-8)
 
 

@@ -6,13 +6,13 @@
 from gpclass.sparse.inducing import sample_rows
 from gpclass.sparse.maximize import SparseMaximize
 from gpclass.sparse.problem import SparseProblem, make_problem
-from gpclass.sparse.shards import ArraySource, Executor, Serial, Shard, Source
+from gpclass.sparse.shards import ArraySource, Executor, Local, Shard, Source
 from gpclass.sparse.wanted import as_source, in_files, is_source, is_wanted
 
 __all__ = [
     "ArraySource",
     "Executor",
-    "Serial",
+    "Local",
     "Shard",
     "Source",
     "SparseMaximize",

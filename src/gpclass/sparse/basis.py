@@ -29,7 +29,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack, solve_triangular
+from scipy.linalg import lapack, solve_triangular
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass._typing import Array
@@ -38,7 +38,8 @@ from gpclass.hyper.checkpoint import fingerprint
 from gpclass.linalg import factor, mirror_lower
 from gpclass.sparse.shards import Shard
 
-BLOCK = 2048  # rows worked at once: a block by 300 inducing inputs is 5 MB
+BLOCK = 512  # rows worked at once: a block by 300 inducing inputs is 1.2 MB, which a core keeps near
+COLUMNS = 32  # of a triangular solve at once
 LEAST_JITTER = 1e-10  # relative; the same at neighbouring parameters, so that the evidence is smooth
 
 
@@ -97,15 +98,33 @@ class Basis:
 
 
 def whiten(L: Array, K: Array) -> Array:
-    """K L⁻ᵀ for K (r, m), in place where K is in C order: its rows are L⁻¹ k."""
-    # K in C order is Kᵀ in Fortran's: solved in place. Of any other K a copy is solved, so K itself is not returned.
-    return np.asarray(blas.dtrsm(1.0, L, K.T, lower=1, overwrite_b=1)).T
+    """K L⁻ᵀ for K (r, m) in C order, in place: its rows are L⁻¹ k.
+
+    By blocks of columns, as products alone with the inverses of the small diagonal blocks: as accurate as a solve,
+    faster for many rows, and other threads can run.
+    """
+    for a in range(0, K.shape[1], COLUMNS):
+        part = slice(a, a + COLUMNS)
+        K[:, part] = (K[:, part] - K[:, :a] @ L[part, :a].T) @ _inverse_of_block(L, part).T
+    return K
+
+
+def unwhiten(L: Array, A: Array) -> Array:
+    """A L⁻¹ for A (r, m) in C order, in place: its rows are L⁻ᵀ a; see :func:`whiten`."""
+    for a in range((A.shape[1] - 1) // COLUMNS * COLUMNS, -1, -COLUMNS):
+        part, after = slice(a, a + COLUMNS), slice(a + COLUMNS, None)
+        A[:, part] = (A[:, part] - A[:, after] @ L[after, part]) @ _inverse_of_block(L, part)
+    return A
+
+
+def _inverse_of_block(L: Array, part: slice) -> Array:
+    return np.tril(lapack.dtrtri(L[part, part], lower=1)[0])
 
 
 def gram(A: Array, weights: Array) -> Array:
-    """Aᵀ diag(weights) A for weights ≥ 0, the lower triangle alone, in Fortran order."""
+    """Aᵀ diag(weights) A for weights ≥ 0."""
     B = A * np.sqrt(weights)[:, None]
-    return np.asarray(blas.dsyrk(1.0, B.T, lower=1))
+    return np.asarray(B.T @ B)  # one triangle is computed and mirrored; other threads can run
 
 
 def blocks(shard: Shard, basis: Basis) -> Iterator[tuple[slice, Array, Array]]:

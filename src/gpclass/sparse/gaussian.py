@@ -39,7 +39,7 @@ class Q:
 
     @classmethod
     def of(cls, precision: Array, shift: Array) -> Q:
-        """From Σ s a aᵀ (lower triangle) and Σ r a."""
+        """From Σ s a aᵀ and Σ r a."""
         P = np.array(precision, order="F")
         P.flat[:: len(shift) + 1] += 1.0
         L, info = lapack.dpotrf(P, lower=1, clean=1, overwrite_a=1)
@@ -223,7 +223,7 @@ def mix(shard: Shard, basis: Basis, likelihood: BinaryLikelihood, shares: Array)
 
 
 class Accumulator:
-    """Σ s a aᵀ (lower triangle) and Σ r a over blocks of rows."""
+    """Σ s a aᵀ and Σ r a over blocks of rows."""
 
     def __init__(self, m: int) -> None:
         self.gram = np.zeros((m, m), order="F")

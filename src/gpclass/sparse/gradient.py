@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, solve_triangular
+from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array
 from gpclass.likelihoods import BinaryLikelihood
-from gpclass.sparse.basis import Basis, blocks, cholesky_pullback
+from gpclass.sparse.basis import Basis, blocks, cholesky_pullback, unwhiten
 from gpclass.sparse.gaussian import Q
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.rows import Labels, Marginals
@@ -45,7 +45,7 @@ class RowSums:
         live = np.where(rest > 0, rest_bar, 0.0)  # λ is held at 0 where rounding would take it below
         A_bar -= (2.0 * live)[:, None] * A
         self.cross += A_bar.T @ A
-        A_bar = blas.dtrsm(1.0, self.basis.L, A_bar.T, lower=1, trans_a=1, overwrite_b=1).T  # Â L⁻¹, in place
+        A_bar = unwhiten(self.basis.L, A_bar)  # Â L⁻¹
         covariance = self.basis.covariance
         _, pull = covariance.value_and_vjp(X, self.basis.Z)
         self.theta += pull(A_bar) + covariance.diag_vjp(X, live)

@@ -23,7 +23,7 @@ from gpclass.likelihoods import BinaryLikelihood
 from gpclass.problem import Parameters
 from gpclass.sparse.basis import Basis
 from gpclass.sparse.inducing import MOST, check_inducing, choose_inducing, sample_rows
-from gpclass.sparse.shards import ArraySource, Executor, Serial, Source, Sums, Work
+from gpclass.sparse.shards import ArraySource, Executor, Local, Source, Sums, Work
 
 KEPT = 0.4  # share of the free memory that kept blocks may take
 LOOK = 2000  # rows to look at
@@ -44,7 +44,7 @@ class Data:
     @classmethod
     def of(cls, source: Source, executor: Executor | None = None) -> Data:
         """Cut a source and place its shards."""
-        chosen: Executor = executor or getattr(source, "executor", None) or Serial()
+        chosen: Executor = executor or getattr(source, "executor", None) or Local()
         shards = source.shards()
         count = sum(len(s) if s.weights is None else float(np.sum(s.weights)) for s in shards)
         return cls(source.n, source.d, tuple(chosen.place(shards)), chosen, source, float(count))
@@ -56,7 +56,7 @@ class Data:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Data:
         """The numbers, without rows."""
-        return cls(state["n"], state["d"], (), Serial(), None, state["count"])
+        return cls(state["n"], state["d"], (), Local(), None, state["count"])
 
 
 @dataclass(frozen=True, eq=False)

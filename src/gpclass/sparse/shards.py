@@ -6,9 +6,8 @@ Every sum over data that the sparse inferences need is a *map* over shards of ro
 
 where ``work`` is a pure function of what is in the shard and of its (small) arguments, and ``sums`` is a
 dictionary of arrays and numbers whose sizes do not depend on the number of rows. A shard' is the shard with other
-sites. An :class:`Executor` decides where that happens: :class:`Serial` runs one shard after the other in this
-process (with the threads of BLAS inside); others keep the shards in worker processes. Nothing that is done to a
-shard needs to know.
+sites. An :class:`Executor` decides where that happens: :class:`Local` shares the shards among the threads of this
+process; others keep the shards in worker processes. Nothing that is done to a shard needs to know.
 
 A shard may keep its block of whitened covariances in ``scratch``, keyed by what they were computed for. The scratch is
 no state: it is dropped when a shard is copied to another process, and made again when missing.
@@ -19,14 +18,19 @@ the same shards give the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.threads import linear_algebra_threads, one_thread
 
-SHARD_ROWS = 65_536  # rows of a shard of an array in memory
+SHARD_ROWS = 65_536  # rows of a shard at most
+FEWEST_ROWS = 2048  # of a shard of an array in memory: fewer are not worth a thread
+SHARDS = 16  # of such an array, where that makes them large enough: threads then end together
 
 Sums: TypeAlias = "dict[str, Any]"  # arrays and numbers, which add; lists, which are joined
 Work: TypeAlias = "Callable[..., tuple[Shard, Sums]]"
@@ -88,7 +92,7 @@ def _combine(key: str, a: Any, b: Any) -> Any:
 class Executor(Protocol):
     """Where shards live and work on them is done.
 
-    ``held`` stands for shards wherever they are: :class:`Serial` holds the shards themselves, an executor on other
+    ``held`` stands for shards wherever they are: :class:`Local` holds the shards themselves, an executor on other
     processes holds references. Work never changes what is held: it gives a new list of references.
     """
 
@@ -106,24 +110,31 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True)
-class Serial:
-    """One shard after the other, in this process."""
+class Local:
+    """In this process, each shard by one thread.
+
+    As many threads as linear algebra may use, which itself is then kept to one: on blocks of a few thousand rows by a
+    few hundred its threads wait for each other longer than they work.
+    """
+
+    threads: int | None = None  # None: what the settings of the linear algebra allow
 
     def place(self, shards: Sequence[Shard]) -> list[Any]:
         """The shards themselves."""
         return list(shards)
 
     def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
-        """A loop."""
-        new: list[Any] = []
-        total: Sums | None = None
-        for shard in held:
-            moved, sums = work(shard, *arguments)
-            new.append(moved)
-            total = sums if total is None else add(total, sums)
-        if total is None:
+        """The same bits for any number of threads."""
+        if not held:
             raise ValueError("there are no shards: the data have no rows")
-        return new, total
+        threads = min(self.threads or linear_algebra_threads(), len(held))
+        with one_thread():
+            if threads == 1:
+                done = [work(shard, *arguments) for shard in held]
+            else:
+                with ThreadPoolExecutor(threads) as pool:
+                    done = list(pool.map(lambda shard: work(shard, *arguments), held))
+        return [shard for shard, _ in done], reduce(add, (sums for _, sums in done))
 
     def fetch(self, held: Sequence[Any]) -> list[Shard]:
         """The shards themselves."""
@@ -148,6 +159,11 @@ class Source(Protocol):
         """X (k, d), y (k,) and weights of some rows, given in increasing order: for starts and subsets."""
 
 
+def shard_size(n: int) -> int:
+    """Rows of a shard of n rows in memory."""
+    return min(max(-(-n // SHARDS), FEWEST_ROWS), SHARD_ROWS)
+
+
 @dataclass(frozen=True, eq=False)
 class ArraySource:
     """Arrays in memory, or memory-mapped."""
@@ -155,7 +171,7 @@ class ArraySource:
     X: Array  # (n, d)
     y: Array  # (n,), -1 or +1
     weights: Array | None = None
-    shard_rows: int = SHARD_ROWS
+    shard_rows: int | None = None  # None: what suits the number of rows
 
     @property
     def n(self) -> int:
@@ -169,14 +185,15 @@ class ArraySource:
 
     def shards(self) -> list[Shard]:
         """Consecutive rows; views, no copies."""
+        size = self.shard_rows or shard_size(self.n)
         return [
             Shard(
-                self.X[a : a + self.shard_rows],
-                self.y[a : a + self.shard_rows],
-                None if self.weights is None else self.weights[a : a + self.shard_rows],
+                self.X[a : a + size],
+                self.y[a : a + size],
+                None if self.weights is None else self.weights[a : a + size],
                 first=a,
             )
-            for a in range(0, self.n, self.shard_rows)
+            for a in range(0, self.n, size)
         ]
 
     def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
