@@ -36,7 +36,7 @@ from gpclass.registry import (
     get_strategy,
     takes_many,
 )
-from gpclass.threads import few_threads, workers
+from gpclass.threads import few_threads, one_thread, workers
 
 INPUT_NAMES = ("n_features_in_", "feature_names_in_")
 MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
@@ -253,7 +253,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         run = Run(
             checks.generator(self.random_state), self.priors, self.n_restarts, self.n_jobs, self.verbose
         )
-        with few_threads(source.n), workers(self.n_jobs):
+        with one_thread(), workers(self.n_jobs):
             return strategy(problem, inference, run), strategy.name
 
     def _kernel(self, X: Array) -> Any:

@@ -9,7 +9,11 @@ Measured with two threads against one: a fit of 1,000 rows takes 1.5 to 2 times 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -17,6 +21,9 @@ from joblib import parallel_config
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 ONE_THREAD = 1500  # rows up to which one thread is used
+_allowed: ContextVar[int | None] = ContextVar(
+    "allowed", default=None
+)  # threads, while linear algebra is kept to one
 
 
 def few_threads(n: int) -> Any:
@@ -30,14 +37,30 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def linear_algebra_threads() -> int:
-    """How many threads linear algebra may use now."""
-    return max((library["num_threads"] for library in _libraries().info()), default=1)
+def allowed_threads() -> int:
+    """How many threads linear algebra may use, or may have used outside :func:`one_thread`."""
+    return _allowed.get() or max((library["num_threads"] for library in _libraries().info()), default=1)
 
 
-def one_thread() -> Any:
-    """A context in which linear algebra uses one thread."""
-    return _libraries().limit(limits=1)
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Linear algebra in one thread: the others are for something else, and those of a library do not stand idle."""
+    token = _allowed.set(allowed_threads())
+    try:
+        with _libraries().limit(limits=1):
+            yield
+    finally:
+        _allowed.reset(token)
+
+
+@cache
+def pool(threads: int) -> ThreadPoolExecutor:
+    """So many threads, kept for the next time: to start some takes as long as a small piece of work."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="gpclass")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.cache_clear)  # a forked process has none of the threads
 
 
 def workers(n_jobs: int | None) -> AbstractContextManager[Any]:

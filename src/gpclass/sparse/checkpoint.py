@@ -24,7 +24,7 @@ from gpclass.sparse.lbfgs import Ascent
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.stage import Stage, collect_sites, put_sites
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Checkpoint:
             **state.arrays(),
             "theta0": start.theta,
             "Z0": start.Z,
+            "unit": stage.unit,
             "sites": np.concatenate([part[:rows] for part in sums["sites"]], axis=1),
             "absent": np.empty(0) if stage.absent is None else stage.absent,
             "losses": np.asarray(stage.losses),

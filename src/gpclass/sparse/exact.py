@@ -45,7 +45,7 @@ from gpclass.sparse.shards import Shard, Sums
 from gpclass.sparse.smeared import log_smeared, slopes
 
 EP_TOL = 1e-3  # the draws correct EP
-CELLS = 1_000_000  # rows × draws worked at once: 8 MB an array
+CELLS = 200_000  # rows × draws worked at once: 1.6 MB an array
 DRAWS_IN_MEMORY = 40_000_000  # m × draws
 TERMS = 400_000_000  # rows × draws that ``tol`` may ask for: half a minute
 

@@ -40,14 +40,21 @@ class Ascent:
     stuck: bool = False
 
     @classmethod
-    def start(cls, x: Array, objective: Objective, bounds: Array) -> Ascent:
-        """Evaluate at the start."""
+    def start(
+        cls, x: Array, objective: Objective, bounds: Array, earlier: Ascent | None = None, scale: float = 1.0
+    ) -> Ascent:
+        """Evaluate at the start.
+
+        ``earlier`` climbed a function like F / ``scale``, of the same variables: its memory tells of F's curvature.
+        """
         x = np.clip(x, *bounds.T)
         found = objective(x)
         if found is None:
             raise ValueError(
                 "the evidence is not finite at the starting parameters; start from other kernel parameters"
             )
+        if earlier is not None:
+            return cls(x, *found, earlier.steps, scale * earlier.bends)
         empty = np.empty((0, len(x)))
         return cls(x, *found, empty, empty)
 

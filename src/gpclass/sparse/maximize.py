@@ -2,8 +2,9 @@
 
 1. A few rows and a few inducing inputs find θ: an evaluation costs a hundredth of one over all rows.
 2. k-means on rows divided by the length scales that were found places the inducing inputs.
-3. Some rows move θ and Z together; then all rows do. Each evaluation starts from the sites of the last, so that two to
-   four sweeps suffice; the gradient by all m d coordinates of Z costs about as much as three sweeps.
+3. Some rows move θ and Z together, then four times as many, and at last all; each ascent starts from q(u) of the last
+   and from its memory of the curvature. Each evaluation starts from the sites of the last, so that two to four sweeps
+   suffice; the gradient by all m d coordinates of Z costs about as much as three sweeps.
 4. The inference that was asked for, at the end of the ascent, on all rows.
 
 Z has many coordinates, and the evidence goes on rising slowly after predictions no longer improve. So some rows are
@@ -40,14 +41,15 @@ from gpclass.sparse.gaussian import Q, Warm
 from gpclass.sparse.inducing import sample_rows
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.quality import compare_with_dense, look_over
-from gpclass.sparse.stage import Rule, Stage, let_go
+from gpclass.sparse.stage import Earlier, Rule, Stage, let_go
 
 STOPS = ("held-out", "evidence")
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
 FEW_INDUCING = 100  # of the first stage
 FEW_ITERATIONS = 30  # of the first stage
 EARLY_TOL = 1e-4  # of the stages before all rows
-SOME_ITERATIONS = 8  # of the stage on some rows: more would fit Z to them alone
+SOME_ITERATIONS = 16  # of a stage on some rows: more would fit Z to them alone
+GROWTH = 4  # of the rows from one such stage to the next
 FEWEST_LEFT_OUT = 50  # rows whose log loss says something
 FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is left out
 
@@ -135,15 +137,27 @@ class SparseMaximize:
             else:
                 absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
             climb = Climb(self, guide, prior, run.n_restarts, run.n_jobs, rng, absent)
+            earlier: Earlier | None = None
             if kept is None:
-                start, near = climb.first_stages(problem)
+                start, earlier = climb.first_stages(problem)
+                unit = None if earlier is None else earlier.unit
             else:
-                start, near = problem.at(kept["theta0"], kept["Z0"]), None
-            rule = Rule(self.max_iter, self.tol, self.window, self.gain)
-            stage = Stage(start, guide, rule, prior, self.move_inducing, absent, bar.update, accepted=near)
+                start, unit = problem.at(kept["theta0"], kept["Z0"]), kept["unit"]
+            stage = Stage(
+                start,
+                guide,
+                self._rule(self.max_iter, self.tol),
+                prior,
+                self.move_inducing,
+                absent,
+                given_unit=unit,
+                tell=bar.update,
+                accepted=None if earlier is None else earlier.near,
+            )
             state = stage.run(
                 None if kept is None else take_up(stage, kept),
                 None if checkpoint is None else lambda state: checkpoint.save(stage, state, start),
+                earlier,
             )
         chosen = stage.chosen(state)
         hit = parameters_at_bounds(chosen, chosen.theta)  # type: ignore[arg-type]  # the same interface
@@ -157,6 +171,9 @@ class SparseMaximize:
             }
         warned = (_bounds_warning(chosen, hit),) if hit else ()  # type: ignore[arg-type]  # the same interface
         return replace(with_details(fit, details), warnings=(*warned, *fit.warnings))
+
+    def _rule(self, max_iter: int, tol: float) -> Rule:
+        return Rule(max_iter, tol, self.window, self.gain)
 
     def _left_out(self, n: int, rng: np.random.Generator) -> Any:
         """Rows to leave out during the ascent, or None."""
@@ -179,26 +196,35 @@ class Climb:
     absent: Any = None  # rows that no stage may see
     evaluations: int = 0
 
-    def first_stages(self, problem: SparseProblem) -> tuple[SparseProblem, Warm | None]:
-        """θ from few rows, then Z, then both from some rows; and q(u) of these, to start from."""
+    def first_stages(self, problem: SparseProblem) -> tuple[SparseProblem, Earlier | None]:
+        """θ from few rows, then Z, then both from some rows and from ever more."""
         s, n = self.settings, problem.n
         if n >= 2 * s.few_rows or self.n_restarts:
             few = problem.part(s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
             if _of_both(few):
                 problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
         problem = problem.placed(self.rng)
-        if n < 2 * s.some_rows or not s.move_inducing:
-            return problem, None
-        part = problem.part(s.some_rows, self.rng, self.absent)
-        if not _of_both(part):
-            return problem, None
-        stage = Stage(part, self.guide, Rule(SOME_ITERATIONS, EARLY_TOL), self.prior)
-        state = stage.run()
+        earlier, rows = None, s.some_rows
+        while s.move_inducing and n >= 2 * rows:
+            part = problem.part(rows, self.rng, self.absent)
+            if _of_both(part):
+                problem, earlier = self._some(problem, part, earlier)
+            rows *= GROWTH
+        return problem, earlier
+
+    def _some(
+        self, problem: SparseProblem, part: SparseProblem, earlier: Earlier | None
+    ) -> tuple[SparseProblem, Earlier]:
+        """The problem after an ascent over a part of its rows."""
+        rule, name = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, 1e-4), self.guide.name
+        look = None if self.absent is None else problem.take(self.absent)
+        near, unit = (None, None) if earlier is None else (earlier.near, earlier.unit)
+        stage = Stage(part, self.guide, rule, self.prior, left_out=look, given_unit=unit, accepted=near)
+        state = stage.run(earlier=earlier)
         self.evaluations += state.evaluations
-        some = stage.chosen(state)
-        last, name = stage.accepted, self.guide.name
+        some, last = stage.chosen(state), stage.accepted
         near = Warm((), name, Q(last.mean, last.L, last.mean)) if name != "laplace" else None
-        return problem.at(some.theta, some.Z), near
+        return problem.at(some.theta, some.Z), Earlier(state, part.n, stage.unit, near)
 
     def _few(self, problem: SparseProblem) -> Array:
         """The best θ of climbs from the given parameters and from random ones within the bounds."""

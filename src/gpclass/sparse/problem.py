@@ -108,8 +108,12 @@ class SparseProblem(Parameters):
         chosen = sample_rows(self.n, rows, rng)
         if without is not None:
             chosen = np.setdiff1d(chosen, without, assume_unique=True)
-        X, y, weights = self._source.take(chosen)
+        X, y, weights = self.take(chosen)
         return replace(self, data=Data.of(ArraySource(X, y, weights)), keep=True)
+
+    def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
+        """X, y and weights of some rows, given in increasing order."""
+        return self._source.take(rows)
 
     def over(self, work: Work, *arguments: Any) -> SparseProblem:
         """The same problem with every shard changed by some work."""

@@ -18,7 +18,6 @@ the same shards give the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Protocol, TypeAlias
@@ -26,7 +25,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.threads import linear_algebra_threads, one_thread
+from gpclass.threads import allowed_threads, one_thread, pool
 
 SHARD_ROWS = 65_536  # rows of a shard at most
 FEWEST_ROWS = 2048  # of a shard of an array in memory: fewer are not worth a thread
@@ -127,13 +126,12 @@ class Local:
         """The same bits for any number of threads."""
         if not held:
             raise ValueError("there are no shards: the data have no rows")
-        threads = min(self.threads or linear_algebra_threads(), len(held))
+        threads = self.threads or allowed_threads()
         with one_thread():
-            if threads == 1:
+            if threads == 1 or len(held) == 1:
                 done = [work(shard, *arguments) for shard in held]
             else:
-                with ThreadPoolExecutor(threads) as pool:
-                    done = list(pool.map(lambda shard: work(shard, *arguments), held))
+                done = list(pool(threads).map(lambda shard: work(shard, *arguments), held))
         return [shard for shard, _ in done], reduce(add, (sums for _, sums in done))
 
     def fetch(self, held: Sequence[Any]) -> list[Shard]:

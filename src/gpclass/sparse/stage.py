@@ -35,6 +35,16 @@ class Rule:
     gain: float = 1e-3  # by at least this
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """An ascent over fewer rows, from whose end another begins."""
+
+    state: Ascent
+    rows: int
+    unit: Array
+    near: Warm | None  # q(u) there; None where the method cannot start from it
+
+
 @dataclass
 class Stage:
     """An ascent under way."""
@@ -45,6 +55,10 @@ class Stage:
     prior: PriorSet | None = None
     free_Z: bool = True
     absent: IntArray | None = None  # rows to leave out
+    left_out: tuple[Array, Array, Array | None] | None = (
+        None  # X, y, weights to look at; by default the absent ones
+    )
+    given_unit: Array | None = None  # (d,), of the inducing inputs; None: from where it starts
     tell: Callable[..., None] | None = None
     gained: float = np.inf  # by the last iteration, as a share of the log evidence
     last: Any = None  # the posterior of the last evaluation
@@ -52,11 +66,7 @@ class Stage:
     losses: list[float] = field(default_factory=list)  # of the left-out rows, after each iteration
 
     def __post_init__(self) -> None:
-        spread = self.problem.Z.std(axis=0)
-        # A column that matters little has a huge length scale: there the rows' own spread is the unit.
-        self.unit = np.minimum(
-            length_scales(self.problem.kernel, self.problem.Z), np.where(spread > 0, spread, np.inf)
-        )
+        self.unit = start_unit(self.problem) if self.given_unit is None else self.given_unit
         p, free = len(self.problem.theta), self.problem.Z.size if self.free_Z else 0
         self.bounds = np.vstack(
             [self.problem.bounds, np.column_stack([np.full(free, -np.inf), np.full(free, np.inf)])]
@@ -68,10 +78,16 @@ class Stage:
             self.left_out = source.take(self.absent)
             self.problem = self.problem.over(leave_out, self.absent)
 
-    def run(self, state: Ascent | None = None, after: Callable[[Ascent], None] | None = None) -> Ascent:
+    def run(
+        self,
+        state: Ascent | None = None,
+        after: Callable[[Ascent], None] | None = None,
+        earlier: Earlier | None = None,
+    ) -> Ascent:
         """Climb until the rule says stop; ``after`` is told of each iteration."""
         if state is None:
-            state = Ascent.start(self.variables(), self.objective, self.bounds)
+            memory = (None, 1.0) if earlier is None else (earlier.state, self.problem.n / earlier.rows)
+            state = Ascent.start(self.variables(), self.objective, self.bounds, *memory)
             self.accepted = self.last
         while self.reason(state) is None:
             before = state.value
@@ -145,13 +161,19 @@ class Stage:
 
     def _look(self, state: Ascent) -> None:
         """The log loss of the left-out rows."""
-        if self.absent is None:
+        if self.left_out is None:
             return
         X, y, weights = self.left_out
         if weights is not None and not np.any(weights > 0):
             return
         log_p = predict_proba(self.accepted.latent(X), self.at(state.x).likelihood).log_proba
         self.losses.append(-float(np.average(np.where(y > 0, log_p[:, 1], log_p[:, 0]), weights=weights)))
+
+
+def start_unit(problem: SparseProblem) -> Array:
+    """What matters in each column of Z: its length scale, or the rows' own spread where that is huge."""
+    spread = problem.Z.std(axis=0)
+    return np.minimum(length_scales(problem.kernel, problem.Z), np.where(spread > 0, spread, np.inf))
 
 
 def leave_out(shard: Shard, basis: Basis | None, likelihood: Any, rows: IntArray) -> tuple[Shard, Sums]:
