@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from papers.common import Setting
-from papers.filippone2014 import figure1, shared, table1
+from papers.filippone2014 import figure1, figure2, shared, table1
 from papers.filippone2014.__main__ import main
 from papers.store import cell
+from sklearn.gaussian_process.kernels import RBF
 
+from gpclass.inference import Annealed, Exact, Importance
 from tests.conftest import make_problem
 
 
@@ -77,3 +79,21 @@ def test_only_noisy_estimators_have_shorter_chains():
 def test_every_estimator_has_an_evidence(estimator):
     posterior = shared.ESTIMATORS[estimator](make_problem(12), np.random.default_rng(0))
     assert np.isfinite(posterior.evidence.log_z)
+
+
+@pytest.mark.parametrize("label", [name for name in figure2.METHODS if name != "AIS (prior)"])
+def test_estimates_of_figure_2_are_unbiased_and_as_spread_as_one_by_one(label):
+    problem = make_problem(30, kernel=4.0 * RBF(1.0))
+    log_z = Exact(n_samples=20_000)(problem, np.random.default_rng(1)).evidence.log_z
+    log_w = figure2.METHODS[label](problem, 400, np.random.default_rng(0))
+    assert log_w.shape == (400, figure2.PARTICLES)
+    estimates = np.exp(log_w - log_z).mean(axis=1)
+    assert abs(estimates.mean() - 1) < 4 * estimates.std() / 20
+    one_by_one = {
+        "IS (Laplace)": Importance(4, around="laplace"),
+        "IS (EP)": Importance(4),
+        "AIS (Laplace)": Annealed(4, around="laplace"),
+        "guided": Exact().for_chains(4),
+    }[label]
+    slow = [one_by_one(problem, np.random.default_rng([7, k])).evidence.log_z for k in range(200)]
+    assert figure2.spread_of(log_w) == pytest.approx(np.std(slow) / np.log(10), rel=0.25)
