@@ -223,6 +223,14 @@ def test_bounds_hit_are_reported(moons):
     assert clf.fit_report_.at_bounds == ("k2__length_scale",)
 
 
+def test_a_variance_without_end_is_explained():
+    X = np.linspace(-3, 3, 40)[:, None]
+    kernel = C(1.0, (1e-3, 1e2)) * RBF(2.0, "fixed")
+    with pytest.warns(UserWarning, match="k1__constant_value at its upper one, 100.*separable.*'map'"):
+        clf = GPClassifier(kernel, inference="ep").fit(X, X[:, 0] > 0)
+    assert clf.fit_report_.at_bounds == ("k1__constant_value",)
+
+
 def test_no_convergence_is_said(moons):
     X, y = moons
     with pytest.warns(ConvergenceWarning, match="did not converge"):

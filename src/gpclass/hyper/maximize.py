@@ -102,7 +102,7 @@ class Maximize:
         posterior = inference(at_best, np.random.default_rng(seed))
         hit = parameters_at_bounds(at_best, theta)
         figures = {"evaluations": evaluations, "at_bounds": hit or None}
-        warned = (_bounds_warning(at_best, hit),) if hit else ()
+        warned = (bounds_warning(at_best, hit),) if hit else ()
         return Fit(at_best, posterior, best.converged, best.reason, figures, warned)
 
 
@@ -220,9 +220,20 @@ def _starts(problem: Problem, run: Run) -> list[Array]:
     return starts
 
 
-def _bounds_warning(problem: Problem, hit: tuple[str, ...]) -> str:
-    bounds = dict(zip(problem.names, np.exp(problem.bounds), strict=True))
-    which = ", ".join(f"{name} (bounds {bounds[name][0]:.3g} to {bounds[name][1]:.3g})" for name in hit)
-    return (
-        f"the best parameters lie on a bound: {which}; widen the bounds of the kernel, or fix the parameter"
+def bounds_warning(problem: Problem, hit: tuple[str, ...]) -> str:
+    """What a user should hear of parameters that ended on a bound, with the cure."""
+    ends = dict(zip(problem.names, np.exp(problem.bounds), strict=True))
+    value = dict(zip(problem.names, np.exp(problem.theta), strict=True))
+    upper = {name: abs(value[name] - ends[name][1]) < abs(value[name] - ends[name][0]) for name in hit}
+    which = ", ".join(
+        f"{name} at its {'upper' if upper[name] else 'lower'} one, {ends[name][int(upper[name])]:.3g}"
+        for name in hit
     )
+    if any(upper[name] and name.endswith("constant_value") for name in hit):
+        cure = (
+            "a variance without end means that the classes are nearly separable: use hyperparameters='map', "
+            "whose prior keeps it finite, or fix it"
+        )
+    else:
+        cure = "widen the bounds of the kernel, or fix the parameter"
+    return f"the best parameters lie on a bound ({which}); {cure}"

@@ -33,7 +33,7 @@ from joblib import Parallel, delayed
 from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, parameters_at_bounds
-from gpclass.hyper.maximize import _bounds_warning
+from gpclass.hyper.maximize import bounds_warning
 from gpclass.priors import PriorSet, resolve_priors
 from gpclass.progress import progress
 from gpclass.sparse.checkpoint import Checkpoint, take_up
@@ -169,7 +169,7 @@ class SparseMaximize:
                 "rows_left_out": len(absent),
                 "log_loss_left_out": stage.losses[-1] if stage.losses else None,
             }
-        warned = (_bounds_warning(chosen, hit),) if hit else ()  # type: ignore[arg-type]  # the same interface
+        warned = (bounds_warning(chosen, hit),) if hit else ()  # type: ignore[arg-type]  # the same interface
         return replace(with_details(fit, details), warnings=(*warned, *fit.warnings))
 
     def _rule(self, max_iter: int, tol: float) -> Rule:
