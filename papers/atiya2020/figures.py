@@ -89,7 +89,7 @@ def methods(setting: Setting) -> dict[str, tuple[Run, tuple[int, ...]]]:
     for name in ("elliptical-slice", "hmc"):
         if name in INFERENCES:
             skip = setting.choose(10, SKIP)
-            found[name] = (partial(chains, name, skip), setting.choose((10, 50), (10, 50, 250, 1000)))
+            found[name] = (partial(chains, name, skip), setting.choose((10, 50, 250), (10, 50, 250, 1000)))
     return found
 
 
@@ -179,6 +179,8 @@ def run(setting: Setting) -> Section:
         (table,),
         tuple(verdicts),
         (
+            "![Error of the probabilities against CPU time](atiya2020_figure1.png)",
+            "![Error of the log evidence against CPU time](atiya2020_figure2.png)",
             "Samplers: 3 chains around the prior, a burn-in of 10 draws, "
             f"{setting.choose(10, SKIP)} steps between draws; their evidence by annealing from the prior.",
             "Time at equal error takes the error of gpc-mc to fall as the root of time, from its measured points.",
