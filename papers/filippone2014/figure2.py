@@ -76,7 +76,8 @@ def run(setting: Setting) -> Section:
         theta = settings(problem, Laplace(), Run(np.random.default_rng(setting.seed))).posterior.theta
         for label, method in METHODS.items():
             found = [
-                spread_of(method(problem.at(x), repeats, np.random.default_rng(setting.seed))) for x in theta
+                spread_of(method(problem.at(x), repeats, np.random.default_rng([setting.seed, n, k])))
+                for k, x in enumerate(theta)
             ]
             spread[label][n] = np.array(found)
             tell(n, label, float(np.median(found)))

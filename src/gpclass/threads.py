@@ -13,44 +13,68 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from joblib import parallel_config
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 ONE_THREAD = 1500  # rows up to which one thread is used
-_allowed: ContextVar[int | None] = ContextVar(
-    "allowed", default=None
-)  # threads, while linear algebra is kept to one
 
 
-def few_threads(n: int) -> Any:
-    """A context in which linear algebra on n rows uses the number of threads that is fastest."""
-    return threadpool_limits(1 if n <= ONE_THREAD else None)
+@dataclass
+class _Held:
+    """How often linear algebra is held to one thread now, and what it may use otherwise: one for the whole process."""
+
+    lock: Lock = field(default_factory=Lock)
+    depth: int = 0
+    allowed: int = 1
+    limiter: Any = None
+
+
+_held = _Held()
 
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The libraries that are loaded: looking for them takes longer than telling them."""
-    return ThreadpoolController()
+    """The libraries of linear algebra that are loaded: looking for them takes longer than telling them."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 def allowed_threads() -> int:
     """How many threads linear algebra may use, or may have used outside :func:`one_thread`."""
-    return _allowed.get() or max((library["num_threads"] for library in _libraries().info()), default=1)
+    with _held.lock:
+        if _held.depth:
+            return _held.allowed
+        return max((library["num_threads"] for library in _libraries().info()), default=1)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Linear algebra in one thread: the others are for something else, and those of a library do not stand idle."""
-    token = _allowed.set(allowed_threads())
+    """Linear algebra in one thread: the others are for something else, and those of a library do not stand idle.
+
+    The libraries know one number for all threads of the process: the first to enter sets it, the last to leave sets it
+    back.
+    """
+    allowed = allowed_threads()
+    with _held.lock:
+        if _held.depth == 0:
+            _held.allowed, _held.limiter = allowed, _libraries().limit(limits=1)
+        _held.depth += 1
     try:
-        with _libraries().limit(limits=1):
-            yield
+        yield
     finally:
-        _allowed.reset(token)
+        with _held.lock:
+            _held.depth -= 1
+            if _held.depth == 0:
+                _held.limiter.restore_original_limits()
+
+
+def few_threads(n: int) -> AbstractContextManager[None]:
+    """A context in which linear algebra on n rows uses the number of threads that is fastest."""
+    return one_thread() if n <= ONE_THREAD else nullcontext()
 
 
 @cache

@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
+from sklearn.gaussian_process.kernels import Kernel, Product
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
@@ -102,7 +103,7 @@ class Maximize:
         posterior = inference(at_best, np.random.default_rng(seed))
         hit = parameters_at_bounds(at_best, theta)
         figures = {"evaluations": evaluations, "at_bounds": hit or None}
-        warned = (bounds_warning(at_best, hit),) if hit else ()
+        warned = (bounds_warning(at_best, hit, prior is not None),) if hit else ()
         return Fit(at_best, posterior, best.converged, best.reason, figures, warned)
 
 
@@ -220,7 +221,7 @@ def _starts(problem: Problem, run: Run) -> list[Array]:
     return starts
 
 
-def bounds_warning(problem: Problem, hit: tuple[str, ...]) -> str:
+def bounds_warning(problem: Problem, hit: tuple[str, ...], penalised: bool) -> str:
     """What a user should hear of parameters that ended on a bound, with the cure."""
     ends = dict(zip(problem.names, np.exp(problem.bounds), strict=True))
     value = dict(zip(problem.names, np.exp(problem.theta), strict=True))
@@ -229,11 +230,22 @@ def bounds_warning(problem: Problem, hit: tuple[str, ...]) -> str:
         f"{name} at its {'upper' if upper[name] else 'lower'} one, {ends[name][int(upper[name])]:.3g}"
         for name in hit
     )
-    if any(upper[name] and name.endswith("constant_value") for name in hit):
-        cure = (
-            "a variance without end means that the classes are nearly separable: use hyperparameters='map', "
-            "whose prior keeps it finite, or fix it"
+    endless = [name for name in hit if upper[name] and not penalised and _multiplies(problem.kernel, name)]
+    cures = []
+    if endless:
+        cures.append(
+            f"{' and '.join(endless)} without end: the classes are nearly separable; use hyperparameters='map', whose "
+            "prior keeps it finite, or fix it"
         )
-    else:
-        cure = "widen the bounds of the kernel, or fix the parameter"
-    return f"the best parameters lie on a bound ({which}); {cure}"
+    if len(endless) < len(hit):
+        cures.append("widen the bounds of the kernel, or fix the parameter")
+    return f"the best parameters lie on a bound ({which}); {'; '.join(cures)}"
+
+
+def _multiplies(kernel: Kernel, name: str) -> bool:
+    """Whether a parameter is a constant that multiplies another kernel: a variance."""
+    *path, last = name.split("__")
+    if last != "constant_value" or not path:
+        return False
+    parent = "__".join(path[:-1])
+    return isinstance(kernel.get_params()[parent] if parent else kernel, Product)

@@ -171,10 +171,12 @@ def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
         M = int(min(max(wanted, FIRST), budget))
     log_w, group, kept = np.empty(0), np.empty(0, dtype=np.intp), []
     while True:
+        first = int(group.max()) + 1 if len(group) else 0
         for x, lw, replicate in batches(plan, task.points, M, task.rng.spawn(1)[0]):
-            if task.points == "random" and len(plan.shares) == 1:
-                replicate = np.arange(len(lw))  # every draw is independent of every other
-            group = np.concatenate([group, replicate + (group.max() + 1 if len(group) else 0)])
+            if task.points == "random" and len(plan.shares) == 1:  # every draw is independent of every other
+                group = np.arange(len(log_w) + len(lw))
+            else:
+                group = np.concatenate([group, replicate + first])
             log_w = np.concatenate([log_w, lw])
             if task.keep:
                 kept.append(plan.box.restore(x))

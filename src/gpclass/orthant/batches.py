@@ -10,13 +10,16 @@ Cost: ``ROOM`` numbers an array and worker.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import pairwise
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 
 from gpclass._typing import Array, IntArray
 from gpclass.orthant.plan import Plan
 from gpclass.orthant.uniforms import PointSet, replicate_sizes
+from gpclass.threads import one_thread
 
 ROOM = 4_000_000  # numbers in one array of draws
 
@@ -28,17 +31,25 @@ def batches(
 
     The rows of x are in the plan's order and units; the randomisations are counted through all batches.
     """
-    parts = list(_parts(replicate_sizes(M), plan.box.n))
-    streams = [plan.streams(sizes, rng) for sizes in parts]
+    sizes = replicate_sizes(M)
+    streams, parts = plan.streams(sizes, rng), list(_parts(sizes, plan.box.n))
+    bounds = np.cumsum([0, *map(len, parts)])
+    own = [[share[a:b] for share in streams] for a, b in pairwise(bounds)]
     if len(parts) == 1:
-        yield plan.draw_from(kind, parts[0], streams[0])
+        yield plan.draw_from(kind, parts[0], own[0])
         return
-    jobs = Parallel(prefer="threads", return_as="generator")
-    first = 0
-    drawn = jobs(delayed(plan.draw_from)(kind, *part) for part in zip(parts, streams, strict=True))
-    for sizes, (x, log_w, group) in zip(parts, drawn, strict=True):
-        yield x, log_w, group + first
-        first += len(sizes)
+    with one_thread() if effective_n_jobs() > 1 else nullcontext():
+        drawn = _jobs()(delayed(plan.draw_from)(kind, *part) for part in zip(parts, own, strict=True))
+        for first, (x, log_w, group) in zip(bounds, drawn, strict=False):
+            yield x, log_w, group + first
+
+
+def _jobs() -> Parallel:
+    """One batch after the other as they are asked for, where the backend can."""
+    try:
+        return Parallel(prefer="threads", return_as="generator")
+    except ValueError:  # such as multiprocessing
+        return Parallel(prefer="threads")
 
 
 def _parts(sizes: list[int], n: int) -> Iterator[list[int]]:

@@ -62,8 +62,8 @@ class Checkpoint:
             )
         return arrays
 
-    def save(self, stage: Stage, state: Ascent, start: SparseProblem) -> None:
-        """Write where the stage stands; ``start`` is where it began."""
+    def save(self, stage: Stage, state: Ascent, start: SparseProblem, earlier: int) -> None:
+        """Write where the stage stands; ``start`` is where it began, after so many earlier evaluations."""
         found, data = stage.accepted, stage.problem.data
         _, sums = data.executor.map_reduce(collect_sites, found.held, None, None)
         rows = 2 if found.report.method != "laplace" else None
@@ -72,6 +72,7 @@ class Checkpoint:
             "theta0": start.theta,
             "Z0": start.Z,
             "unit": stage.unit,
+            "earlier_evaluations": np.asarray(earlier),
             "sites": np.concatenate([part[:rows] for part in sums["sites"]], axis=1),
             "absent": np.empty(0) if stage.absent is None else stage.absent,
             "losses": np.asarray(stage.losses),

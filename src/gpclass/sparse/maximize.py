@@ -32,6 +32,7 @@ from joblib import Parallel, delayed
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
+from gpclass.checks import available_memory
 from gpclass.hyper.base import Fit, Run, parameters_at_bounds
 from gpclass.hyper.maximize import bounds_warning
 from gpclass.priors import PriorSet, resolve_priors
@@ -41,6 +42,7 @@ from gpclass.sparse.gaussian import Q, Warm
 from gpclass.sparse.inducing import sample_rows
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.quality import compare_with_dense, look_over
+from gpclass.sparse.shards import Local
 from gpclass.sparse.stage import Earlier, Rule, Stage, let_go
 
 STOPS = ("held-out", "evidence")
@@ -49,7 +51,9 @@ FEW_INDUCING = 100  # of the first stage
 FEW_ITERATIONS = 30  # of the first stage
 EARLY_TOL = 1e-4  # of the stages before all rows
 SOME_ITERATIONS = 16  # of a stage on some rows: more would fit Z to them alone
+EARLY_GAIN = 1e-4  # of the log loss of left-out rows, without which such a stage ends
 GROWTH = 4  # of the rows from one such stage to the next
+ROOM = 0.1  # share of the free memory that a part of the rows may take
 FEWEST_LEFT_OUT = 50  # rows whose log loss says something
 FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is left out
 
@@ -88,7 +92,8 @@ class SparseMaximize:
     move_inducing : bool
         Whether the inducing inputs are learned too; with a kernel that has no fast derivative by its inputs they stay.
     few_rows, some_rows : int
-        Rows of the first stages; a stage is left out when there are fewer than twice as many rows.
+        Rows of the first stages; a stage is left out when there are fewer than twice as many rows. ``some_rows`` grow
+        fourfold from stage to stage as long as twice as many are there and memory allows.
     checkpoint : path, optional
         File that the ascent over all rows is written to after every iteration, and taken up from.
     """
@@ -137,6 +142,8 @@ class SparseMaximize:
             else:
                 absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
             climb = Climb(self, guide, prior, run.n_restarts, run.n_jobs, rng, absent)
+            if kept is not None:
+                climb.evaluations = int(kept["earlier_evaluations"])
             earlier: Earlier | None = None
             if kept is None:
                 start, earlier = climb.first_stages(problem)
@@ -146,7 +153,7 @@ class SparseMaximize:
             stage = Stage(
                 start,
                 guide,
-                self._rule(self.max_iter, self.tol),
+                Rule(self.max_iter, self.tol, self.window, self.gain),
                 prior,
                 self.move_inducing,
                 absent,
@@ -156,7 +163,9 @@ class SparseMaximize:
             )
             state = stage.run(
                 None if kept is None else take_up(stage, kept),
-                None if checkpoint is None else lambda state: checkpoint.save(stage, state, start),
+                None
+                if checkpoint is None
+                else lambda state: checkpoint.save(stage, state, start, climb.evaluations),
                 earlier,
             )
         chosen = stage.chosen(state)
@@ -169,11 +178,8 @@ class SparseMaximize:
                 "rows_left_out": len(absent),
                 "log_loss_left_out": stage.losses[-1] if stage.losses else None,
             }
-        warned = (bounds_warning(chosen, hit),) if hit else ()  # type: ignore[arg-type]  # the same interface
+        warned = (bounds_warning(chosen, hit, self.prior),) if hit else ()  # type: ignore[arg-type]  # the same interface
         return replace(with_details(fit, details), warnings=(*warned, *fit.warnings))
-
-    def _rule(self, max_iter: int, tol: float) -> Rule:
-        return Rule(max_iter, tol, self.window, self.gain)
 
     def _left_out(self, n: int, rng: np.random.Generator) -> Any:
         """Rows to leave out during the ascent, or None."""
@@ -201,22 +207,23 @@ class Climb:
         s, n = self.settings, problem.n
         if n >= 2 * s.few_rows or self.n_restarts:
             few = problem.part(s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
-            if _of_both(few):
+            if n < 2 * s.few_rows or _of_both(few):
                 problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
         problem = problem.placed(self.rng)
-        earlier, rows = None, s.some_rows
-        while s.move_inducing and n >= 2 * rows:
+        earlier: Earlier | None = None
+        sizes = growing(n, problem.basis.m + problem.n_features, s.some_rows) if s.move_inducing else []
+        # Where other processes keep the rows, these do the work on more than some of them.
+        for rows in sizes if isinstance(problem.data.executor, Local) else sizes[:1]:
             part = problem.part(rows, self.rng, self.absent)
             if _of_both(part):
                 problem, earlier = self._some(problem, part, earlier)
-            rows *= GROWTH
         return problem, earlier
 
     def _some(
         self, problem: SparseProblem, part: SparseProblem, earlier: Earlier | None
     ) -> tuple[SparseProblem, Earlier]:
         """The problem after an ascent over a part of its rows."""
-        rule, name = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, 1e-4), self.guide.name
+        rule, name = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN), self.guide.name
         look = None if self.absent is None else problem.take(self.absent)
         near, unit = (None, None) if earlier is None else (earlier.near, earlier.unit)
         stage = Stage(part, self.guide, rule, self.prior, left_out=look, given_unit=unit, accepted=near)
@@ -224,7 +231,7 @@ class Climb:
         self.evaluations += state.evaluations
         some, last = stage.chosen(state), stage.accepted
         near = Warm((), name, Q(last.mean, last.L, last.mean)) if name != "laplace" else None
-        return problem.at(some.theta, some.Z), Earlier(state, part.n, stage.unit, near)
+        return problem.at(some.theta, some.Z), Earlier(state, stage.count, stage.unit, near)
 
     def _few(self, problem: SparseProblem) -> Array:
         """The best θ of climbs from the given parameters and from random ones within the bounds."""
@@ -234,33 +241,51 @@ class Climb:
             if not (np.isfinite(low).all() and np.isfinite(high).all()):
                 raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
             starts += list(self.rng.uniform(low, high, size=(self.n_restarts, len(low))))
-        jobs = Parallel(n_jobs=self.n_jobs)
-        found: list[tuple[float, Array, int]] = jobs(
-            delayed(climb_few)(problem.at(theta), self.guide, self.prior) for theta in starts
-        )
-        self.evaluations += sum(ended[2] for ended in found)
-        value, theta, _ = max(found, key=lambda ended: ended[0])
-        if not np.isfinite(value):
-            raise ValueError(
-                "the evidence is not finite at the starting parameters; start from other kernel parameters"
-            )
-        return theta
+        if len(starts) == 1:
+            found = [climb_few(problem.at(starts[0]), self.guide, self.prior)]
+        else:
+            jobs = Parallel(n_jobs=self.n_jobs)
+            found = jobs(delayed(climb_few)(problem.at(theta), self.guide, self.prior) for theta in starts)
+        self.evaluations += sum(ended.evaluations for ended in found)
+        best = max(found, key=lambda ended: ended.value)
+        if best.refused is not None:
+            raise best.refused
+        return best.theta
 
 
-def climb_few(problem: SparseProblem, guide: Any, prior: PriorSet | None) -> tuple[float, Array, int]:
-    """An ascent in θ by evidence alone: its value (-inf where it could not start), where it ended, evaluations."""
+@dataclass(frozen=True)
+class Climbed:
+    """Where an ascent in θ over few rows ended, or why it could not begin."""
+
+    value: float
+    theta: Array
+    evaluations: int = 0
+    refused: ValueError | None = None
+
+
+def climb_few(problem: SparseProblem, guide: Any, prior: PriorSet | None) -> Climbed:
+    """An ascent in θ by evidence alone. A random start may be hopeless: the others are there."""
     stage = Stage(problem, guide, Rule(FEW_ITERATIONS, EARLY_TOL), prior, free_Z=False)
     try:
         state = stage.run()
-    except ValueError:  # a random start may be hopeless; the others are there
-        return -np.inf, problem.theta, 0
-    return state.value, stage.chosen(state).theta, state.evaluations
+    except ValueError as error:
+        return Climbed(-np.inf, problem.theta, refused=error)
+    return Climbed(state.value, stage.chosen(state).theta, state.evaluations)
 
 
-def _of_both(problem: SparseProblem) -> bool:
+def growing(n: int, columns: int, first: int) -> list[int]:
+    """Rows of the stages between few and all: a part of the rows is read into this process, so memory ends them."""
+    most = ROOM * available_memory() / (8.0 * columns)
+    sizes, rows = [], first
+    while n >= 2 * rows and rows <= most:
+        sizes.append(rows)
+        rows *= GROWTH
+    return sizes
+
+
+def _of_both(part: SparseProblem) -> bool:
     """Whether there are enough rows of both classes to learn from: of a rare one few rows may have none."""
-    assert problem.data.source is not None
-    y = problem.data.source.take(np.arange(problem.n))[1]
+    y = np.concatenate([shard.y for shard in part.data.executor.fetch(part.data.held)])
     return bool(min(np.sum(y > 0), np.sum(y < 0)) >= FEWEST_OF_A_CLASS)
 
 

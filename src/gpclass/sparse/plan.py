@@ -9,6 +9,7 @@ Cost: two evaluations on at most ``ROWS`` rows. Fails when: the ascent needs man
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from gpclass.planner import Plan
 from gpclass.registry import choose_likelihood, get_inference, get_strategy
 from gpclass.sparse.fixed_point import SparseEP
 from gpclass.sparse.inducing import sample_rows
+from gpclass.sparse.maximize import SOME_ITERATIONS, SparseMaximize, growing
 from gpclass.sparse.problem import make_problem
-from gpclass.sparse.shards import ArraySource
+from gpclass.sparse.shards import ArraySource, Local, shard_size
+from gpclass.threads import allowed_threads, one_thread
 
 ROWS = 2000
-EVALUATIONS = 16  # over all rows
-EARLIER = 12.0  # of the stages on fewer rows, in evaluations on ``ROWS`` rows
+EVALUATIONS = 20  # over all rows
+EARLIER = 4.0  # of the stage on few rows and few inducing inputs, in evaluations on ``ROWS`` rows
 SWEEPS = 3.0  # of one inference from nothing, in evaluations from neighbouring sites
 OVERHEAD = 40  # numbers a row: sites, their past, labels
 
@@ -51,14 +54,20 @@ def plan_sparse(clf: Any, X: Array, y: Any) -> Plan:
         clf.n_inducing if given or whole.start.m is None else min(whole.start.m, len(rows)),
         clf.inducing if given else "random",
     ).placed(rng)
-    first = SparseEP().guide(part, gradient=True)
-    began = time.perf_counter()
-    SparseEP().guide(part.at(part.theta + 0.05), start=first, gradient=True)
-    each = (time.perf_counter() - began) * n / len(rows)
+    part = replace(part, data=replace(part.data, executor=Local(1)))
+    with one_thread():
+        first = SparseEP().guide(part, gradient=True)
+        began = time.perf_counter()
+        SparseEP().guide(part.at(part.theta + 0.05), start=first, gradient=True)
+        each = (time.perf_counter() - began) * n / len(rows)
+    each /= min(allowed_threads(), max(1, n // shard_size(n)))
     if strategy.name == "fixed":
         inferences, each = 1, SWEEPS * each
     else:
-        inferences = EVALUATIONS + round(EARLIER * len(rows) / n)
+        earlier = EARLIER * len(rows) + SOME_ITERATIONS * sum(
+            growing(n, part.basis.m + d, SparseMaximize().some_rows)
+        )
+        inferences = EVALUATIONS + round(earlier / n)
     kept = part.basis.m if whole.keep else 0
     return Plan(
         n=n,

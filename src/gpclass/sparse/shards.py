@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -29,7 +28,7 @@ from gpclass.threads import allowed_threads, one_thread, pool
 
 SHARD_ROWS = 65_536  # rows of a shard at most
 FEWEST_ROWS = 2048  # of a shard of an array in memory: fewer are not worth a thread
-SHARDS = 16  # of such an array, where that makes them large enough: threads then end together
+SHARDS = 64  # of such an array, where that makes them large enough: all threads have work, and end together
 
 Sums: TypeAlias = "dict[str, Any]"  # arrays and numbers, which add; lists, which are joined
 Work: TypeAlias = "Callable[..., tuple[Shard, Sums]]"
@@ -128,11 +127,15 @@ class Local:
             raise ValueError("there are no shards: the data have no rows")
         threads = self.threads or allowed_threads()
         with one_thread():
-            if threads == 1 or len(held) == 1:
-                done = [work(shard, *arguments) for shard in held]
-            else:
-                done = list(pool(threads).map(lambda shard: work(shard, *arguments), held))
-        return [shard for shard, _ in done], reduce(add, (sums for _, sums in done))
+            together = threads > 1 and len(held) > 1
+            side_by_side = pool(threads).map if together else map
+            new: list[Any] = []
+            total: Sums | None = None
+            for shard, sums in side_by_side(lambda shard: work(shard, *arguments), held):
+                new.append(shard)
+                total = sums if total is None else add(total, sums)
+        assert total is not None
+        return new, total
 
     def fetch(self, held: Sequence[Any]) -> list[Shard]:
         """The shards themselves."""

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
-from gpclass.sparse.shards import SHARD_ROWS, Executor, Shard, Source
+from gpclass.sparse.shards import Executor, Shard, Source, shard_size
 
 Found = tuple[Source, npt.NDArray[Any], list[str] | None]
 
@@ -290,7 +290,7 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: _Weights) -> Found
     labels.add(y, "y")
     classes, signs = labels.result()
     weights = weigh(sample_weight, signs, classes)
-    bounds = [*range(0, len(X), SHARD_ROWS), len(X)]
+    bounds = [*range(0, len(X), shard_size(len(X))), len(X)]
     spans = list(pairwise(bounds))
     parts: Sequence[Any]
     if _is_whole_file(X):

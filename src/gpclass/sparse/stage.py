@@ -40,7 +40,7 @@ class Earlier:
     """An ascent over fewer rows, from whose end another begins."""
 
     state: Ascent
-    rows: int
+    count: float  # of its rows, by their weights
     unit: Array
     near: Warm | None  # q(u) there; None where the method cannot start from it
 
@@ -71,11 +71,13 @@ class Stage:
         self.bounds = np.vstack(
             [self.problem.bounds, np.column_stack([np.full(free, -np.inf), np.full(free, np.inf)])]
         )
-        self.p = p
+        self.p, self.count = p, self.problem.data.count
         if self.absent is not None:
             source = self.problem.data.source
             assert source is not None
             self.left_out = source.take(self.absent)
+            weights = self.left_out[2]
+            self.count -= float(len(self.absent) if weights is None else np.sum(weights))
             self.problem = self.problem.over(leave_out, self.absent)
 
     def run(
@@ -86,7 +88,7 @@ class Stage:
     ) -> Ascent:
         """Climb until the rule says stop; ``after`` is told of each iteration."""
         if state is None:
-            memory = (None, 1.0) if earlier is None else (earlier.state, self.problem.n / earlier.rows)
+            memory = (None, 1.0) if earlier is None else (earlier.state, self.count / earlier.count)
             state = Ascent.start(self.variables(), self.objective, self.bounds, *memory)
             self.accepted = self.last
         while self.reason(state) is None:
