@@ -155,7 +155,7 @@ class Stopped(Exception):
 @pytest.mark.parametrize("inference", ["ep", "laplace"])
 def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not(moons, tmp_path, monkeypatch, inference):
     X, y, X_test, _ = moons
-    settings = {"max_iter": 6, "few_rows": 400, "gain": 1e-9, "tol": 1e-12}
+    settings = {"max_iter": 6, "few_rows": 400, "some_rows": 150, "gain": 1e-9, "tol": 1e-12}
     whole = fitted(X, y, inference=inference, hyperparameters=SparseMaximize(**settings))
     path = tmp_path / "fit.npz"
     resumed = SparseMaximize(**settings, checkpoint=path)
@@ -175,11 +175,27 @@ def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not(moons, tmp_path, monkey
     np.testing.assert_array_equal(again.theta_, whole.theta_)
     np.testing.assert_array_equal(again.inducing_, whole.inducing_)
     np.testing.assert_allclose(again.predict_proba(X_test), whole.predict_proba(X_test), atol=1e-9)
+    assert again.fit_report_.evaluations == whole.fit_report_.evaluations
     with pytest.raises(ValueError, match="other data or settings"):
         fitted(X[:-1], y[:-1], inference=inference, hyperparameters=resumed)
     path.write_bytes(b"no file")
     with pytest.raises(ValueError, match="cannot be read"):
         fitted(X, y, inference=inference, hyperparameters=resumed)
+
+
+def test_ctrl_c_says_how_to_go_on(moons, tmp_path, monkeypatch):
+    X, y, _, _ = moons
+    path, step = tmp_path / "fit.npz", lbfgs.step
+
+    def stopping(state, *rest):
+        if path.exists():
+            raise KeyboardInterrupt
+        return step(state, *rest)
+
+    monkeypatch.setattr("gpclass.sparse.stage.step", stopping)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        fitted(X, y, hyperparameters=SparseMaximize(checkpoint=path))
+    assert "to go on" in stopped.value.__notes__[0]
 
 
 def test_rows_left_out_have_no_say(moons):

@@ -156,7 +156,8 @@ def fit(
         emit({"model": str(out), "rows": rows, "dropped": dropped, **_facts(model)})
     else:
         say(str(report))
-        say(f"\n{out} written. Next: gpclass predict {out} NEW.csv --out predictions.csv")
+        new = "NEW_FOLDER --out PREDICTIONS" if data.is_dir() else "NEW.csv --out predictions.csv"
+        say(f"\n{out} written. Next: gpclass predict {out} {new}")
     if not report.converged:
         raise typer.Exit(NOT_CONVERGED)
 

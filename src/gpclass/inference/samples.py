@@ -105,7 +105,9 @@ class ChainFigures:
         """What a user should hear, with the cure."""
         found = []
         if self.rhat > RHAT_LIMIT:
-            found.append(f"the chains have not mixed: R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}; {cure}")
+            found.append(
+                f"the chains have not mixed well: R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}; {cure}"
+            )
         least = min(self.ess_bulk, self.ess_tail)
         if least < ESS_A_CHAIN * chains:
             found.append(

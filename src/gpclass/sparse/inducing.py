@@ -28,6 +28,8 @@ LOOKED_AT = 1000  # rows that "auto" looks at
 
 def check_inducing(n_inducing: Any, inducing: Any, n: int, d: int) -> int | None:
     """The number of inducing inputs that the settings mean, None for "auto"; errors that name the cure."""
+    if isinstance(n_inducing, np.ndarray | list | tuple):
+        raise ValueError("n_inducing is a number; to give the inducing inputs themselves, use inducing=")
     if not isinstance(inducing, str):
         Z = np.asarray(inducing, dtype=float)
         if Z.ndim != 2 or Z.shape[1] != d:

@@ -161,13 +161,18 @@ class SparseMaximize:
                 tell=bar.update,
                 accepted=None if earlier is None else earlier.near,
             )
-            state = stage.run(
-                None if kept is None else take_up(stage, kept),
-                None
-                if checkpoint is None
-                else lambda state: checkpoint.save(stage, state, start, climb.evaluations),
-                earlier,
-            )
+            try:
+                state = stage.run(
+                    None if kept is None else take_up(stage, kept),
+                    None
+                    if checkpoint is None
+                    else lambda state: checkpoint.save(stage, state, start, climb.evaluations),
+                    earlier,
+                )
+            except KeyboardInterrupt as stopped:
+                if checkpoint is not None and checkpoint.path.exists():
+                    stopped.add_note(f"fit again with the same checkpoint, {checkpoint.path}, to go on")
+                raise
         chosen = stage.chosen(state)
         hit = parameters_at_bounds(chosen, chosen.theta)  # type: ignore[arg-type]  # the same interface
         figures = {"evaluations": climb.evaluations + state.evaluations, "at_bounds": hit or None}
