@@ -254,7 +254,7 @@ def subset():
         (
             label,
             f"{run['log_loss']:.4f}, {np.mean(np.abs(np.array(run['proba']) - p)):.4f}, {run['seconds']:.1f}",
-            "log loss, mean |Δp| from dense, seconds",
+            "log loss, mean difference of p from dense, seconds",
         )
         for label, run in found.items()
     ]
