@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
-from sklearn.gaussian_process.kernels import Kernel, Product
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
@@ -245,6 +245,8 @@ def bounds_warning(problem: Problem, hit: tuple[str, ...], penalised: bool) -> s
 def _multiplies(kernel: Kernel, name: str) -> bool:
     """Whether a parameter is a constant that multiplies another kernel: a variance."""
     *path, last = name.split("__")
+    if isinstance(kernel, CompoundKernel) and path:  # one kernel a class, known by its number
+        kernel, path = kernel.kernels[int(path[0])], path[1:]
     if last != "constant_value" or not path:
         return False
     parent = "__".join(path[:-1])
