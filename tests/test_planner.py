@@ -68,12 +68,31 @@ def test_too_much_memory_is_said(monkeypatch):
     assert "it would fail" in str(plan)
 
 
-def test_powers_of_n_are_found():
+def test_powers_of_n_are_found(monkeypatch):
     sizes = np.array([60, 120, 240])
     assert _memory(sizes, 100.0 * sizes + 64.0 * sizes**2, 5000) == pytest.approx(500_000 + 64 * 5000**2)
-    quadratic = 1e-8 * sizes**2.0
-    assert _extrapolate(sizes, quadratic, 4000) == pytest.approx(1e-8 * 4000**2, rel=0.3)
-    assert _extrapolate(sizes, quadratic, 240) == quadratic[-1]
+    monkeypatch.setattr(planner, "_cholesky_slowness", lambda _: 1e-11)
+
+    def draws(n):  # many draws at n² each, and the factorisations that no dense fit goes without
+        return 1e-6 * n**2.0 + 5 * 1e-11 * n**3.0
+
+    assert _extrapolate(sizes, draws(sizes), 4000) == pytest.approx(draws(4000), rel=0.3)
+    assert _extrapolate(sizes, draws(sizes), 240) == draws(240)
+
+
+def test_noise_does_not_hide_the_cube(monkeypatch):
+    # Seconds as of a Laplace evaluation; with the middle one slow by a third, no cube is seen in the small sizes.
+    monkeypatch.setattr(planner, "_cholesky_slowness", lambda _: 1e-11)
+    sizes = np.array([60.0, 120.0, 240.0])
+
+    def seconds(n):
+        return 1.5e-3 + 1e-5 * n + 12 * 1e-11 * n**3
+
+    seen = seconds(sizes)
+    assert _extrapolate(sizes, seen, 900) == pytest.approx(seconds(900), rel=0.2)
+    assert _extrapolate(sizes, seen * [1.0, 1.33, 0.95], 900) == pytest.approx(seconds(900), rel=0.5)
+    monkeypatch.setattr(planner, "NOISE", 0.0)  # what is known of dense inference left out
+    assert _extrapolate(sizes, seen * [1.0, 1.33, 0.95], 900) < seconds(900) / 4
 
 
 def test_subsets_hold_every_class():
