@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_blobs
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from gpclass import GPClassifier
@@ -12,6 +13,8 @@ from gpclass.linalg import NotPositiveDefiniteError
 from gpclass.sparse import ArraySource, Local, SparseMaximize, make_problem
 from gpclass.sparse import maximize as stages
 from gpclass.sparse.basis import whiten
+from gpclass.sparse.checkpoint import Checkpoint
+from gpclass.sparse.fixed_point import LOOSE
 from gpclass.sparse.gaussian import Q
 from gpclass.sparse.inducing import choose_inducing
 from gpclass.sparse.quality import look_over
@@ -38,6 +41,53 @@ def fitted(X, y, kernel=KERNEL, **settings):
 def problem_of(X, y, kernel=KERNEL, m=10, weights=None, shard_rows=1000):
     source = ArraySource(X, np.where(y == 1, 1.0, -1.0), weights, shard_rows)
     return make_problem(source, kernel, Probit(), m, "kmeans")
+
+
+# ---- classes apart ----------------------------------------------------------------------------------------------
+
+
+def apart(n=400):
+    return make_blobs(n, centers=[[-2.5, 0], [2.5, 0]], cluster_std=0.6, random_state=0)
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep", "variational"])
+def test_separable_classes_reach_the_dense_evidence(inference):
+    X, y = apart()
+    dense = GPClassifier(inference=inference, random_state=0).fit(X, y)
+    sparse = GPClassifier(inference=inference, random_state=0, n_inducing=50).fit(X, y)
+    assert abs(sparse.log_evidence_ - dense.log_evidence_) < 0.01
+    np.testing.assert_allclose(sparse.predict_proba(X), dense.predict_proba(X), atol=0.01)
+
+
+def test_loose_sites_to_the_end_would_not(monkeypatch):
+    X, y = apart()
+    monkeypatch.setattr("gpclass.sparse.stage.SITES_ERROR", 0.0)
+    loose = GPClassifier(inference="ep", random_state=0, n_inducing=50).fit(X, y)
+    assert loose.fit_report_.details["ascent_ended_by"] == "no step raises the evidence"
+    assert loose.log_evidence_ < -4.5  # of -4.30
+
+
+def test_an_ascent_with_tightened_sites_is_taken_up(tmp_path, monkeypatch):
+    X, y = apart()
+    settings = {"max_iter": 100, "few_rows": 400, "some_rows": 400}
+    whole = fitted(X, y, n_inducing=20, hyperparameters=SparseMaximize(**settings))
+    resumed = SparseMaximize(**settings, checkpoint=tmp_path / "fit.npz")
+    tightened, save = [], Checkpoint.save
+
+    def stopping(self, stage, *rest):
+        save(self, stage, *rest)
+        if stage.guide.tol < LOOSE:
+            tightened.append(stage.guide.tol)
+        if len(tightened) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(X, y, n_inducing=20, hyperparameters=resumed)
+    monkeypatch.setattr(Checkpoint, "save", save)
+    again = fitted(X, y, n_inducing=20, hyperparameters=resumed)
+    np.testing.assert_array_equal(again.theta_, whole.theta_)
+    assert again.fit_report_.evaluations == whole.fit_report_.evaluations
 
 
 # ---- checkpoints ------------------------------------------------------------------------------------------------

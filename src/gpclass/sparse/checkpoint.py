@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -24,7 +24,7 @@ from gpclass.sparse.lbfgs import Ascent
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.stage import Stage, collect_sites, put_sites
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ class Checkpoint:
             "absent": np.empty(0) if stage.absent is None else stage.absent,
             "losses": np.asarray(stage.losses),
             "gained": np.asarray(stage.gained),
+            "tol": np.asarray(stage.guide.tol),
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_name(self.path.name + ".part")
@@ -93,4 +94,5 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
     stage.accepted = Warm(held, stage.guide.name)
     stage.losses = arrays["losses"].tolist()
     stage.gained = float(arrays["gained"])
+    stage.guide = replace(stage.guide, tol=float(arrays["tol"]))
     return state

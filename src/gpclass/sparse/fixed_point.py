@@ -15,6 +15,7 @@ References: Naish-Guzman & Holden (2008), The generalized FITC approximation; Op
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -135,7 +136,7 @@ def _whitened(q: Q, gram: Array, shift: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SiteSettings:
+class SiteSettings(ABC):
     """What both settings share: one site for a row, refined until q(u) rests."""
 
     tol: float = 1e-6
@@ -144,9 +145,9 @@ class SiteSettings:
     kind: ClassVar[str]
 
     @property
+    @abstractmethod
     def passes(self) -> int:
         """Largest number of passes over all rows."""
-        raise NotImplementedError
 
     @property
     def guide(self) -> Self:

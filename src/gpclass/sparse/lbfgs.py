@@ -58,6 +58,13 @@ class Ascent:
         empty = np.empty((0, len(x)))
         return cls(x, *found, empty, empty)
 
+    def again(self, objective: Objective) -> Ascent:
+        """Where it stands, not stuck, by an objective that has grown more accurate."""
+        found = objective(self.x)
+        if found is None:
+            return self
+        return replace(self, value=found[0], slope=found[1], evaluations=self.evaluations + 1, stuck=False)
+
     def arrays(self) -> dict[str, Array]:
         """All of it as arrays."""
         numbers = np.array([self.value, self.iterations, self.evaluations, self.stuck], dtype=float)

@@ -86,7 +86,7 @@ class SparseMaximize:
     window : int
         Iterations over which the log loss must fall by ``gain``.
     gain : float
-        See ``window``.
+        See ``window``; where the log loss is small, a fiftieth of it.
     held_out : int
         Rows to leave out during the ascent, at most a tenth of all.
     move_inducing : bool
@@ -153,7 +153,7 @@ class SparseMaximize:
             stage = Stage(
                 start,
                 guide,
-                Rule(self.max_iter, self.tol, self.window, self.gain),
+                Rule(self.max_iter, self.tol, self.window, self.gain, to_the_end=True),
                 prior,
                 self.move_inducing,
                 absent,

@@ -1,8 +1,10 @@
 """One ascent of the evidence in θ and Z over the rows of one problem, with a look at rows that are left out.
 
 The variables are θ, and the inducing inputs divided by the length scales (or spreads) at the start, so that one unit is
-about what matters in each. Each evaluation starts from the sites of the last one. Rows that are left out have no
-copies: they stay in their shards and add nothing (:class:`gpclass.sparse.rows.Labels`).
+about what matters in each. Each evaluation starts from the sites of the last one. Sites are loose during an ascent;
+where their error hides a rise (classes that are easy to tell apart have an evidence of a few nats) they are tightened.
+Rows that are left out have no copies: they stay in their shards and add nothing
+(:class:`gpclass.sparse.rows.Labels`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ from gpclass.sparse.lbfgs import Ascent, step
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.shards import Shard, Sums
 
+SHARE = 0.02  # of a log loss: what counts as a fall where the loss itself is small
+TIGHTER = 0.1  # of the sites' tolerance, where no step raises the evidence
+SITES_ERROR = 0.5  # nats of the evidence, about, times the square of the sites' tolerance
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -32,7 +38,8 @@ class Rule:
     max_iter: int
     tol: float  # least share of the log evidence that an iteration gains
     window: int = 4  # iterations over which the log loss of the left-out rows must fall
-    gain: float = 1e-3  # by at least this
+    gain: float = 1e-3  # by at least this, or by ``SHARE`` of it where that is less
+    to_the_end: bool = False  # whether sites are tightened where their error may hide a rise
 
 
 @dataclass(frozen=True)
@@ -91,12 +98,16 @@ class Stage:
             memory = (None, 1.0) if earlier is None else (earlier.state, self.count / earlier.count)
             state = Ascent.start(self.variables(), self.objective, self.bounds, *memory)
             self.accepted = self.last
-        while self.reason(state) is None:
+        while self.reason(state) is None or self._hidden(state):
+            if self.reason(state) is not None:
+                self.guide = replace(self.guide, tol=TIGHTER * self.guide.tol)
+                state = state.again(self.objective)
+                self.accepted = self.last
             before = state.value
             state = step(state, self.objective, self.bounds)
             self.gained = (state.value - before) / max(1.0, abs(state.value))
             if state.stuck:
-                break
+                continue
             self.accepted = self.last
             self._look(state)
             if self.tell is not None:
@@ -114,9 +125,22 @@ class Stage:
         if self.gained < self.rule.tol:
             return "the evidence"
         w = self.rule.window
-        if len(self.losses) > w and min(self.losses[:-w]) - min(self.losses[-w:]) < self.rule.gain:
-            return "the log loss of rows left out"
+        if len(self.losses) > w:
+            before = min(self.losses[:-w])
+            if before - min(self.losses[-w:]) < min(self.rule.gain, SHARE * before):
+                return "the log loss of rows left out"
         return None
+
+    def _hidden(self, state: Ascent) -> bool:
+        """Whether a rise may be hidden by the sites: the evidence ended the ascent, and is less accurate."""
+        by_evidence = state.stuck or self.gained < self.rule.tol
+        error = SITES_ERROR * self.guide.tol**2
+        return (
+            self.rule.to_the_end
+            and by_evidence
+            and state.iterations < self.rule.max_iter
+            and error > self.rule.tol * max(1.0, abs(state.value))
+        )
 
     def variables(self) -> Array:
         """Where it starts."""
