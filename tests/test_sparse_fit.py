@@ -1,5 +1,6 @@
 """The estimator with inducing inputs: fitting, resuming, saving, what is refused and what is said."""
 
+import re
 import warnings
 
 import numpy as np
@@ -181,6 +182,18 @@ def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not(moons, tmp_path, monkey
     path.write_bytes(b"no file")
     with pytest.raises(ValueError, match="cannot be read"):
         fitted(X, y, inference=inference, hyperparameters=resumed)
+
+
+def test_the_bar_says_which_rows_are_worked_on(moons, capsys):
+    X, y, _, _ = moons
+    settings = SparseMaximize(max_iter=2, few_rows=300, some_rows=400)
+    fitted(X, y, hyperparameters=settings, verbose=1)
+    said = capsys.readouterr().err
+    sizes = list(dict.fromkeys(int(n.replace(",", "")) for n in re.findall(r"([\d,]+) rows", said)))
+    assert sizes == sorted(sizes)
+    assert len(sizes) == 3  # few, some, all
+    assert sizes[-1] == 1200
+    assert said.index("at most 2 steps") < said.index("the posterior")
 
 
 def test_ctrl_c_says_how_to_go_on(moons, tmp_path, monkeypatch):

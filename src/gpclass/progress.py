@@ -54,6 +54,11 @@ class Progress:
             self._bar.set_postfix(shown, refresh=False)
         self._bar.update(steps)
 
+    def doing(self, what: str) -> None:
+        """Say what is being done now."""
+        if self._bar is not None:
+            self._bar.set_description(what)
+
     def close(self) -> None:
         """Finish the line."""
         if self._bar is not None:

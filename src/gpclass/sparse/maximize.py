@@ -36,7 +36,7 @@ from gpclass.checks import available_memory
 from gpclass.hyper.base import Fit, Run, parameters_at_bounds
 from gpclass.hyper.maximize import bounds_warning
 from gpclass.priors import PriorSet, resolve_priors
-from gpclass.progress import progress
+from gpclass.progress import Progress, progress
 from gpclass.sparse.checkpoint import Checkpoint, take_up
 from gpclass.sparse.gaussian import Q, Warm
 from gpclass.sparse.inducing import sample_rows
@@ -136,12 +136,13 @@ class SparseMaximize:
             settings = replace(self, checkpoint=None, dense=None)
             checkpoint = Checkpoint.of(Path(self.checkpoint), problem, settings, guide, run.priors)
             kept = checkpoint.load()
-        with progress(self.max_iter, f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
+        label = f"{self.name} ({inference.name})"
+        with progress(self.max_iter, label, verbose=run.verbose) as bar:
             if kept is None:
                 absent = self._left_out(problem.n, rng.spawn(1)[0])
             else:
                 absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
-            climb = Climb(self, guide, prior, run.n_restarts, run.n_jobs, rng, absent)
+            climb = Climb(self, guide, prior, run.n_restarts, run.n_jobs, rng, absent, Told(bar, label))
             if kept is not None:
                 climb.evaluations = int(kept["earlier_evaluations"])
             earlier: Earlier | None = None
@@ -150,6 +151,7 @@ class SparseMaximize:
                 unit = None if earlier is None else earlier.unit
             else:
                 start, unit = problem.at(kept["theta0"], kept["Z0"]), kept["unit"]
+            climb.told.rows(start.n, f"at most {self.max_iter} steps")
             stage = Stage(
                 start,
                 guide,
@@ -173,10 +175,11 @@ class SparseMaximize:
                 if checkpoint is not None and checkpoint.path.exists():
                     stopped.add_note(f"fit again with the same checkpoint, {checkpoint.path}, to go on")
                 raise
-        chosen = stage.chosen(state)
-        hit = parameters_at_bounds(chosen, chosen.theta)  # type: ignore[arg-type]  # the same interface
-        figures = {"evaluations": climb.evaluations + state.evaluations, "at_bounds": hit or None}
-        fit = finished(chosen, inference, self.dense, run, stage.back(), figures)
+            climb.told.rows(start.n, "the posterior")
+            chosen = stage.chosen(state)
+            hit = parameters_at_bounds(chosen, chosen.theta)  # type: ignore[arg-type]  # the same interface
+            figures = {"evaluations": climb.evaluations + state.evaluations, "at_bounds": hit or None}
+            fit = finished(chosen, inference, self.dense, run, stage.back(), figures)
         details: dict[str, Any] = {"ascent_ended_by": stage.reason(state)}
         if absent is not None:
             details |= {
@@ -194,6 +197,18 @@ class SparseMaximize:
         return sample_rows(n, count, rng)
 
 
+@dataclass(frozen=True)
+class Told:
+    """Who is told which stage is under way."""
+
+    bar: Progress
+    label: str
+
+    def rows(self, n: int, what: str = "") -> None:
+        """So many rows are worked on."""
+        self.bar.doing(f"{self.label}, {n:,} rows" + (f", {what}" if what else ""))
+
+
 @dataclass
 class Climb:
     """The stages before all rows."""
@@ -204,7 +219,8 @@ class Climb:
     n_restarts: int
     n_jobs: int | None
     rng: np.random.Generator
-    absent: Any = None  # rows that no stage may see
+    absent: Any  # rows that no stage may see
+    told: Told
     evaluations: int = 0
 
     def first_stages(self, problem: SparseProblem) -> tuple[SparseProblem, Earlier | None]:
@@ -213,6 +229,7 @@ class Climb:
         if n >= 2 * s.few_rows or self.n_restarts:
             few = problem.part(s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
             if n < 2 * s.few_rows or _of_both(few):
+                self.told.rows(few.n)
                 problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
         problem = problem.placed(self.rng)
         earlier: Earlier | None = None
@@ -221,6 +238,7 @@ class Climb:
         for rows in sizes if isinstance(problem.data.executor, Local) else sizes[:1]:
             part = problem.part(rows, self.rng, self.absent)
             if _of_both(part):
+                self.told.rows(part.n)
                 problem, earlier = self._some(problem, part, earlier)
         return problem, earlier
 
