@@ -10,6 +10,7 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
+from benchmarks import readme
 from gpclass import GPClassifier
 from gpclass.registry import methods
 
@@ -38,6 +39,18 @@ def test_readme_lists_every_method():
     table = README.split("<!-- methods: begin -->")[1].split("<!-- methods: end -->")[0]
     for row in methods():
         assert f"`{row.name}`" in table, row.name
+
+
+def test_tables_are_what_the_scripts_wrote(tmp_path):
+    """No figure is typed by hand."""
+    for path, parts in (
+        (readme.README, {"methods": readme.methods_table(), "benchmarks": readme.headlines()}),
+        (readme.PAGE, {"benchmarks": readme.benchmarks_table()}),
+    ):
+        again = tmp_path / path.name
+        again.write_text(path.read_text())
+        readme.write(again, **parts)
+        assert again.read_text() == path.read_text()
 
 
 def test_worked_example_of_contributing():
