@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import readme
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from benchmarks import readme
 from gpclass import GPClassifier
 from gpclass.registry import methods
 
