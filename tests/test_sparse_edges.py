@@ -10,8 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from gpclass import GPClassifier
 from gpclass.likelihoods import Logit, Probit
 from gpclass.linalg import NotPositiveDefiniteError
-from gpclass.sparse import ArraySource, Local, SparseMaximize, make_problem
-from gpclass.sparse import maximize as stages
+from gpclass.sparse import ArraySource, Local, SparseMaximize, climb, make_problem, maximize
 from gpclass.sparse.basis import whiten
 from gpclass.sparse.checkpoint import Checkpoint
 from gpclass.sparse.fixed_point import LOOSE
@@ -21,6 +20,7 @@ from gpclass.sparse.quality import look_over
 from gpclass.sparse.rows import Labels
 from gpclass.sparse.smeared import _at, _clenshaw, _expand, log_smeared
 from gpclass.sparse.sources import Labels as Collected
+from gpclass.sparse.stage import Rule, Stage
 
 KERNEL = ConstantKernel(2.0) * RBF(1.0)
 
@@ -130,7 +130,7 @@ def test_no_stage_sees_the_rows_whose_log_loss_is_reported(monkeypatch):
     X, y = rows(1500)
     seen, left_out = [], []
 
-    class Watched(stages.Stage):
+    class Watched(Stage):
         def __post_init__(self):
             super().__post_init__()
             if self.absent is None:
@@ -138,7 +138,8 @@ def test_no_stage_sees_the_rows_whose_log_loss_is_reported(monkeypatch):
             else:
                 left_out.append(self.left_out[0])
 
-    monkeypatch.setattr(stages, "Stage", Watched)
+    for module in (climb, maximize):
+        monkeypatch.setattr(module, "Stage", Watched)
     fitted(X, y, hyperparameters=SparseMaximize(few_rows=300, some_rows=600, max_iter=1))
     assert len(seen) == 2
     assert len(left_out[0]) == 150
@@ -153,12 +154,13 @@ def test_parts_without_a_rare_class_are_passed_over(monkeypatch):
     rare[np.argsort(X[:, 0])[-12:]] = 1
     ascents = []
 
-    class Watched(stages.Stage):
+    class Watched(Stage):
         def __post_init__(self):
             super().__post_init__()
             ascents.append(self.problem.n)
 
-    monkeypatch.setattr(stages, "Stage", Watched)
+    for module in (climb, maximize):
+        monkeypatch.setattr(module, "Stage", Watched)
     settings = SparseMaximize(few_rows=200, some_rows=400, max_iter=2)
     clf = fitted(X, rare, hyperparameters=settings)
     assert ascents == [1500]
@@ -170,7 +172,7 @@ def test_parts_without_a_rare_class_are_passed_over(monkeypatch):
 def test_left_out_rows_without_weight_do_not_stop_the_fit():
     X, y = rows(1000)
     problem = problem_of(X, y, weights=np.r_[np.ones(100), np.zeros(900)]).placed(np.random.default_rng(0))
-    stage = stages.Stage(problem, stages_guide(), stages.Rule(2, 1e-9), absent=np.arange(900, 1000))
+    stage = Stage(problem, stages_guide(), Rule(2, 1e-9), absent=np.arange(900, 1000))
     assert np.isfinite(stage.run().value)
     assert stage.losses == []
 

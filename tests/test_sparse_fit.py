@@ -13,9 +13,9 @@ from gpclass.hyper import Maximize
 from gpclass.inference import EP
 from gpclass.likelihoods import Probit
 from gpclass.sparse import ArraySource, SparseMaximize, lbfgs
+from gpclass.sparse.climb import growing
 from gpclass.sparse.fixed_point import SparseEP
 from gpclass.sparse.inducing import choose_inducing
-from gpclass.sparse.maximize import growing
 from gpclass.sparse.problem import Data, SparseProblem
 from gpclass.sparse.quality import compare_with_dense
 from gpclass.sparse.stage import Rule, Stage
@@ -53,7 +53,7 @@ def test_learned_inducing_inputs_come_close_to_the_dense_model(moons, inference)
 def test_growing_parts_end_with_memory(monkeypatch):
     assert growing(500_000, 354, 6000) == [6000, 24_000, 96_000]
     assert growing(11_000, 354, 6000) == []
-    monkeypatch.setattr("gpclass.sparse.maximize.available_memory", lambda: 10 * 8 * 354 * 30_000)
+    monkeypatch.setattr("gpclass.sparse.climb.available_memory", lambda: 10 * 8 * 354 * 30_000)
     assert growing(500_000, 354, 6000) == [6000, 24_000]
 
 
@@ -182,6 +182,33 @@ def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not(moons, tmp_path, monkey
     path.write_bytes(b"no file")
     with pytest.raises(ValueError, match="cannot be read"):
         fitted(X, y, inference=inference, hyperparameters=resumed)
+
+
+@pytest.mark.parametrize("inference", ["ep", "laplace", "variational"])
+def test_stages_before_all_rows_are_not_lost(moons, tmp_path, monkeypatch, inference):
+    X, y, _, _ = moons
+    settings = {"max_iter": 3, "few_rows": 300, "some_rows": 100, "gain": 1e-9, "tol": 1e-12}
+    whole = fitted(X, y, inference=inference, hyperparameters=SparseMaximize(**settings))
+    resumed = SparseMaximize(**settings, checkpoint=tmp_path / "fit.npz")
+    run, begun = Stage.run, []
+
+    def stopping(self, *rest, **more):
+        begun.append(self.problem.n)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return run(self, *rest, **more)
+
+    monkeypatch.setattr(Stage, "run", stopping)
+    for seed in (0, 1, 2):  # in each of the stages after the first; what is done is not done again
+        begun.clear()
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            fitted(X, y, inference=inference, random_state=seed, hyperparameters=resumed)
+        assert "to go on" in stopped.value.__notes__[0]
+    monkeypatch.setattr(Stage, "run", run)
+    again = fitted(X, y, inference=inference, random_state=3, hyperparameters=resumed)
+    np.testing.assert_array_equal(again.theta_, whole.theta_)
+    np.testing.assert_array_equal(again.inducing_, whole.inducing_)
+    assert again.fit_report_.evaluations == whole.fit_report_.evaluations
 
 
 def test_the_bar_says_which_rows_are_worked_on(moons, capsys):

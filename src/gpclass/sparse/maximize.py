@@ -13,7 +13,7 @@ longer falls (``stop="held-out"``), or when an iteration gains little evidence (
 all rows.
 
 The state of the ascent (parameters, memory, sites) is a few arrays: with ``checkpoint`` it is written after every
-iteration over all rows, and a fit that is started again continues as if it had not stopped.
+stage and every iteration over all rows, and a fit that is started again continues as if it had not stopped.
 Cost: iterations × 10 to 20 n m² flops, n the rows of the stage.
 Fails when: the evidence has several modes (``n_restarts`` climbs from others on the few rows), or a parameter ends on a
 bound (reported).
@@ -28,34 +28,23 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
-from gpclass.checks import available_memory
 from gpclass.hyper.base import Fit, Run, parameters_at_bounds
 from gpclass.hyper.maximize import bounds_warning
-from gpclass.priors import PriorSet, resolve_priors
-from gpclass.progress import Progress, progress
-from gpclass.sparse.checkpoint import Checkpoint, take_up
-from gpclass.sparse.gaussian import Q, Warm
+from gpclass.priors import resolve_priors
+from gpclass.progress import progress
+from gpclass.sparse.checkpoint import Checkpoint, between_stages, saying_how_to_go_on, standing, take_up
+from gpclass.sparse.climb import Climb, Told
 from gpclass.sparse.inducing import sample_rows
+from gpclass.sparse.lbfgs import Ascent
 from gpclass.sparse.problem import SparseProblem
 from gpclass.sparse.quality import compare_with_dense, look_over
-from gpclass.sparse.shards import Local
-from gpclass.sparse.stage import Earlier, Rule, Stage, let_go
+from gpclass.sparse.stage import Rule, Stage, Standing, let_go
 
 STOPS = ("held-out", "evidence")
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
-FEW_INDUCING = 100  # of the first stage
-FEW_ITERATIONS = 30  # of the first stage
-EARLY_TOL = 1e-4  # of the stages before all rows
-SOME_ITERATIONS = 16  # of a stage on some rows: more would fit Z to them alone
-EARLY_GAIN = 1e-4  # of the log loss of left-out rows, without which such a stage ends
-GROWTH = 4  # of the rows from one such stage to the next
-ROOM = 0.1  # share of the free memory that a part of the rows may take
 FEWEST_LEFT_OUT = 50  # rows whose log loss says something
-FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is left out
 
 
 @dataclass(frozen=True)
@@ -95,7 +84,7 @@ class SparseMaximize:
         Rows of the first stages; a stage is left out when there are fewer than twice as many rows. ``some_rows`` grow
         fourfold from stage to stage as long as twice as many are there and memory allows.
     checkpoint : path, optional
-        File that the ascent over all rows is written to after every iteration, and taken up from.
+        File that the ascent is written to after every stage and every iteration over all rows, and taken up from.
     """
 
     max_iter: int = 60
@@ -137,57 +126,60 @@ class SparseMaximize:
             checkpoint = Checkpoint.of(Path(self.checkpoint), problem, settings, guide, run.priors)
             kept = checkpoint.load()
         label = f"{self.name} ({inference.name})"
-        with progress(self.max_iter, label, verbose=run.verbose) as bar:
-            if kept is None:
-                absent = self._left_out(problem.n, rng.spawn(1)[0])
-            else:
-                absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
+        with progress(self.max_iter, label, verbose=run.verbose) as bar, saying_how_to_go_on(checkpoint):
+            absent = self._left_out(problem.n, rng.spawn(1)[0])
             climb = Climb(self, guide, prior, run.n_restarts, run.n_jobs, rng, absent, Told(bar, label))
             if kept is not None:
+                climb.absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
                 climb.evaluations = int(kept["earlier_evaluations"])
-            earlier: Earlier | None = None
-            if kept is None:
-                start, earlier = climb.first_stages(problem)
-                unit = None if earlier is None else earlier.unit
-            else:
-                start, unit = problem.at(kept["theta0"], kept["Z0"]), kept["unit"]
-            climb.told.rows(start.n, f"at most {self.max_iter} steps")
-            stage = Stage(
-                start,
-                guide,
-                Rule(self.max_iter, self.tol, self.window, self.gain, to_the_end=True),
-                prior,
-                self.move_inducing,
-                absent,
-                given_unit=unit,
-                tell=bar.update,
-                accepted=None if earlier is None else earlier.near,
-            )
-            try:
-                state = stage.run(
-                    None if kept is None else take_up(stage, kept),
-                    None
-                    if checkpoint is None
-                    else lambda state: checkpoint.save(stage, state, start, climb.evaluations),
-                    earlier,
-                )
-            except KeyboardInterrupt as stopped:
-                if checkpoint is not None and checkpoint.path.exists():
-                    stopped.add_note(f"fit again with the same checkpoint, {checkpoint.path}, to go on")
-                raise
-            climb.told.rows(start.n, "the posterior")
+            stage, state = self._ascend(climb, problem, kept, checkpoint)
+            climb.told.rows(problem.n, "the posterior")
             chosen = stage.chosen(state)
             hit = parameters_at_bounds(chosen, chosen.theta)  # type: ignore[arg-type]  # the same interface
             figures = {"evaluations": climb.evaluations + state.evaluations, "at_bounds": hit or None}
             fit = finished(chosen, inference, self.dense, run, stage.back(), figures)
         details: dict[str, Any] = {"ascent_ended_by": stage.reason(state)}
-        if absent is not None:
+        if climb.absent is not None:
             details |= {
-                "rows_left_out": len(absent),
+                "rows_left_out": len(climb.absent),
                 "log_loss_left_out": stage.losses[-1] if stage.losses else None,
             }
         warned = (bounds_warning(chosen, hit, self.prior),) if hit else ()  # type: ignore[arg-type]  # the same interface
         return replace(with_details(fit, details), warnings=(*warned, *fit.warnings))
+
+    def _ascend(
+        self,
+        climb: Climb,
+        problem: SparseProblem,
+        kept: dict[str, Any] | None,
+        checkpoint: Checkpoint | None,
+    ) -> tuple[Stage, Ascent]:
+        """The stages before all rows, then all, from wherever a file says they stood."""
+        if kept is None or between_stages(kept):
+            begun = None if kept is None else standing(kept, problem, climb.guide.name, climb.rng)
+            at, kept = climb.run(problem, begun, checkpoint), None
+        else:
+            at = Standing(problem.at(kept["theta0"], kept["Z0"]), None, ())
+        start, earlier = at.problem, at.earlier
+        climb.told.rows(start.n, f"at most {self.max_iter} steps")
+        unit = kept["unit"] if kept is not None else None if earlier is None else earlier.unit
+        stage = Stage(
+            start,
+            climb.guide,
+            Rule(self.max_iter, self.tol, self.window, self.gain, to_the_end=True),
+            climb.prior,
+            self.move_inducing,
+            climb.absent,
+            given_unit=unit,
+            tell=climb.told.bar.update,
+            accepted=None if earlier is None else earlier.near,
+        )
+
+        def save(state: Ascent) -> None:
+            if checkpoint is not None:
+                checkpoint.save(stage, state, start, climb.evaluations)
+
+        return stage, stage.run(None if kept is None else take_up(stage, kept), save, earlier)
 
     def _left_out(self, n: int, rng: np.random.Generator) -> Any:
         """Rows to leave out during the ascent, or None."""
@@ -195,121 +187,6 @@ class SparseMaximize:
         if self.stop != "held-out" or count < FEWEST_LEFT_OUT:
             return None
         return sample_rows(n, count, rng)
-
-
-@dataclass(frozen=True)
-class Told:
-    """Who is told which stage is under way."""
-
-    bar: Progress
-    label: str
-
-    def rows(self, n: int, what: str = "") -> None:
-        """So many rows are worked on."""
-        self.bar.doing(f"{self.label}, {n:,} rows" + (f", {what}" if what else ""))
-
-
-@dataclass
-class Climb:
-    """The stages before all rows."""
-
-    settings: SparseMaximize
-    guide: Any
-    prior: Any
-    n_restarts: int
-    n_jobs: int | None
-    rng: np.random.Generator
-    absent: Any  # rows that no stage may see
-    told: Told
-    evaluations: int = 0
-
-    def first_stages(self, problem: SparseProblem) -> tuple[SparseProblem, Earlier | None]:
-        """θ from few rows, then Z, then both from some rows and from ever more."""
-        s, n = self.settings, problem.n
-        if n >= 2 * s.few_rows or self.n_restarts:
-            few = problem.part(s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
-            if n < 2 * s.few_rows or _of_both(few):
-                self.told.rows(few.n)
-                problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
-        problem = problem.placed(self.rng)
-        earlier: Earlier | None = None
-        sizes = growing(n, problem.basis.m + problem.n_features, s.some_rows) if s.move_inducing else []
-        # Where other processes keep the rows, these do the work on more than some of them.
-        for rows in sizes if isinstance(problem.data.executor, Local) else sizes[:1]:
-            part = problem.part(rows, self.rng, self.absent)
-            if _of_both(part):
-                self.told.rows(part.n)
-                problem, earlier = self._some(problem, part, earlier)
-        return problem, earlier
-
-    def _some(
-        self, problem: SparseProblem, part: SparseProblem, earlier: Earlier | None
-    ) -> tuple[SparseProblem, Earlier]:
-        """The problem after an ascent over a part of its rows."""
-        rule, name = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN), self.guide.name
-        look = None if self.absent is None else problem.take(self.absent)
-        near, unit = (None, None) if earlier is None else (earlier.near, earlier.unit)
-        stage = Stage(part, self.guide, rule, self.prior, left_out=look, given_unit=unit, accepted=near)
-        state = stage.run(earlier=earlier)
-        self.evaluations += state.evaluations
-        some, last = stage.chosen(state), stage.accepted
-        near = Warm((), name, Q(last.mean, last.L, last.mean)) if name != "laplace" else None
-        return problem.at(some.theta, some.Z), Earlier(state, stage.count, stage.unit, near)
-
-    def _few(self, problem: SparseProblem) -> Array:
-        """The best θ of climbs from the given parameters and from random ones within the bounds."""
-        low, high = problem.bounds.T
-        starts = [np.clip(problem.theta, low, high)]
-        if self.n_restarts:
-            if not (np.isfinite(low).all() and np.isfinite(high).all()):
-                raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
-            starts += list(self.rng.uniform(low, high, size=(self.n_restarts, len(low))))
-        if len(starts) == 1:
-            found = [climb_few(problem.at(starts[0]), self.guide, self.prior)]
-        else:
-            jobs = Parallel(n_jobs=self.n_jobs)
-            found = jobs(delayed(climb_few)(problem.at(theta), self.guide, self.prior) for theta in starts)
-        self.evaluations += sum(ended.evaluations for ended in found)
-        best = max(found, key=lambda ended: ended.value)
-        if best.refused is not None:
-            raise best.refused
-        return best.theta
-
-
-@dataclass(frozen=True)
-class Climbed:
-    """Where an ascent in θ over few rows ended, or why it could not begin."""
-
-    value: float
-    theta: Array
-    evaluations: int = 0
-    refused: ValueError | None = None
-
-
-def climb_few(problem: SparseProblem, guide: Any, prior: PriorSet | None) -> Climbed:
-    """An ascent in θ by evidence alone. A random start may be hopeless: the others are there."""
-    stage = Stage(problem, guide, Rule(FEW_ITERATIONS, EARLY_TOL), prior, free_Z=False)
-    try:
-        state = stage.run()
-    except ValueError as error:
-        return Climbed(-np.inf, problem.theta, refused=error)
-    return Climbed(state.value, stage.chosen(state).theta, state.evaluations)
-
-
-def growing(n: int, columns: int, first: int) -> list[int]:
-    """Rows of the stages between few and all: a part of the rows is read into this process, so memory ends them."""
-    most = ROOM * available_memory() / (8.0 * columns)
-    sizes, rows = [], first
-    while n >= 2 * rows and rows <= most:
-        sizes.append(rows)
-        rows *= GROWTH
-    return sizes
-
-
-def _of_both(part: SparseProblem) -> bool:
-    """Whether there are enough rows of both classes to learn from: of a rare one few rows may have none."""
-    y = np.concatenate([shard.y for shard in part.data.executor.fetch(part.data.held)])
-    return bool(min(np.sum(y > 0), np.sum(y < 0)) >= FEWEST_OF_A_CLASS)
 
 
 def finished(

@@ -19,9 +19,10 @@ from gpclass._typing import Array
 from gpclass.kernels import default_kernel
 from gpclass.planner import Plan
 from gpclass.registry import choose_likelihood, get_inference, get_strategy
+from gpclass.sparse.climb import SOME_ITERATIONS, growing
 from gpclass.sparse.fixed_point import SparseEP
 from gpclass.sparse.inducing import sample_rows
-from gpclass.sparse.maximize import SOME_ITERATIONS, SparseMaximize, growing
+from gpclass.sparse.maximize import SparseMaximize
 from gpclass.sparse.problem import make_problem
 from gpclass.sparse.shards import ArraySource, Local, shard_size
 from gpclass.threads import allowed_threads, one_thread

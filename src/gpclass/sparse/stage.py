@@ -52,6 +52,15 @@ class Earlier:
     near: Warm | None  # q(u) there; None where the method cannot start from it
 
 
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """Where ascents over ever more rows stand, between two of them."""
+
+    problem: SparseProblem
+    earlier: Earlier | None
+    sizes: tuple[int, ...]  # rows of the ascents to come, before the one over all
+
+
 @dataclass
 class Stage:
     """An ascent under way."""
