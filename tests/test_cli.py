@@ -334,7 +334,7 @@ def test_a_program_error_is_not_called_a_mistake(folder, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr("gpclass.cli.commands.read_labelled", broken)
+    monkeypatch.setattr("gpclass.cli.fit.read_labelled", broken)
     with pytest.raises(RuntimeError, match="a fault of ours"):
         run(["fit", "data.csv", "-t", "kind"])
 
@@ -407,7 +407,7 @@ def test_numerical_warnings_are_shown(folder, capsys, monkeypatch):
         warnings.warn("this will change", FutureWarning, stacklevel=2)
         raise ValueError("enough")
 
-    monkeypatch.setattr("gpclass.cli.commands.read_labelled", trouble)
+    monkeypatch.setattr("gpclass.cli.fit.read_labelled", trouble)
     code, _, err = gpclass(capsys, "fit", "data.csv", "-t", "kind")
     assert code == 2
     assert "warning: overflow encountered in exp" in err
@@ -415,7 +415,7 @@ def test_numerical_warnings_are_shown(folder, capsys, monkeypatch):
 
 
 def test_compare_takes_what_handles_the_classes():
-    from gpclass.cli.commands import USUAL, _able
+    from gpclass.cli.compare import USUAL, _able
 
     assert set(USUAL) <= set(INFERENCES)
     assert _able(list(INFERENCES), 2) == list(INFERENCES)
@@ -540,7 +540,6 @@ def test_without_typer_the_extra_is_named(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "gpclass.cli.app")
-    monkeypatch.delitem(sys.modules, "gpclass.cli.commands")
     with pytest.raises(SystemExit, match=r"pip install 'gpclass\[cli\]'"):
         cli.main()
 

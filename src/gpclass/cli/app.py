@@ -16,8 +16,12 @@ from typing import Annotated, Any
 import typer
 
 from gpclass._version import __version__
-from gpclass.cli import commands, tours
+from gpclass.cli import tours
+from gpclass.cli.compare import compare
 from gpclass.cli.errors import FAILED, MISTAKE, OK, Mistake
+from gpclass.cli.fit import fit
+from gpclass.cli.maps import draw_map
+from gpclass.cli.predict import predict
 from gpclass.cli.show import note, say
 
 DEBUG = "GPCLASS_DEBUG"
@@ -31,10 +35,10 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 program error, 2 mistake in arguments or data, 3 a fit did not converge.",
 )
 app.command()(tours.demo)
-app.command()(commands.fit)
-app.command()(commands.predict)
-app.command()(commands.compare)
-app.command("map")(commands.draw_map)
+app.command()(fit)
+app.command()(predict)
+app.command()(compare)
+app.command("map")(draw_map)
 app.command()(tours.reproduce)
 app.command()(tours.datasets)
 app.command()(tours.methods)

@@ -1,18 +1,65 @@
-"""A saved model over two of its features: a picture, or a table of the grid."""
+"""``gpclass map``: a saved model over two of its features, as a picture or a table of the grid."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+import typer
 
 from gpclass._typing import Array
 from gpclass.cli.errors import Mistake
-from gpclass.tables import NumberColumn, TableClassifier
+from gpclass.cli.files import check_column, read_table, write_table
+from gpclass.cli.options import DataFile, Json, Level, ModelFile, load_table_model
+from gpclass.cli.show import emit, say
+from gpclass.tables import NumberColumn, TableClassifier, predictions
 
 PICTURES = (".png", ".svg", ".pdf")
+
+
+def draw_map(
+    model_file: ModelFile,
+    data: DataFile,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Picture (.png, .svg, .pdf) or grid (.csv, .parquet).")
+    ] = Path("map.png"),
+    x: Annotated[str, typer.Option("--x", help="Column across.", show_default="first of two")] = "",
+    y: Annotated[str, typer.Option("--y", help="Column upwards.", show_default="second of two")] = "",
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="Column with labels, to draw the rows.", show_default="none")
+    ] = "",
+    panel: Annotated[
+        str, typer.Option("--panel", help="Second panel: interval or mcse.", show_default="none")
+    ] = "",
+    resolution: Annotated[int, typer.Option("--resolution", min=2, max=1000, help="Points a side.")] = 100,
+    level: Level = 0.9,
+    as_json: Json = False,
+) -> None:
+    """Draw the probabilities of a saved model over two columns, the others at their median."""
+    if panel not in ("", "interval", "mcse"):
+        raise Mistake(f"--panel must be interval or mcse, not {panel!r}")
+    model = load_table_model(model_file)
+    frame = read_table(data)
+    across, upwards = choose_axes(model, x or None, y or None)
+    for name in (across, upwards, *([target] if target else [])):
+        check_column(frame, name, data)
+    frame = frame[frame[[across, upwards]].notna().all(axis=1)]
+    view = Slice(model, across, upwards)
+    if out.suffix.lower() in PICTURES:
+        labels = frame[target].to_numpy() if target else None
+        write_picture(view, frame, labels, out, panel or None, resolution, level)
+    else:
+        points = grid(frame, across, upwards, resolution)
+        table = predictions(model, view.frame(points), level)
+        table.insert(0, across, points[:, 0])
+        table.insert(1, upwards, points[:, 1])
+        write_table(table, out)
+    if as_json:
+        emit({"file": str(out), "x": across, "y": upwards})
+    else:
+        say(f"{out}: {across} and {upwards}")
 
 
 class Slice:

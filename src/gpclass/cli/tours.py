@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from gpclass.cli.errors import NOT_CONVERGED, Mistake
+from gpclass.cli.options import Json
 from gpclass.cli.show import columns, emit, say
-
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def demo(

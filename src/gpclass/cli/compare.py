@@ -1,0 +1,159 @@
+"""``gpclass compare``: methods side by side on a table, as one HTML report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+from gpclass.cli.build import KernelName, make_kernel
+from gpclass.cli.errors import NOT_CONVERGED, Mistake
+from gpclass.cli.files import read_labelled
+from gpclass.cli.options import (
+    DataFile,
+    DropMissing,
+    Exclude,
+    Features,
+    Jobs,
+    Json,
+    Kernel,
+    Quiet,
+    Seed,
+    Standardize,
+    Target,
+    split_names,
+)
+from gpclass.cli.show import emit, say
+from gpclass.registry import INFERENCES, get_inference
+from gpclass.tables import Encoding
+
+PATIENCE = 60.0  # seconds for one method, when nobody asked for it by name
+USUAL = ("exact", "ep", "laplace", "variational")  # compared by default: one of each kind that takes seconds
+
+
+def compare(
+    data: DataFile,
+    target: Target,
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file of the report.")] = Path("report.html"),
+    chosen: Annotated[
+        str,
+        typer.Option(
+            "--methods",
+            "-m",
+            help="Inferences, with commas, or all; see `gpclass methods`.",
+            show_default=", ".join(USUAL),
+        ),
+    ] = "",
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Of the cross-validation.")] = 5,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Times the folds are drawn.")] = 1,
+    groups: Annotated[
+        str,
+        typer.Option("--groups", help="Column whose values stay together in a fold.", show_default="none"),
+    ] = "",
+    reference: Annotated[
+        str, typer.Option("--reference", help="Method the others are measured from.")
+    ] = "auto",
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--max-seconds",
+            min=0.0,
+            help="Leave out a method that would take longer; 0: none.",
+            show_default=f"{PATIENCE:g}, but none when --methods names them",
+        ),
+    ] = None,
+    kernel: Kernel = KernelName.rbf,
+    tol: Annotated[float, typer.Option("--tol", help="Wanted Monte Carlo error of probabilities.")] = 5e-3,
+    features: Features = "",
+    exclude: Exclude = "",
+    drop_missing: DropMissing = False,
+    standardize: Standardize = True,
+    jobs: Jobs = 1,
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare methods on a table by cross-validation, and write one HTML report."""
+    from gpclass.compare import compare as run_comparison
+    from gpclass.compare.presets import default_methods
+    from gpclass.report import write_report
+
+    names = [] if chosen == "all" else split_names(chosen)
+    if max_seconds is None:
+        max_seconds = 0.0 if names else PATIENCE
+    for name in names:
+        get_inference(name)  # an unknown name is refused here, with the near ones
+    if reference not in ("auto", "none"):
+        get_inference(reference)
+    table = read_labelled(
+        data,
+        target,
+        include=split_names(features),
+        exclude=split_names(exclude),
+        drop_missing=drop_missing,
+        groups=groups or None,
+    )
+    _check_folds(table.labels, folds)
+    encoding = Encoding.learn(table.features, standardize=False)  # folds standardise on their own rows
+    X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs), index=table.rows)
+    if not names:
+        names = _able(list(INFERENCES) if chosen == "all" else list(USUAL), len(np.unique(table.labels)))
+    found = run_comparison(
+        X,
+        table.labels,
+        default_methods(
+            names, kernel=make_kernel(kernel, X.shape[1]), standardize=standardize, settings={"tol": tol}
+        ),
+        cv=folds,
+        repeats=repeats,
+        reference=None if reference == "none" else reference,
+        groups=table.groups,
+        max_seconds=max_seconds or None,  # what the user names is wanted, however long it takes
+        random_state=seed,
+        n_jobs=jobs,
+        verbose=0 if quiet or not sys.stderr.isatty() else 1,
+    )
+    if not found.succeeded:
+        raise Mistake(
+            "no method could be fitted: " + "; ".join(f"{r.name}: {r.error}" for r in found.results.values())
+        )
+    left_out = f" {table.dropped} rows with missing values were left out." if table.dropped else ""
+    write_report(
+        found,
+        out,
+        title=f"{data.name}: which method to trust",
+        description=f"Target: {target}.{left_out} Rows are counted from 1, as they stand in the file.",
+    )
+    if as_json:
+        emit(
+            {
+                "report": str(out),
+                "advice": found.advice,
+                "recommended": found.recommended,
+                "methods": found.rows(),
+            }
+        )
+    else:
+        say(str(found))
+        say(f"\n{out} written. Open it in a browser.")
+    if not all(r.converged for r in found.succeeded):
+        raise typer.Exit(NOT_CONVERGED)
+
+
+def _able(names: list[str], n_classes: int) -> list[str]:
+    """Those of the methods that handle so many classes."""
+    return [name for name in names if n_classes == 2 or INFERENCES[name].many is not None]
+
+
+def _check_folds(labels: Any, folds: int) -> None:
+    """Every class must be in every fold."""
+    classes, count = np.unique(labels.astype(str), return_counts=True)
+    if count.min() < folds:
+        raise Mistake(
+            f"class {str(classes[count.argmin()])!r} has {count.min()} of the {len(labels)} rows, too few for --folds "
+            f"{folds}: lower it, or leave that class out"
+        )

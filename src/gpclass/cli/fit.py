@@ -1,0 +1,159 @@
+"""``gpclass fit``: a table or a Parquet folder to a model in a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gpclass.cli import folders
+from gpclass.cli.build import (
+    LIKELIHOOD,
+    METHOD,
+    STRATEGY,
+    InferenceName,
+    KernelName,
+    LikelihoodName,
+    StrategyName,
+    make_classifier,
+    make_kernel,
+)
+from gpclass.cli.errors import NOT_CONVERGED, Mistake
+from gpclass.cli.files import read_labelled
+from gpclass.cli.options import (
+    DataOrFolder,
+    DropMissing,
+    Exclude,
+    Features,
+    Jobs,
+    Json,
+    Kernel,
+    Quiet,
+    Seed,
+    Standardize,
+    Target,
+    split_names,
+)
+from gpclass.cli.show import emit, note, say
+from gpclass.tables import Encoding, TableClassifier
+
+
+def fit(
+    data: DataOrFolder,
+    target: Target,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.")] = Path("model.gpclass"),
+    method: Annotated[
+        InferenceName, typer.Option("--method", "--inference", "-m", help="Inference; see `gpclass methods`.")
+    ] = METHOD,
+    hyperparameters: Annotated[
+        StrategyName, typer.Option("--hyperparameters", help="How kernel parameters are found.")
+    ] = STRATEGY,
+    likelihood: Annotated[
+        LikelihoodName, typer.Option("--likelihood", help="Link to probabilities.")
+    ] = LIKELIHOOD,
+    kernel: Kernel = KernelName.rbf,
+    features: Features = "",
+    exclude: Exclude = "",
+    drop_missing: DropMissing = False,
+    standardize: Standardize = True,
+    tol: Annotated[float, typer.Option("--tol", help="Wanted Monte Carlo error of probabilities.")] = 1e-3,
+    restarts: Annotated[
+        int, typer.Option("--restarts", min=0, help="Further searches from random starts.")
+    ] = 0,
+    inducing: Annotated[
+        str,
+        typer.Option(
+            "--inducing", help="Inducing points, for many rows: a number or auto.", show_default="none"
+        ),
+    ] = "",
+    jobs: Jobs = 1,
+    seed: Seed = 0,
+    plan: Annotated[bool, typer.Option("--plan", help="Tell expected time and memory; fit nothing.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a model to a table and save it.
+
+    Words become one column a category, numbers are standardised; both mappings are saved with the model.
+    A Parquet folder, whose rows need not fit into memory, needs --inducing.
+    """
+
+    def make(columns: int) -> Any:
+        return make_classifier(
+            method.value,
+            hyperparameters.value,
+            kernel=make_kernel(kernel, columns),
+            likelihood=likelihood.value,
+            tol=tol,
+            restarts=restarts,
+            inducing=folders.check_inducing(inducing),
+            jobs=jobs,
+            seed=seed,
+            verbose=0 if quiet or not sys.stderr.isatty() else 1,
+        )
+
+    if data.is_dir():
+        if plan or drop_missing:
+            raise Mistake(f"{data} is a folder: --plan and --drop-missing are for tables in one file")
+        if not inducing:
+            raise Mistake(f"{data} is a folder: say how many inducing points to use, such as --inducing 300")
+        model = folders.fit_folder(
+            data, target, split_names(features), split_names(exclude), standardize, make
+        )
+        rows, dropped = model.fit_report_.n_points, 0
+    else:
+        table = read_labelled(
+            data,
+            target,
+            include=split_names(features),
+            exclude=split_names(exclude),
+            drop_missing=drop_missing,
+        )
+        rows, dropped = len(table.labels), table.dropped
+        if dropped:
+            note(f"{dropped} rows with missing values left out, {rows} kept")
+        encoding = Encoding.learn(table.features, standardize=standardize)
+        classifier = make(len(encoding.outputs))
+        if plan:
+            _plan(classifier, encoding.encode(table.features), table.labels, as_json)
+            return
+        model = TableClassifier(classifier, standardize=standardize).fit(table.features, table.labels)
+    model.save(out)
+    report = model.fit_report_
+    if as_json:
+        emit({"model": str(out), "rows": rows, "dropped": dropped, **_facts(model)})
+    else:
+        say(str(report))
+        new = "NEW_FOLDER --out PREDICTIONS" if data.is_dir() else "NEW.csv --out predictions.csv"
+        say(f"\n{out} written. Next: gpclass predict {out} {new}")
+    if not report.converged:
+        raise typer.Exit(NOT_CONVERGED)
+
+
+def _plan(classifier: Any, X: Any, labels: Any, as_json: bool) -> None:
+    """Expected cost; of the search and the last fit where they are two."""
+    steps = [classifier.guide, classifier.classifier] if hasattr(classifier, "guide") else [classifier]
+    plans = []
+    for step in steps:
+        if step is not steps[0]:
+            step = step.set_params(hyperparameters="fixed")
+        plans.append(step.plan(X, labels))
+    if as_json:
+        emit([{**vars(one), "fits": one.fits} for one in plans])
+    else:
+        for one in plans:
+            say(str(one))
+
+
+def _facts(model: TableClassifier) -> dict[str, Any]:
+    report = model.fit_report_
+    return {
+        "classes": model.classes_,
+        "columns": model.encoding_.names,
+        "encoded": model.encoding_.outputs,
+        "kernel": str(model.kernel_),
+        "converged": report.converged,
+        "report": {key: value for key, value in vars(report).items() if key != "details"},
+    }
