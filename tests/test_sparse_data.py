@@ -480,7 +480,8 @@ def test_an_error_of_the_work_is_the_users_to_see(frame, client):
 def test_a_client_that_has_gone(frame, cluster):
     import distributed
 
-    from gpclass.sparse.dask import ClientGoneError, DaskExecutor, environment_client
+    from gpclass.sparse.dask import DaskExecutor
+    from gpclass.sparse.dask_client import ClientGoneError, environment_client
 
     client = distributed.Client(cluster, set_as_default=False)
     executor = DaskExecutor(client)

@@ -1,4 +1,4 @@
-"""Shards on the workers of a Dask client.
+"""Shards on the workers of a Dask client: the executor.
 
 A shard lives on one worker. A pass over the data is one task a shard and a tree of additions whose shape depends on the
 number of shards alone, so that the same shards give the same sums whichever worker did them; what travels is the small
@@ -22,48 +22,15 @@ from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from typing import Any
 
-import numpy as np
-
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array
+from gpclass.sparse.dask_client import ClientGoneError, client_gone, distributed_package, environment_client
+from gpclass.sparse.dask_collections import DelayedRows
 from gpclass.sparse.shards import Shard, Sums, Work, add
-from gpclass.sparse.sources import Found, Labels, PartsSource, checked
 
 CHAIN = 10  # passes that change a shard before its sites are copied to this process
 ROWS = ("X", "y", "weights", "first", "scratch")  # of a shard, which no pass changes
 FAN = 8  # sums added by one task
 PATIENCE = 60.0  # seconds without any worker before giving up
-
-
-class ClientGoneError(RuntimeError):
-    """The Dask client or its workers are no longer there."""
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError as error:
-        raise ImportError("fitting on Dask workers needs distributed: pip install 'gpclass[dask]'") from error
-    return distributed
-
-
-def _dask() -> Any:
-    import dask
-
-    return dask
-
-
-def environment_client() -> Any:
-    """The open client, or None; None also inside a task, which would wait for itself."""
-    distributed = _distributed()
-    try:
-        distributed.get_worker()
-        return None
-    except (ValueError, AttributeError):
-        pass
-    try:
-        return distributed.default_client()
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,11 +156,11 @@ class DaskExecutor:
 
     def _check(self) -> None:
         if getattr(self.client, "status", "closed") != "running":
-            raise ClientGoneError(_gone("it is closed"))
+            raise client_gone("it is closed")
 
     def _result(self, futures: Any) -> Any:
         """What the futures hold; an error that says why if it cannot be had."""
-        distributed = _distributed()
+        distributed = distributed_package()
         alone_since: float | None = None
         while True:
             try:
@@ -208,13 +175,13 @@ class DaskExecutor:
                     continue
                 alone_since = alone_since or time.monotonic()
                 if time.monotonic() - alone_since > PATIENCE:
-                    raise ClientGoneError(_gone("its scheduler has had no workers for a minute")) from None
+                    raise client_gone("its scheduler has had no workers for a minute") from None
             except Exception as error:
                 raise self._explained(error) from error
 
     def _explained(self, error: Exception) -> Exception:
         """The error as a user should see it."""
-        distributed = _distributed()
+        distributed = distributed_package()
         if isinstance(error, ClientGoneError):
             return error
         if isinstance(error, distributed.scheduler.KilledWorker):
@@ -225,20 +192,15 @@ class DaskExecutor:
         status = getattr(self.client, "status", "closed")
         gone = (_Cancelled, distributed.CancelledError, distributed.comm.CommClosedError)
         if status != "running" or isinstance(error, gone):
-            return ClientGoneError(_gone(str(error) or type(error).__name__))
+            return client_gone(str(error) or type(error).__name__)
         return error
-
-
-def _gone(why: str) -> str:
-    return (
-        f"the Dask client that held the data is gone ({why}); nothing was changed: open a client, "
-        "client = distributed.Client(...), and fit again"
-    )
 
 
 def _large_graphs() -> Any:
     """A context without Dask's warning that arguments are large: they are meant to be kept by the scheduler."""
-    return _dask().config.set({"distributed.admin.large-graph-warning-threshold": "10 GB"})
+    import dask
+
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "10 GB"})
 
 
 # ---- tasks, which run on workers -------------------------------------------------------------------------------------
@@ -289,117 +251,3 @@ def _light(state: Any) -> Shard:
 
 def _features_elsewhere() -> Array:
     raise ValueError("these rows are on a Dask worker: work on them there, with map_reduce")
-
-
-# ---- Dask arrays and data frames -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class DelayedRows:
-    """Features that are a part of a Dask collection; computed here when called."""
-
-    delayed: Any
-    name: str
-    columns: tuple[str, ...] | None = None
-
-    def __call__(self) -> Array:
-        """The rows, (r, d)."""
-        return self.of(self.delayed.compute())
-
-    def of(self, rows: Any) -> Array:
-        """A computed part as a matrix."""
-        if self.columns is not None:
-            rows = rows[list(self.columns)].to_numpy(dtype=float)
-        return checked(rows, self.name)
-
-    @staticmethod
-    def pick(parts: Sequence[DelayedRows], rows: Sequence[IntArray]) -> list[Array]:
-        """Some rows of each of some parts, chosen where the parts are."""
-        dask = _dask()
-        (found,) = dask.compute(
-            [dask.delayed(_chosen)(part.delayed, places) for part, places in zip(parts, rows, strict=True)]
-        )
-        return [part.of(one) for part, one in zip(parts, found, strict=True)]
-
-    def without_rows(self) -> DelayedRows:
-        """What travels to the worker: the way to the matrix, not the graph."""
-        return replace(self, delayed=None)
-
-
-def _chosen(part: Any, rows: IntArray) -> Any:
-    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
-
-
-def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Any) -> Found:
-    """Shards of a Dask collection: a shard a block of rows, or a partition."""
-    frame = hasattr(X, "to_delayed") and hasattr(X, "npartitions") and hasattr(X, "columns")
-    columns: tuple[str, ...] | None = None
-    if frame:
-        columns, X, y, sample_weight = _columns(X, y, sample_weight)
-        parts = X.to_delayed()
-    elif getattr(X, "ndim", 0) == 2:
-        if X.dtype.kind not in "biuf":
-            raise ValueError(f"the Dask array holds {X.dtype}; give numbers")
-        parts = X.rechunk({1: -1}).to_delayed()[:, 0]
-    else:
-        raise ValueError(
-            f"X is a Dask {type(X).__name__} of shape {getattr(X, 'shape', '?')}; give a table of shape (rows, columns)"
-        )
-    sizes, labels, weights = _small_parts(X, parts, y, sample_weight, columns)
-    collected = Labels()
-    for k, label in enumerate(labels):
-        collected.add(label, f"partition {k} of the data")
-    classes, signs = collected.result()
-    what = "partition" if frame else "block of rows"
-    rows = tuple(DelayedRows(part, f"{what} {k}", columns) for k, part in enumerate(parts))
-    width = len(columns) if columns is not None else int(X.shape[1])
-    each = weigh(weights, signs, classes)
-    source = PartsSource(rows, np.cumsum(sizes), signs, width, each)
-    return source, classes, list(columns) if columns is not None else None
-
-
-def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, Any, Any]:
-    """Features, labels and weights of a data frame; the last two may be named."""
-    names = [str(c) for c in X.columns]
-    beside = [name for name in (y, sample_weight) if isinstance(name, str)]
-    for name in beside:
-        if name not in names:
-            raise ValueError(
-                f"the data frame has no column {name!r}; its columns are {', '.join(names[:20])}"
-            )
-    columns = tuple(name for name in names if name not in beside)
-    for name in columns:
-        kind = X.dtypes[name]
-        if getattr(kind, "kind", "O") not in "biuf":
-            raise ValueError(f"column {name!r} holds {kind}, not numbers: encode it, or leave it out")
-    y = X[y] if isinstance(y, str) else y
-    weights = X[sample_weight] if isinstance(sample_weight, str) else sample_weight
-    return columns, X, y, weights
-
-
-def _small_parts(
-    X: Any, parts: Any, y: Any, sample_weight: Any, columns: Any
-) -> tuple[IntArray, list[Any], Any]:
-    """Rows of each part, labels by part, and all weights: what this process holds."""
-    dask = _dask()
-    if y is None:
-        raise ValueError("give y: labels, or the name of a column of the data frame")
-    # One at a time: Dask does not like frames, arrays and delayed values in one computation.
-    if columns is not None:
-        sizes = X.map_partitions(len).compute()
-    elif np.isnan(X.shape[0]):
-        (sizes,) = dask.compute([dask.delayed(len)(part) for part in parts])
-    else:
-        sizes = X.chunks[0]
-    (labels,), (weights,) = dask.compute(y), dask.compute(sample_weight)
-    sizes = np.asarray(sizes, dtype=int)
-    for k, size in enumerate(sizes):
-        if size == 0:
-            raise ValueError(
-                f"partition {k} of the data has no rows: repartition, so that every part has some "
-                "(X.repartition(npartitions=...), or X.rechunk(...))"
-            )
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or len(labels) != sizes.sum():
-        raise ValueError(f"X has {sizes.sum()} rows, y has shape {labels.shape}: give one label a row")
-    return sizes, np.split(labels, np.cumsum(sizes)[:-1]), weights

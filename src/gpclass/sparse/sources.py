@@ -54,7 +54,7 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: An
     if isinstance(X, np.memmap):
         return _memmap_source(X, y, sample_weight, weigh)
     if is_dask(X):
-        from gpclass.sparse.dask import dask_source
+        from gpclass.sparse.dask_collections import dask_source
 
         return dask_source(X, y, sample_weight, weigh)
     return None
@@ -69,7 +69,7 @@ def environment_executor() -> Executor | None:
     """An executor on the open Dask client, if there is one."""
     if "distributed" not in sys.modules:  # no client can have been opened
         return None
-    from gpclass.sparse.dask import environment_client
+    from gpclass.sparse.dask_client import environment_client
 
     client = environment_client()
     if client is None:

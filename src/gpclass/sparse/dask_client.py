@@ -1,0 +1,40 @@
+"""The Dask client that is open, and the error for one that has gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ClientGoneError(RuntimeError):
+    """The Dask client or its workers are no longer there."""
+
+
+def distributed_package() -> Any:
+    """The package distributed."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise ImportError("fitting on Dask workers needs distributed: pip install 'gpclass[dask]'") from error
+    return distributed
+
+
+def environment_client() -> Any:
+    """The open client, or None; None also inside a task, which would wait for itself."""
+    distributed = distributed_package()
+    try:
+        distributed.get_worker()
+        return None
+    except (ValueError, AttributeError):
+        pass
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+def client_gone(why: str) -> ClientGoneError:
+    """The error of a fit whose client is gone."""
+    return ClientGoneError(
+        f"the Dask client that held the data is gone ({why}); nothing was changed: open a client, "
+        "client = distributed.Client(...), and fit again"
+    )
