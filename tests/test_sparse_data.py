@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import pickle
@@ -516,6 +517,28 @@ def test_dask_collections_are_shards(frame, client, kind):
     away = SparseEP()(problem_of(source))
     near = SparseEP()(problem_of(array_source(frame), Local()))
     assert away.evidence.log_z == pytest.approx(near.evidence.log_z, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "labels"])
+@pytest.mark.parametrize("again", [False, True], ids=["no client", "another client"])
+def test_a_collection_persisted_on_a_client_that_has_gone(frame, cluster, kind, again):
+    import distributed
+
+    from gpclass.sparse.dask_client import ClientGoneError
+
+    da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    with distributed.Client(cluster):
+        X, y = da.from_array(matrix(frame), chunks=(150, 3)), signs(frame)
+        if kind == "array":
+            X = X.persist() + 1.0
+        elif kind == "frame":
+            X, y = dd.from_pandas(frame, npartitions=4, sort=False).persist(), "label"
+        else:
+            y = da.from_array(y, chunks=150).persist()
+        assert as_source(X, y)[0].n == N
+    opened = distributed.Client(cluster) if again else contextlib.nullcontext()
+    with opened, pytest.raises(ClientGoneError, match=r"persisted .* closed.*make the collection again"):
+        as_source(X, y)
 
 
 def test_dask_mistakes(frame):

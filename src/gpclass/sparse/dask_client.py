@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 
@@ -38,3 +39,16 @@ def client_gone(why: str) -> ClientGoneError:
         f"the Dask client that held the data is gone ({why}); nothing was changed: open a client, "
         "client = distributed.Client(...), and fit again"
     )
+
+
+def check_futures(collection: Any) -> None:
+    """Refuse a Dask collection whose parts were kept by a client that has been closed; other things pass."""
+    graph = getattr(collection, "__dask_graph__", None)
+    if graph is None or "distributed" not in sys.modules:  # without it nothing was persisted on workers
+        return
+    future = distributed_package().Future
+    if any(isinstance(part, future) and part.status in ("cancelled", "lost") for part in graph().values()):
+        raise ClientGoneError(
+            f"the Dask {type(collection).__name__} was persisted on a client that has been closed, and its rows went "
+            "with it: make the collection again, and persist it on a client that stays open until the fit is done"
+        )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.sparse.dask_client import check_futures
 from gpclass.sparse.sources import Found, Labels, PartsSource, checked
 
 
@@ -57,6 +58,8 @@ def _chosen(part: Any, rows: IntArray) -> Any:
 
 def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Any) -> Found:
     """Shards of a Dask collection: a shard a block of rows, or a partition."""
+    for collection in (X, y, sample_weight):
+        check_futures(collection)
     frame = hasattr(X, "to_delayed") and hasattr(X, "npartitions") and hasattr(X, "columns")
     columns: tuple[str, ...] | None = None
     if frame:
