@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import os
 import pickle
 import signal
@@ -21,8 +22,9 @@ from gpclass import GPClassifier
 from gpclass.hyper import CrossValidation, PseudoMarginal
 from gpclass.likelihoods import Probit
 from gpclass.sparse import parquet, sources
+from gpclass.sparse.encoded import encoded_folder
 from gpclass.sparse.fixed_point import SparseEP
-from gpclass.sparse.folders import encoded_folder, predict_folder
+from gpclass.sparse.folders import predict_folder
 from gpclass.sparse.parquet import ParquetFolder
 from gpclass.sparse.problem import Data, SparseProblem
 from gpclass.sparse.shards import ArraySource, Local
@@ -181,7 +183,7 @@ def break_missing_label(frames):
     ("change", "file", "text"),
     [
         (break_columns, "part-2", r"lacks 'b' and has 'B'.*same columns"),
-        (break_more, "part-1", r"has 'extra'.*features=\["),
+        (break_more, "part-1", r"has 'extra'.*--features.*features=\["),
         (break_class, "part-3", "class 'Rain', a third one beside"),
         (break_label_type, "part-3", "labels that are numbers.*one type"),
         (break_empty, "part-1", "no rows: leave it out"),
@@ -236,7 +238,7 @@ def test_encoding_of_a_folder_is_that_of_its_rows(tmp_path, frame):
     assert encoded.encoding.outputs == direct.outputs
     np.testing.assert_allclose(encoded.encoding.encode(frame), direct.encode(frame), rtol=1e-9, atol=1e-9)
     source, _, names = as_source(encoded, "label")
-    assert tuple(names) == direct.outputs
+    assert names is None  # the matrix goes by places, as that of a frame in memory
     assert source.d == 5
     np.testing.assert_allclose(rebuilt(source)[0], direct.encode(frame), rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="no column 'z'"):
@@ -273,10 +275,10 @@ def test_a_second_run_goes_on_where_the_first_stopped(folder, fitted, tmp_path, 
 
     out, true = tmp_path / "out", folders.predict_file
 
-    def fails(model, file, *rest):
+    def fails(task, file, *rest, **more):
         if file.name == "part-2.parquet":
             raise RuntimeError("the power went")
-        return true(model, file, *rest)
+        return true(task, file, *rest, **more)
 
     monkeypatch.setattr(folders, "predict_file", fails)
     with pytest.raises(RuntimeError, match="power"):
@@ -296,7 +298,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(folder, fitted, tmp_path, 
 
 def test_a_file_that_cannot_be_predicted_leaves_nothing(folder, frame, fitted, tmp_path):
     frame.iloc[:10].assign(b=np.nan).to_parquet(folder / "part-4.parquet", index=False)
-    with pytest.raises(ValueError, match=r"part-4.*NaN"):
+    with pytest.raises(ValueError, match=r"part-4.*10 values are missing.*drop_missing=True"):
         predict_folder(fitted, folder, tmp_path / "out")
     assert "part-4.parquet" not in os.listdir(tmp_path / "out")
     assert not [name for name in os.listdir(tmp_path / "out") if name.startswith(".")]
@@ -665,3 +667,155 @@ def test_a_folder_on_the_command_line(tmp_path, frame, capsys):
     assert np.mean(table["class"] == frame["label"]) > 0.8
     assert run(["predict", str(model), str(data), "--out", str(out)]) == 0
     assert "4 of them were there already" in capsys.readouterr().out
+
+
+# ---- what first users of folders met --------------------------------------------------------------------------
+
+
+WORDS = ("--target", "label", "--method", "ep", "--hyperparameters", "fixed", "--inducing", "30")
+
+
+def command(capsys, *words):
+    """Exit code, standard output and standard error of one command."""
+    from gpclass.cli.app import run
+
+    code = run([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def model(folder, tmp_path, capsys):
+    """A file of a model that was fitted to the folder."""
+    code, _, err = command(capsys, "fit", folder, *WORDS, "--out", tmp_path / "m.gpclass")
+    assert code == 0, err
+    return tmp_path / "m.gpclass"
+
+
+def test_prediction_of_a_folder_shows_how_far_it_is(folder, fitted, model, tmp_path, capsys, monkeypatch):
+    from gpclass.sparse import folders
+
+    monkeypatch.setattr(folders, "BATCH", 50)
+    predict_folder(fitted, folder, tmp_path / "a")
+    assert capsys.readouterr().err == ""
+    predict_folder(fitted, folder, tmp_path / "b", verbose=2)
+    assert f"{N}/{N}" in capsys.readouterr().err
+    predict_folder(fitted, folder, tmp_path / "c", verbose=2, n_jobs=2)
+    assert f"{N}/{N}" in capsys.readouterr().err
+    for quiet, shown in (((), True), (("--quiet",), False)):
+        monkeypatch.setattr("gpclass.cli.options.sys.stderr.isatty", lambda: True, raising=False)
+        code, _, err = command(capsys, "predict", model, folder, "-o", tmp_path / f"d{shown}", *quiet)
+        assert code == 0
+        assert ("predict" in err) is shown
+
+
+def test_a_model_of_a_folder_predicts_a_table_without_warnings(model, frame, tmp_path, capsys):
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    code, _, err = command(capsys, "predict", model, tmp_path / "new.csv", "-o", tmp_path / "p.csv")
+    assert (code, err) == (0, "")
+
+
+def test_a_folder_is_scored_as_its_table_is(folder, model, frame, tmp_path, capsys):
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    code, out, _ = command(
+        capsys, "predict", model, tmp_path / "new.csv", "-t", "label", "--json", "-o", tmp_path / "p.csv"
+    )
+    assert code == 0
+    expected = json.loads(out)["scores"]
+    words = ("predict", model, folder, "--target", "label", "--out", tmp_path / "out")
+    for _ in range(2):  # the second time from files that are kept
+        code, out, _ = command(capsys, *words, "--json")
+        assert code == 0
+        assert json.loads(out)["scores"] == pytest.approx(expected, abs=1e-9)
+    assert "accuracy 0." in command(capsys, *words)[2]
+    table = pd.read_parquet(tmp_path / "out" / "part-1.parquet")
+    assert table["row"].tolist() == list(range(1, 151))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"label": None}, "part-3.*150 rows have no true label"),
+        ({"label": "snow"}, "part-3.*hold snow, which the model does not know; it knows dry, rain"),
+    ],
+)
+def test_labels_that_cannot_be_scored_are_refused_first(folder, frame, fitted, tmp_path, change, message):
+    frame.iloc[450:].assign(**change).to_parquet(folder / "part-3.parquet", index=False)
+    with pytest.raises(ValueError, match=message):
+        predict_folder(fitted, folder, tmp_path / "out", target="label")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ValueError, match="no column 'lable'; is 'label' meant"):
+        predict_folder(fitted, folder, tmp_path / "out", target="lable")
+
+
+def with_holes(frame):
+    """Missing features in three rows, a missing label in a fourth, and a part without a whole row."""
+    frame = frame.assign(soil=np.where(frame["c"] > 0, "clay", "sand"))
+    frame.loc[[5, 320], "b"] = np.nan
+    frame.loc[321, "soil"] = None
+    frame.loc[7, "label"] = None
+    frame.loc[150:299, "a"] = np.nan
+    return frame
+
+
+def test_missing_values_of_a_folder_are_dropped_on_request(frame, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(parquet, "SHARD_ROWS", 70)
+    holes, out = with_holes(frame), tmp_path / "m.gpclass"
+    place = write(tmp_path / "holes", holes)
+    code, _, err = command(capsys, "fit", place, *WORDS, "--out", out)
+    assert code == 2
+    assert "(--drop-missing, or drop_missing=True)" in err
+    code, text, err = command(capsys, "fit", place, *WORDS, "--out", out, "--drop-missing", "--json")
+    assert code == 0, err
+    assert "154 rows with missing values left out, 446 kept" in err
+    assert {key: json.loads(text)[key] for key in ("rows", "dropped")} == {"rows": 446, "dropped": 154}
+    whole = holes.dropna().reset_index(drop=True)
+    source, *_ = as_source(encoded_folder(ParquetFolder(place, drop_missing=True), "label"), "label")
+    X, y = rebuilt(source)
+    features = whole.drop(columns="label")
+    np.testing.assert_allclose(X, Encoding.learn(features).encode(features), atol=1e-12)
+    np.testing.assert_array_equal(y, signs(whole))
+    rows = np.array([0, 6, 150, 445])
+    np.testing.assert_array_equal(source.take(rows)[0], X[rows])
+
+
+def test_missing_values_of_new_rows_are_dropped_on_request(folder, frame, model, tmp_path, capsys):
+    frame.loc[[5, 320], "b"] = np.nan
+    place = write(tmp_path / "holes", frame)
+    words = ("predict", model, place, "--out", tmp_path / "out", "--target", "label")
+    code, _, err = command(capsys, *words)
+    assert code == 2
+    assert "(--drop-missing, or drop_missing=True)" in err
+    code, out, err = command(capsys, *words, "--drop-missing")
+    assert code == 0, err
+    assert "2 rows with missing values left out, 598 kept" in err
+    assert "accuracy" in err
+    assert "598 predictions in 4 files" in out
+    assert 6 not in set(pd.read_parquet(tmp_path / "out" / "part-0.parquet")["row"])
+    frame.iloc[:10].assign(b=np.nan).to_parquet(place / "part-4.parquet", index=False)
+    code, _, err = command(capsys, *words[:4], tmp_path / "more", "--drop-missing")
+    assert code == 2
+    assert "part-4.parquet: it has no rows without missing values: remove the file" in err
+
+
+def test_plain_numbers_and_labels_of_a_folder_name_the_cure(frame, tmp_path):
+    frame.loc[5, "b"] = np.nan
+    source, *_ = as_source(write(tmp_path / "b", frame), "label")
+    with pytest.raises(ValueError, match=r"1 of 150 rows hold missing.*drop_missing=True"):
+        rebuilt(source)
+    frame.loc[7, "label"] = None
+    with pytest.raises(ValueError, match=r"1 of 150 labels are missing.*drop_missing=True"):
+        as_source(write(tmp_path / "c", frame), "label")
+    source, *_ = as_source(ParquetFolder(tmp_path / "c", drop_missing=True), "label")
+    np.testing.assert_array_equal(rebuilt(source)[0], matrix(frame.dropna()))
+
+
+def test_advice_about_columns_serves_both_kinds_of_users(folder, frame, model, tmp_path, capsys):
+    frame.iloc[:50].rename(columns={"b": "B"}).to_parquet(folder / "part-2.parquet", index=False)
+    code, _, err = command(capsys, "fit", folder, *WORDS, "--out", tmp_path / "other.gpclass")
+    assert code == 2
+    assert "name those to use (--features A,B, or ParquetFolder(path, features=['A', 'B']))" in err
+    code, _, err = command(capsys, "predict", model, folder, "--out", tmp_path / "out")
+    assert code == 2
+    assert "lacks 'b'; write all files with these columns" in err
+    assert "ParquetFolder" not in err  # the model has chosen its columns

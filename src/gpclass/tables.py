@@ -9,6 +9,7 @@ Cost: O(rows × columns). Fails when: a column has more than ``MAX_CATEGORIES`` 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -157,8 +158,8 @@ def _check_mostly_words(name: str, words: Any) -> None:
         )
 
 
-def check_missing(frame: Any, names: Sequence[Any]) -> None:
-    """Refuse missing values, with their number in each column."""
+def check_missing(frame: Any, names: Sequence[Any], cure: str = "--drop-missing, or frame.dropna()") -> None:
+    """Refuse missing values, with their number in each column; ``cure`` says how their rows are left out."""
     count = {name: int(frame[name].isna().sum()) for name in names}
     found = {name: k for name, k in count.items() if k}
     if found:
@@ -167,7 +168,7 @@ def check_missing(frame: Any, names: Sequence[Any]) -> None:
         total = sum(found.values())
         raise ValueError(
             f"{total} value{'s are' if total > 1 else ' is'} missing in {rows} of {len(frame)} rows ({each}); fill "
-            "them in, or leave these rows out (--drop-missing, or frame.dropna())"
+            f"them in, or leave these rows out ({cure})"
         )
 
 
@@ -218,7 +219,7 @@ class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # typ
         if not isinstance(frame, (str, PathLike, ParquetFolder)):
             encoding = Encoding.learn(frame, standardize=self.standardize)
             return encoding, encoding.encode(frame)
-        from gpclass.sparse.folders import encoded_folder
+        from gpclass.sparse.encoded import encoded_folder
 
         if not isinstance(y, str):
             raise ValueError(
@@ -270,3 +271,35 @@ def predictions(model: Any, X: Any, level: float = 0.9) -> Any:
     }
     columns |= {f"p_{label}": found.proba[:, c] for c, label in enumerate(model.classes_)}
     return pd.DataFrame(columns)
+
+
+def check_truth(truth: Any, classes: Any) -> None:
+    """Refuse true labels that are missing, or that the model does not know."""
+    import pandas as pd
+
+    missing = int(pd.isna(truth).sum())
+    if missing:
+        raise ValueError(f"{missing} rows have no true label: fill them in or leave out --target")
+    strange = sorted(set(map(str, truth)) - set(map(str, classes)))
+    if strange:
+        raise ValueError(
+            f"the true labels hold {', '.join(strange)}, which the model does not know; it knows "
+            f"{', '.join(map(str, classes))}: give another target, or correct them"
+        )
+
+
+def scores(found: Any, classes: Any, truth: Any) -> dict[str, float]:
+    """Accuracy, log loss and Brier score of :func:`predictions` where the truth is known."""
+    from gpclass import metrics
+
+    check_truth(truth, classes)
+    proba = found[[f"p_{label}" for label in classes]].to_numpy()
+    place = {str(label): c for c, label in enumerate(classes)}
+    y, known = np.array([place[str(label)] for label in truth]), np.arange(len(classes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class that does not occur is no news here
+        return {
+            "accuracy": metrics.accuracy(y, proba, known),
+            "log_loss": metrics.log_loss(y, proba, known),
+            "brier": metrics.brier_score(y, proba, known),
+        }

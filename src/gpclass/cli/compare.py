@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +25,7 @@ from gpclass.cli.options import (
     Standardize,
     Target,
     split_names,
+    verbosity,
 )
 from gpclass.cli.show import emit, say
 from gpclass.registry import INFERENCES, get_inference
@@ -115,7 +115,7 @@ def compare(
         max_seconds=max_seconds or None,  # what the user names is wanted, however long it takes
         random_state=seed,
         n_jobs=jobs,
-        verbose=0 if quiet or not sys.stderr.isatty() else 1,
+        verbose=verbosity(quiet),
     )
     if not found.succeeded:
         raise Mistake(

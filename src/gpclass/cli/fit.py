@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,8 +34,10 @@ from gpclass.cli.options import (
     Standardize,
     Target,
     split_names,
+    verbosity,
 )
 from gpclass.cli.show import emit, note, say
+from gpclass.sparse.parquet import ParquetFolder
 from gpclass.tables import Encoding, TableClassifier
 
 
@@ -91,18 +92,18 @@ def fit(
             inducing=folders.check_inducing(inducing),
             jobs=jobs,
             seed=seed,
-            verbose=0 if quiet or not sys.stderr.isatty() else 1,
+            verbose=verbosity(quiet),
         )
 
     if data.is_dir():
-        if plan or drop_missing:
-            raise Mistake(f"{data} is a folder: --plan and --drop-missing are for tables in one file")
+        if plan:
+            raise Mistake(f"{data} is a folder: --plan is for tables in one file; try it on some of the rows")
         if not inducing:
             raise Mistake(f"{data} is a folder: say how many inducing points to use, such as --inducing 300")
-        model = folders.fit_folder(
-            data, target, split_names(features), split_names(exclude), standardize, make
-        )
-        rows, dropped = model.fit_report_.n_points, 0
+        chosen, left_out = tuple(split_names(features)) or None, tuple(split_names(exclude))
+        folder = ParquetFolder(data, chosen, left_out, drop_missing=drop_missing)
+        model, dropped = folders.fit_folder(folder, target, standardize, make)
+        rows = model.fit_report_.n_points
     else:
         table = read_labelled(
             data,
@@ -112,14 +113,14 @@ def fit(
             drop_missing=drop_missing,
         )
         rows, dropped = len(table.labels), table.dropped
-        if dropped:
-            note(f"{dropped} rows with missing values left out, {rows} kept")
         encoding = Encoding.learn(table.features, standardize=standardize)
         classifier = make(len(encoding.outputs))
         if plan:
             _plan(classifier, encoding.encode(table.features), table.labels, as_json)
             return
         model = TableClassifier(classifier, standardize=standardize).fit(table.features, table.labels)
+    if dropped:
+        note(f"{dropped} rows with missing values left out, {rows} kept")
     model.save(out)
     report = model.fit_report_
     if as_json:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gpclass.cli.errors import Mistake
-from gpclass.cli.show import emit, say
-from gpclass.sparse.folders import encoded_folder, predict_folder
-from gpclass.sparse.parquet import ParquetFolder
+from gpclass.cli.show import emit, note, say, say_scores
+from gpclass.sparse.encoded import encoded_folder
+from gpclass.sparse.folders import predict_folder
+from gpclass.sparse.parquet import ParquetFolder, arrow
 from gpclass.tables import TableClassifier
 
 
@@ -25,31 +26,39 @@ def check_inducing(text: str) -> int | str | None:
 
 
 def fit_folder(
-    data: Path,
-    target: str,
-    features: Sequence[str],
-    exclude: Sequence[str],
-    standardize: bool,
-    make: Callable[[int], Any],
-) -> TableClassifier:
-    """A model of all rows of a folder; ``make`` gives the classifier for a number of encoded columns."""
-    folder = ParquetFolder(data, tuple(features) or None, tuple(exclude))
+    folder: ParquetFolder, target: str, standardize: bool, make: Callable[[int], Any]
+) -> tuple[TableClassifier, int]:
+    """A model of a folder, and how many rows were left out; ``make`` gives the classifier for so many columns."""
     encoded = encoded_folder(folder, target, standardize=standardize)
     assert encoded.encoding is not None
     model = TableClassifier(make(len(encoded.encoding.outputs)), standardize=standardize)
-    return model.fit(encoded, target)
+    model.fit(encoded, target)
+    rows = sum(arrow().read_metadata(file).num_rows for file in folder.files())
+    return model, rows - model.fit_report_.n_points
 
 
 def predict_into(
-    model: TableClassifier, data: Path, out: Path | None, level: float, jobs: int, as_json: bool
+    model: TableClassifier, data: Path, out: Path | None, *, as_json: bool, **settings: Any
 ) -> None:
-    """Predictions of a folder, a file for each of its files."""
+    """Predictions of a folder, a file for each of its files; settings are those of ``predict_folder``."""
     if out is None:
         raise Mistake(f"{data} is a folder: name the folder for the predictions, --out FOLDER")
-    done = predict_folder(model, data, out, level=level, n_jobs=jobs)
+    done = predict_folder(model, data, out, **settings)
+    if done.dropped:
+        note(f"{done.dropped} rows with missing values left out, {done.rows} kept")
     if as_json:
-        emit({"folder": str(out), "rows": done.rows, "written": done.written, "kept": done.kept})
+        emit(
+            {
+                "folder": str(out),
+                "rows": done.rows,
+                "dropped": done.dropped,
+                "scores": done.scores,
+                "written": done.written,
+                "kept": done.kept,
+            }
+        )
         return
     say(f"{out}: {done.rows} predictions in {len(done.written) + len(done.kept)} files")
     if done.kept:
         say(f"{len(done.kept)} of them were there already, made by this model from these data")
+    say_scores(done.scores)

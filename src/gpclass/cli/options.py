@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -56,6 +57,11 @@ ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="File that `gpclass fit` wrote.", show_default=False)
 ]
 Level = Annotated[float, typer.Option("--level", min=0.01, max=0.999, help="Of the credible interval.")]
+
+
+def verbosity(quiet: bool) -> int:
+    """Whether a progress bar is shown: to people, not to files."""
+    return 0 if quiet or not sys.stderr.isatty() else 1
 
 
 def split_names(text: str) -> list[str]:

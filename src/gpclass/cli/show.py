@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -42,6 +42,12 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Write a line beside the results, to standard error."""
     sys.stderr.write(text + "\n")
+
+
+def say_scores(scores: Mapping[str, float]) -> None:
+    """Write scores beside the results, if there are any."""
+    if scores:
+        note(", ".join(f"{name} {value:.4g}" for name, value in scores.items()))
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

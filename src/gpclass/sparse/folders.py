@@ -1,13 +1,12 @@
-"""Whole folders of Parquet: learn how their columns become numbers, and predict them into a folder.
+"""Whole folders of Parquet predicted into a folder, and scored where the truth is known.
 
-Encoding: one pass gives each column of numbers its mean and standard deviation (Chan's update, so that no digits are
-lost) and each column of words its categories, the same as ``Encoding.learn`` of all rows in memory.
-
-Prediction: each file of the folder becomes a file of the same name, written under another name and renamed when it
-is whole. A file that is there already is kept if it was made by the same model from the same file, so that a run that
-was stopped goes on where it stopped. Files are predicted side by side through joblib.
-Cost: O(rows × columns) for the encoding; prediction costs what the model's does, a batch of rows in memory at a time.
-Reference: Chan, Golub & LeVeque (1983), Algorithms for computing the sample variance.
+Each file of the folder becomes a file of the same name, written under another name and renamed when it is whole. A file
+that is there already is kept if it was made by the same model from the same file, so that a run that was stopped goes
+on where it stopped. Files are predicted side by side through joblib. Scores are means over rows, so each file gives its
+own, and they are averaged by the number of its rows.
+Cost: what the model's prediction costs, a batch of rows in memory at a time; scoring reads the labels and the
+predictions once more.
+Fails when: the files lack a column of the model, or values are missing and are not to be dropped.
 """
 
 from __future__ import annotations
@@ -17,106 +16,20 @@ import hashlib
 import json
 import os
 import warnings
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 
-from gpclass._typing import Array
-from gpclass.sparse.parquet import ParquetFolder, arrow, check_columns, parquet_files
-from gpclass.tables import MAX_CATEGORIES, CategoryColumn, Encoding, NumberColumn, check_missing, predictions
+from gpclass.progress import progress
+from gpclass.sparse.parquet import MISSING_CURE, ParquetFolder, arrow, check_columns, parquet_files
+from gpclass.tables import check_missing, check_truth, predictions, scores
 
-MEDIAN_ROWS = 100_000  # rows, at most, that a column's median (where a map holds it) is taken from
-BATCH = 65_536  # rows predicted at once
+BATCH = 16_384  # rows predicted at once
 STAMP = b"gpclass"  # key of a predicted file's metadata
-
-
-def encoded_folder(
-    folder: str | os.PathLike[str] | ParquetFolder, target: str, *, standardize: bool = True
-) -> ParquetFolder:
-    """The folder with the encoding of its columns, learned from all its rows.
-
-    Parameters
-    ----------
-    folder : path or ParquetFolder
-    target : name of the column with the labels
-    standardize : bool, default=True
-        Columns of numbers are entered as (x − mean)/sd.
-    """
-    if not isinstance(folder, ParquetFolder):
-        folder = ParquetFolder(folder)
-    files = folder.files()
-    names = check_columns(folder, files, [target], numbers=False)
-    columns = {name: _Column(name) for name in names}
-    pq = arrow()
-    for file in files:
-        with pq.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(BATCH, columns=list(names)):
-                frame = batch.to_pandas()
-                try:
-                    check_missing(frame, list(names))
-                    for name in names:
-                        columns[name].add(frame[name], MEDIAN_ROWS // len(files))
-                except ValueError as error:
-                    raise ValueError(f"{file}: {error}") from error
-    return replace(
-        folder, features=names, encoding=Encoding(tuple(c.result(standardize) for c in columns.values()))
-    )
-
-
-@dataclass
-class _Column:
-    """What is known of a column after some of its rows."""
-
-    name: str
-    count: int = 0
-    mean: float = 0.0
-    square: float = 0.0  # Σ (x − mean)²
-    some: list[Array] = field(default_factory=list)
-    words: Counter[str] = field(default_factory=Counter)
-
-    def add(self, column: Any, keep: int) -> None:
-        """Further rows."""
-        from pandas.api import types
-
-        if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
-            raise ValueError(f"column {self.name!r} holds dates: make numbers of them first")
-        number = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
-        if self.words if number else self.count:
-            raise ValueError(f"column {self.name!r} holds numbers in one file and words in another")
-        if number:
-            self._add_numbers(column.to_numpy(dtype=float), keep)
-            return
-        self.words.update(column.astype(str).value_counts().to_dict())
-        if len(self.words) > MAX_CATEGORIES:
-            raise ValueError(
-                f"column {self.name!r} has more than {MAX_CATEGORIES} different words: an identifier? Leave it out "
-                f"(--exclude {self.name}), or group its categories"
-            )
-
-    def _add_numbers(self, x: Array, keep: int) -> None:
-        if not np.isfinite(x).all():
-            raise ValueError(f"column {self.name!r} holds {int(np.sum(~np.isfinite(x)))} infinite values")
-        k, total = len(x), self.count + len(x)
-        gap = float(x.mean()) - self.mean
-        self.square += float(np.sum((x - x.mean()) ** 2)) + gap * gap * self.count * k / total
-        self.mean += gap * k / total
-        self.count = total
-        self.some.append(x[:: max(1, -(-k // max(keep, 1)))])
-
-    def result(self, standardize: bool) -> NumberColumn | CategoryColumn:
-        """The column's encoding."""
-        if self.words:
-            return CategoryColumn(self.name, tuple(sorted(self.words)), self.words.most_common(1)[0][0])
-        spread = float(np.sqrt(self.square / self.count))
-        centre, scale = (self.mean, spread) if standardize and spread > 0 else (0.0, 1.0)
-        return NumberColumn(self.name, centre, scale, float(np.median(np.concatenate(self.some))))
-
-
-# ---- prediction ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -126,11 +39,22 @@ class Predicted:
     folder: Path
     written: tuple[str, ...]  # files
     kept: tuple[str, ...]  # files of an earlier run of the same model
-    rows: int
+    rows: int  # predicted
+    dropped: int  # rows with missing values, left out
+    scores: dict[str, float]  # accuracy, log_loss, brier; empty without a target
 
 
 def predict_folder(
-    model: Any, source: Any, out: Any, *, level: float = 0.9, keep: Any = (), n_jobs: int | None = None
+    model: Any,
+    source: Any,
+    out: Any,
+    *,
+    level: float = 0.9,
+    keep: Any = (),
+    target: str | None = None,
+    drop_missing: bool = False,
+    n_jobs: int | None = None,
+    verbose: int = 0,
 ) -> Predicted:
     """Predict every file of a Parquet folder into a folder of files of the same names.
 
@@ -143,13 +67,20 @@ def predict_folder(
     level : float, default=0.9
         Of the credible interval.
     keep : names of columns of the source to copy beside the predictions
+    target : name of a column with true labels, default=None
+        The predictions are scored against them.
+    drop_missing : bool, default=False
+        Leave out rows that miss a feature, which otherwise are an error.
     n_jobs : int, default=None
         Files predicted side by side, as in joblib.
+    verbose : int, default=0
+        1 shows a progress bar.
 
     Returns
     -------
     Predicted
-        Columns of the files: ``class``, ``probability``, ``mcse``, ``lower``, ``upper``, then ``p_`` and each class.
+        Columns of the files: ``row`` (of the file it was made from, counted from 1), the columns to keep, ``class``,
+        ``probability``, ``mcse``, ``lower``, ``upper``, then ``p_`` and each class.
     """
     files = parquet_files(source)
     root = Path(source).absolute() if Path(source).is_dir() else files[0].parent
@@ -160,67 +91,145 @@ def predict_folder(
         raise ValueError(f"{place} is a file; give a folder for the predictions")
     keep = [keep] if isinstance(keep, str) else list(keep)
     columns = _columns(model)
-    wanted = None if columns is None else tuple(dict.fromkeys([*columns, *keep]))
+    beside = [*keep, *([target] if target else [])]
+    wanted = None if columns is None else tuple(dict.fromkeys([*columns, *beside]))
     check_columns(ParquetFolder(source, features=wanted), files, [], numbers=False)
-    marks = {file: _stamp(model, file, level, keep) for file in files}
+    if target:  # before the work: labels that cannot be scored are found in seconds
+        for file in files:
+            with _naming(file):
+                check_truth(_column(file, target), model.classes_)
+    task = _Task(model, level, columns, tuple(keep), target, drop_missing)
+    marks = {file: _stamp(task, file) for file in files}
     pairs = [(file, place / file.relative_to(root)) for file in files]
     done = [pair for pair in pairs if _is_done(pair[1], marks[pair[0]], place)]
-    todo = [pair for pair in pairs if pair not in done]
-    jobs = Parallel(n_jobs=n_jobs)
-    counts = jobs(
-        delayed(predict_file)(model, file, target, marks[file], level, columns, keep) for file, target in todo
+    todo = [(file, to, marks[file]) for file, to in pairs if (file, to) not in done]
+    _predict_files(task, todo, n_jobs, verbose)
+    rows = [_length(to) for _, to in pairs]
+    return Predicted(
+        place,
+        tuple(str(to) for _, to, _ in todo),
+        tuple(str(to) for _, to in done),
+        sum(rows),
+        sum(map(_length, files)) - sum(rows),
+        score_files(pairs, target, model.classes_) if target else {},
     )
-    rows = sum(counts) + sum(arrow().read_metadata(target).num_rows for _, target in done)
-    return Predicted(place, tuple(str(t) for _, t in todo), tuple(str(t) for _, t in done), rows)
+
+
+def score_files(pairs: Sequence[tuple[Path, Path]], target: str, classes: Any) -> dict[str, float]:
+    """Scores of predicted files against a column of the files they were made from, one pair in memory at a time."""
+    found, weights = [], []
+    for file, predicted in pairs:
+        table = arrow().read_table(predicted, columns=["row", *(f"p_{c}" for c in classes)]).to_pandas()
+        truth = _column(file, target)[table["row"].to_numpy() - 1]
+        with _naming(file):
+            found.append(scores(table, classes, truth))
+        weights.append(len(table))
+    return {name: float(np.average([one[name] for one in found], weights=weights)) for name in found[0]}
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is done to each file."""
+
+    model: Any
+    level: float
+    columns: tuple[str, ...] | None  # that the model needs; None if it knows their number alone
+    keep: tuple[str, ...]
+    target: str | None
+    drop_missing: bool
+
+    def reads(self) -> list[str] | None:
+        """Columns to read; None: all."""
+        return None if self.columns is None else list(dict.fromkeys([*self.columns, *self.keep]))
+
+    def __call__(self, frame: Any, first: int) -> Any:
+        """Predictions of a frame whose first row has the number ``first``."""
+        beside = {*self.keep, self.target}
+        names = [c for c in frame.columns if c not in beside] if self.columns is None else list(self.columns)
+        row = np.arange(first, first + len(frame))
+        if self.drop_missing:
+            whole = frame[names].notna().all(axis=1).to_numpy()
+            frame, row = frame[whole], row[whole]
+            if len(frame) == 0:
+                return None
+        check_missing(frame, names, MISSING_CURE)
+        features = frame[names]
+        if not hasattr(self.model, "encoding_") and not hasattr(self.model, "feature_names_in_"):
+            features = features.to_numpy(dtype=float)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # mcse is a column
+            found = predictions(self.model, features, self.level)
+        for place, name in enumerate(self.keep):
+            found.insert(place, name, frame[name].to_numpy())
+        found.insert(0, "row", row)
+        return found
+
+
+def _predict_files(
+    task: _Task, todo: Sequence[tuple[Path, Path, bytes]], n_jobs: int | None, verbose: int
+) -> None:
+    """Predict files one after another, the bar moving with each batch; or side by side, moving with each file."""
+    with progress(sum(_length(file) for file, *_ in todo), "predict", verbose=verbose) as bar:
+        if effective_n_jobs(n_jobs) == 1:
+            for one in todo:
+                predict_file(task, *one, tell=bar.update)
+            return
+        jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        for rows in jobs(delayed(predict_file)(task, *one) for one in todo):
+            bar.update(rows)
 
 
 def predict_file(
-    model: Any, file: Path, target: Path, mark: bytes, level: float, columns: Any, keep: list[str]
+    task: _Task, file: Path, target: Path, mark: bytes, tell: Callable[[int], None] | None = None
 ) -> int:
-    """Predict one file into another, whole or not at all; the number of rows."""
+    """Predict one file into another, whole or not at all; the number of rows read."""
     import pyarrow as pa
 
     pq, rows, writer = arrow(), 0, None
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    names = None if columns is None else list(dict.fromkeys([*columns, *keep]))
     try:
-        with pq.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(BATCH, columns=names):
-                frame = batch.to_pandas()
-                table = pa.Table.from_pandas(
-                    _predict_frame(model, frame, columns, keep, level), preserve_index=False
+        with _naming(file), pq.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(BATCH, columns=task.reads()):
+                found = task(batch.to_pandas(), rows + 1)
+                rows += batch.num_rows
+                if found is not None:
+                    table = pa.Table.from_pandas(found, preserve_index=False)
+                    if writer is None:
+                        writer = pq.ParquetWriter(temporary, table.schema.with_metadata({STAMP: mark}))
+                    writer.write_table(table.replace_schema_metadata({STAMP: mark}))
+                if tell is not None:
+                    tell(batch.num_rows)
+            if writer is None:
+                raise ValueError(
+                    f"it has no rows{' without missing values' if rows else ''}: remove the file"
                 )
-                if writer is None:
-                    writer = pq.ParquetWriter(temporary, table.schema.with_metadata({STAMP: mark}))
-                writer.write_table(table.replace_schema_metadata({STAMP: mark}))
-                rows += table.num_rows
-        if writer is None:
-            raise ValueError("it has no rows: remove the file")
         writer.close()
         os.replace(temporary, target)
-    except BaseException as error:
+    except BaseException:
         if writer is not None:
             writer.close()
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        if isinstance(error, ValueError):
-            raise ValueError(f"{file}: {error}") from error
         raise
     return rows
 
 
-def _predict_frame(model: Any, frame: Any, columns: Any, keep: list[str], level: float) -> Any:
-    """Predictions of a frame, beside the columns to keep."""
-    features = frame if columns is None else frame[list(columns)]
-    if not hasattr(model, "encoding_") and not hasattr(model, "feature_names_in_"):
-        features = features.to_numpy(dtype=float)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # mcse is a column
-        found = predictions(model, features, level)
-    for place, name in enumerate(keep):
-        found.insert(place, name, frame[name].to_numpy())
-    return found
+@contextlib.contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Errors with the file's name."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _column(file: Path, name: str) -> Any:
+    return arrow().read_table(file, columns=[name]).to_pandas()[name].to_numpy()
+
+
+def _length(file: Path) -> int:
+    return int(arrow().read_metadata(file).num_rows)
 
 
 def _columns(model: Any) -> tuple[str, ...] | None:
@@ -232,8 +241,9 @@ def _columns(model: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
-def _stamp(model: Any, file: Path, level: float, keep: list[str]) -> bytes:
+def _stamp(task: _Task, file: Path) -> bytes:
     """What a predicted file depends on: the model, the file it is made from, and how."""
+    model = task.model
     fitted = getattr(model, "classifier_", model)
     digest = hashlib.sha256()
     report = fitted.fit_report_
@@ -242,7 +252,8 @@ def _stamp(model: Any, file: Path, level: float, keep: list[str]) -> bytes:
     digest.update(repr((report.method, report.n_points, fitted.log_evidence_)).encode())
     facts = file.stat()
     made = {"model": digest.hexdigest(), "bytes": facts.st_size, "time": facts.st_mtime_ns}
-    return json.dumps({**made, "level": level, "keep": keep}, sort_keys=True).encode()
+    how = {"level": task.level, "keep": task.keep, "drop_missing": task.drop_missing}
+    return json.dumps({**made, **how}, sort_keys=True).encode()
 
 
 def _is_done(target: Path, mark: bytes, place: Path) -> bool:

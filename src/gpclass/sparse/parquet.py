@@ -11,7 +11,7 @@ Fails when: files differ in their columns, values are missing, or a column of fe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from os import PathLike
@@ -27,6 +27,10 @@ from gpclass.sparse.sources import Found, Labels, PartsSource, checked
 from gpclass.tables import Encoding
 
 ENDINGS = (".parquet", ".pq")
+# Cures that serve on the command line and in Python alike.
+MISSING_CURE = "--drop-missing, or drop_missing=True"
+FEATURES_CURE = "--features A,B, or ParquetFolder(path, features=['A', 'B'])"
+EXCLUDE_CURE = "--exclude A,B, or ParquetFolder(path, exclude=['A', 'B'])"
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,15 @@ class ParquetFolder:
     exclude : names of columns to leave out
     encoding : Encoding, default=None
         How a frame of the columns becomes numbers; None: they are numbers.
+    drop_missing : bool, default=False
+        Leave out rows that miss a feature, the label or the weight, which otherwise are an error.
     """
 
     path: str | PathLike[str]
     features: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     encoding: Encoding | None = None
+    drop_missing: bool = False
 
     def files(self) -> list[Path]:
         """The files, by name."""
@@ -92,6 +99,7 @@ class Piece:
     group: int
     start: int
     stop: int
+    rows: int  # of them that are used
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,7 @@ class ParquetRows:
     pieces: tuple[Piece, ...]
     columns: tuple[str, ...]
     encoding: Encoding | None = None
+    needed: tuple[str, ...] = ()  # columns whose missing values leave a row out
 
     def __call__(self) -> Array:
         """The rows, (r, D)."""
@@ -108,7 +117,10 @@ class ParquetRows:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _matrix(self, piece: Piece) -> Array:
-        table = _read(piece, self.columns)
+        table = _read(piece, tuple(dict.fromkeys([*self.columns, *self.needed])))
+        if self.needed:
+            table = table.filter(whole_rows(table))
+        table = table.select(list(self.columns))
         try:
             if self.encoding is not None:
                 return self.encoding.encode(table.to_pandas())
@@ -120,9 +132,23 @@ class ParquetRows:
             TypeError,
         ) as error:  # a column of true and false has None where a value is missing
             raise ValueError(
-                f"{piece.file}: {error}; fill in missing values or leave the rows out"
+                f"{piece.file}: {error}; fill in missing values or leave the rows out ({MISSING_CURE})"
             ) from error
-        return checked(matrix, f"{piece.file}, row group {piece.group}")
+        return checked(
+            matrix,
+            f"{piece.file}, row group {piece.group}",
+            f"leave out those that miss values ({MISSING_CURE})",
+        )
+
+
+def whole_rows(table: Any) -> Any:
+    """Which rows of an Arrow table miss nothing: neither null nor NaN."""
+    from pyarrow import compute, types
+
+    found = np.ones(table.num_rows, dtype=bool)
+    for column in table.columns:
+        found &= ~np.asarray(compute.is_null(column, nan_is_null=types.is_floating(column.type)))
+    return found
 
 
 def _read(piece: Piece, columns: Sequence[str]) -> Any:
@@ -172,20 +198,33 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Any
     beside = [y] if sample_weight is None else [y, sample_weight]
     files = folder.files()
     columns = check_columns(folder, files, beside)
-    labels, weights = Labels(), []
+    labels, weights = Labels(MISSING_CURE), []
+    needed = (*columns, *beside) if folder.drop_missing else ()
     pieces: list[Piece] = []
     for file in files:
         groups, table = _labels_and_weights(file, beside)
+        found = list(_pieces(str(file), groups))
+        if folder.drop_missing:
+            masks = [whole_rows(_read(piece, needed)) for piece in found]
+            if masks:
+                table = table.filter(np.concatenate(masks))
+            found = [replace(piece, rows=int(mask.sum())) for piece, mask in zip(found, masks, strict=True)]
+            found = [piece for piece in found if piece.rows]
+            if not found:
+                continue
         labels.add(_numpy(table.column(y)), str(file))
         if sample_weight is not None:
             weights.append(np.asarray(_numpy(table.column(sample_weight)), dtype=np.float64))
-        pieces += _pieces(str(file), groups)
+        pieces += found
     classes, signs = labels.result()
-    parts = tuple(ParquetRows(part, columns, folder.encoding) for part in _packed(pieces))
-    ends: IntArray = np.cumsum([sum(p.stop - p.start for p in part.pieces) for part in parts])
-    names = list(columns) if folder.encoding is None else list(folder.encoding.outputs)
+    parts = tuple(ParquetRows(part, columns, folder.encoding, needed) for part in _packed(pieces))
+    ends: IntArray = np.cumsum([sum(piece.rows for piece in part.pieces) for part in parts])
+    names = (
+        list(columns) if folder.encoding is None else None
+    )  # an encoded matrix goes by places, as in memory
+    width = len(columns) if folder.encoding is None else len(folder.encoding.outputs)
     each = weigh(np.concatenate(weights) if weights else None, signs, classes)
-    return PartsSource(parts, ends, signs, len(names), each), classes, names
+    return PartsSource(parts, ends, signs, width, each), classes, names
 
 
 def check_columns(
@@ -220,9 +259,10 @@ def _refuse_columns(file: Path, first: Path, names: set[str], wanted: set[str], 
     lacks, more = sorted(wanted - names), sorted(names - wanted) if also else []
     said = [f"lacks {', '.join(map(repr, lacks))}"] if lacks else []
     said += [f"has {', '.join(map(repr, more))} beside them"] if more else []
+    cure = f"write all files with the same columns, or name those to use ({FEATURES_CURE})"
     raise ValueError(
-        f"{file} does not have the columns of {first.name}: it {' and '.join(said)}; write all files with the same "
-        "columns, or name those to use: ParquetFolder(path, features=[...])"
+        f"{file} does not have the columns of {first.name}: it {' and '.join(said)}; "
+        f"{cure if also else 'write all files with these columns'}"
     )
 
 
@@ -277,7 +317,7 @@ def _pieces(file: str, groups: Sequence[int]) -> Iterator[Piece]:
         bounds = np.linspace(0, rows, cuts + 1).astype(int)
         for a, b in pairwise(bounds):
             if b > a:
-                yield Piece(file, group, int(a), int(b))
+                yield Piece(file, group, int(a), int(b), int(b - a))
 
 
 def _packed(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
@@ -285,7 +325,7 @@ def _packed(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
     held: list[Piece] = []
     rows = 0
     for piece in pieces:
-        size = piece.stop - piece.start
+        size = piece.rows
         if held and rows + size > SHARD_ROWS:
             yield tuple(held)
             held, rows = [], 0

@@ -85,7 +85,8 @@ def environment_executor() -> Executor | None:
 class Labels:
     """Collects the labels of parts: at most two classes, of one kind, none missing."""
 
-    def __init__(self) -> None:
+    def __init__(self, cure: str = "") -> None:
+        self.cure = f" ({cure})" if cure else ""  # how rows without a label are left out
         self.classes: list[Any] = []
         self.codes: list[npt.NDArray[np.int8]] = []
         self.kind = ""
@@ -102,7 +103,9 @@ class Labels:
             )
         missing = _missing(labels)
         if missing:
-            raise ValueError(f"{part}: {missing} of {len(labels)} labels are missing; leave these rows out")
+            raise ValueError(
+                f"{part}: {missing} of {len(labels)} labels are missing; leave these rows out{self.cure}"
+            )
         if labels.dtype.kind == "O":  # numbers that were kept as objects are numbers
             labels = np.array(labels.tolist())
         kind = "numbers" if labels.dtype.kind in "biuf" else "words"
@@ -236,13 +239,13 @@ class PartsSource:
         return X, self.y[rows], None if self.weights is None else self.weights[rows]
 
 
-def checked(X: Any, part: str) -> Array:
-    """Features as float64, after a look that they are finite."""
+def checked(X: Any, part: str, cure: str = "leave them out") -> Array:
+    """Features as float64, after a look that they are finite; ``cure`` is said of rows that are not."""
     found = np.asarray(X, dtype=np.float64)
     if not np.isfinite(found).all():
         bad = int(np.sum(~np.isfinite(found).all(axis=1)))
         raise ValueError(
-            f"{part}: {bad} of {len(found)} rows hold missing or infinite values; fill them in or leave them out"
+            f"{part}: {bad} of {len(found)} rows hold missing or infinite values; fill them in or {cure}"
         )
     return found
 
