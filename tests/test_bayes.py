@@ -26,11 +26,12 @@ from gpclass.inference.samples import array_stats
 from gpclass.likelihoods import Logit, Probit
 from gpclass.predict import predict_proba
 from gpclass.priors import Gamma, LogNormal, resolve_priors
+from gpclass.registry import methods
 from tests.conftest import make_problem
 
 PRIORS = {"k1__constant_value": LogNormal(0.5, 0.7), "k2__length_scale": LogNormal(0.0, 0.5)}
 NAMES = list(PRIORS)
-SHORT = {"chains": 2, "adapt": 20, "discard": 5, "draws": 20}
+SHORT = {"chains": 2, "warmup": 20, "discard": 5, "draws": 20}
 
 arviz = pytest.importorskip("arviz", reason="the trace is ArviZ's")
 
@@ -75,7 +76,7 @@ def agrees(draws, mean, sd, bound=4.0):
 @pytest.fixture(scope="module")
 def exact_chain(problem):
     """Pseudo-marginal chains with a noisy estimate: 20 importance draws."""
-    strategy = PseudoMarginal(chains=4, adapt=150, discard=20, draws=400)
+    strategy = PseudoMarginal(chains=4, warmup=150, discard=20, draws=400)
     return run(strategy, problem, Importance(20, around="laplace"))
 
 
@@ -88,10 +89,10 @@ def test_pseudo_marginal_reproduces_quadrature(problem, exact_chain):
     draws = draws_of(exact_chain)
     mean, sd = quadrature(problem, truth)
     assert agrees(draws, mean, sd)
-    screened = PseudoMarginal(chains=4, adapt=100, discard=20, draws=400, screen=True)
+    screened = PseudoMarginal(chains=4, warmup=100, discard=20, draws=400, screen=True)
     assert agrees(draws_of(run(screened, problem, Importance(20, around="laplace"), seed=1)), mean, sd)
     by_default = PseudoMarginal(
-        chains=4, adapt=60, discard=10, draws=200
+        chains=4, warmup=60, discard=10, draws=200
     )  # screened by EP, which guides the draws
     assert agrees(draws_of(run(by_default, problem, Exact(), seed=2)), mean, sd)
     assert (
@@ -224,7 +225,7 @@ def test_pseudo_marginal_moves_leave_the_joint_alone(screen):
     right = resolve_priors(PRIORS, problem.names, problem.theta)
     wrong = resolve_priors({**PRIORS, NAMES[0]: LogNormal(1.6, 0.7)}, problem.names, problem.theta)
     mode = Mode(np.array([0.5, 0.0]), np.diag([0.5, 0.3]), 0)
-    strategy = PseudoMarginal(adapt=0, discard=0, draws=99, vectors=1, screen=screen)
+    strategy = PseudoMarginal(warmup=0, discard=0, draws=99, vectors=1, screen=screen)
 
     def moved(prior):
         def step(data, theta, eta, f, rng):
@@ -381,11 +382,11 @@ def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(pr
 
 
 def test_chains_that_disagree_have_not_converged(problem):
-    short = run(PseudoMarginal(chains=2, adapt=10, discard=0, draws=10), problem, Impatient([], None))
+    short = run(PseudoMarginal(chains=2, warmup=10, discard=0, draws=10), problem, Impatient([], None))
     assert short.figures["rhat"] > 1.1
     assert not short.converged
     assert "R-hat" in short.reason
-    long = run(PseudoMarginal(chains=2, adapt=200, discard=20, draws=400), problem, Impatient([], None))
+    long = run(PseudoMarginal(chains=2, warmup=200, discard=20, draws=400), problem, Impatient([], None))
     assert long.figures["rhat"] < 1.1
     assert long.converged
 
@@ -535,7 +536,7 @@ def test_newer_arviz_takes_one_dict(monkeypatch):
 
 
 def test_estimator_with_sampled_parameters(problem):
-    strategy = PseudoMarginal(chains=2, adapt=30, discard=5, draws=40)
+    strategy = PseudoMarginal(chains=2, warmup=30, discard=5, draws=40)
     clf = GPClassifier(1.0 * RBF(1.0), inference="exact", hyperparameters=strategy, random_state=0, tol=0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -628,9 +629,9 @@ def test_presets():
     assert (williams.leapfrog, williams.step_size, williams.warmup + williams.draws) == (20, 0.1, 200)
     assert not williams.precondition
     filippone = PseudoMarginal.filippone(chains=2)
-    assert (filippone.adapt, filippone.discard, filippone.draws, filippone.chains) == (2000, 500, 1500, 2)
+    assert (filippone.warmup, filippone.discard, filippone.draws, filippone.chains) == (2000, 500, 1500, 2)
     fit = run(
-        PseudoMarginal.filippone(chains=2, adapt=30, discard=2, draws=8),
+        PseudoMarginal.filippone(chains=2, warmup=30, discard=2, draws=8),
         make_problem(10),
         Importance(5, around="laplace"),
     )
@@ -650,7 +651,7 @@ def test_simulation_based_calibration():
     rng = np.random.default_rng(3)
     kernel = C(4.0, "fixed") * RBF(1.0)
     prior = LogNormal(0.0, 0.8)
-    strategy = PseudoMarginal(chains=1, adapt=20, discard=0, draws=45, acceptance=0.4, start="prior")
+    strategy = PseudoMarginal(chains=1, warmup=20, discard=0, draws=45, acceptance=0.4, start="prior")
     ranks, fits, spoiled = [], [], []
     for _ in range(72):
         theta = prior.draw(rng, 1)
@@ -667,3 +668,12 @@ def test_simulation_based_calibration():
     for found in (ranks, fits):
         assert chisquare(np.bincount(found, minlength=6)).pvalue > 0.01
     assert chisquare(np.bincount(spoiled, minlength=6)).pvalue < 1e-3
+
+
+def test_chains_of_all_strategies_have_the_same_names_for_their_lengths():
+    sampling = [row.factory() for row in methods("hyperparameters") if hasattr(row.factory(), "chains")]
+    assert len(sampling) == 3
+    for strategy in sampling:
+        assert strategy.warmup > 0
+        assert strategy.draws > 0
+        assert not hasattr(strategy, "adapt")

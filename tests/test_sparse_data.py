@@ -565,7 +565,7 @@ def test_dask_mistakes(frame):
         {"n_restarts": 2},
         {"hyperparameters": CrossValidation(n_points=3, folds=2)},
         {
-            "hyperparameters": PseudoMarginal(chains=2, adapt=5, discard=2, draws=10),
+            "hyperparameters": PseudoMarginal(chains=2, warmup=5, discard=2, draws=10),
             "inference": "importance",
         },
     ],

@@ -71,7 +71,7 @@ class Tuned:
 
 def tune(problem: Problem, iterations: int, seed: int) -> Tuned:
     """The paper's preliminary run: acceptance of 20 to 30 % on Laplace's evidence."""
-    settings = PseudoMarginal(chains=1, adapt=iterations, discard=0, draws=1, approximate=True)
+    settings = PseudoMarginal(chains=1, warmup=iterations, discard=0, draws=1, approximate=True)
     prior = priors_for(problem, None, "filippone")
     guide = LogDensity(problem, Laplace(), prior)
     sampler = MetropolisSampler(settings, guide, guide, find_mode(guide), "sites")
@@ -106,7 +106,7 @@ def chains(
     problem = tuned.problem
     prior = priors_for(problem, None, "filippone")
     settings = PseudoMarginal(
-        chains=n_chains, adapt=0, discard=discard, draws=draws, approximate=True, vectors=1, screen=screen
+        chains=n_chains, warmup=0, discard=discard, draws=draws, approximate=True, vectors=1, screen=screen
     )
     guide, density = LogDensity(problem, Laplace(), prior), estimator(tuned, inference)
     kind = kind_of(inference(problem, np.random.default_rng(0)))

@@ -157,7 +157,7 @@ class AlternateSampler:
     mode: Mode
 
     @property
-    def adapt(self) -> int:
+    def warmup(self) -> int:
         """The warm-up."""
         return self.settings.warmup
 

@@ -5,7 +5,7 @@ A sampler is a picklable object of settings and data with ``first(rng)``, ``step
 generator. So a chain can move to another process, stop after any iteration, be written to disk and go on as
 if nothing had happened; and the result does not depend on the number of processes. BLAS is held to one
 thread in a step, since its rounding, and with it a chain's path, depends on the number of threads.
-Iterations before ``sampler.adapt`` adapt; then ``pool`` joins what the chains have learned, and nothing
+Iterations before ``sampler.warmup`` adapt; then ``pool`` joins what the chains have learned, and nothing
 changes the proposal any more. Records of iterations from ``sampler.first_kept`` on are kept.
 Cost: that of the steps. Fails when: the first stage is interrupted (there is nothing to return yet).
 """
@@ -37,7 +37,7 @@ class Sampler(Protocol):
     """What a strategy hands to the driver."""
 
     @property
-    def adapt(self) -> int:
+    def warmup(self) -> int:
         """Iterations that adapt the proposal."""
 
     @property
@@ -117,7 +117,7 @@ def run_chains(
     """
     file = None if path is None else Path(path)
     generators = rng.spawn(n_chains)
-    stages = [sampler.adapt, sampler.iterations]
+    stages = [sampler.warmup, sampler.iterations]
     with threadpool_limits(1):
         if file is not None and file.exists():
             chains, stage = saved.load(file, fingerprint, n_chains)

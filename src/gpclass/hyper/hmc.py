@@ -150,7 +150,7 @@ class HMCSampler:
     kind: str = "sites"  # of the vectors that are kept
 
     @property
-    def adapt(self) -> int:
+    def warmup(self) -> int:
         """The warm-up."""
         return self.settings.warmup
 

@@ -71,11 +71,12 @@ class PseudoMarginal:
     ----------
     chains : int
         Chains; they run in parallel where ``n_jobs`` allows, with the same result.
-    adapt : int
-        Iterations a chain, on the deterministic evidence, in which the proposal is tuned; then all chains share
-        what they have learned.
+    warmup : int
+        Iterations dropped of each chain in which the proposal is adapted, on the deterministic evidence; then all
+        chains share what they have learned.
     discard : int
-        Iterations with the unbiased evidence that are dropped.
+        Further iterations that are dropped, on the unbiased evidence and with the proposal as it then is: the chain
+        comes from one density to the other. No other strategy has two.
     draws : int
         Iterations kept a chain.
     acceptance : float
@@ -102,7 +103,7 @@ class PseudoMarginal:
     """
 
     chains: int = 4
-    adapt: int = 300
+    warmup: int = 300
     discard: int = 50
     draws: int = 500
     acceptance: float = 0.25
@@ -119,7 +120,7 @@ class PseudoMarginal:
     name: ClassVar[str] = "pseudo-marginal"
 
     def __post_init__(self) -> None:
-        check_lengths(self, chains=1, adapt=0, discard=0, draws=1, particles=1, keep=1, vectors=1)
+        check_lengths(self, chains=1, warmup=0, discard=0, draws=1, particles=1, keep=1, vectors=1)
         check_priors(self.default_priors)
         if self.guide not in BASES or self.start not in ("mode", "prior") or not 0 < self.acceptance < 1:
             raise ValueError(
@@ -130,13 +131,13 @@ class PseudoMarginal:
     @classmethod
     def filippone(cls, **changes: Any) -> PseudoMarginal:
         """The paper's schedule: five chains from the prior, 2000 iterations of tuning, 500 dropped, 1500 kept."""
-        settings = {"chains": 5, "adapt": 2000, "discard": 500, "draws": 1500, "start": "prior"}
+        settings = {"chains": 5, "warmup": 2000, "discard": 500, "draws": 1500, "start": "prior"}
         return cls(**{**settings, **changes})
 
     @classmethod
     def brief(cls) -> PseudoMarginal:
         """A run of seconds that says nothing, for tests, with any evidence."""
-        return cls(chains=2, adapt=5, discard=0, draws=6, approximate=True)
+        return cls(chains=2, warmup=5, discard=0, draws=6, approximate=True)
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ and f."""
@@ -197,14 +198,14 @@ class MetropolisSampler:
         return self.density.outline(self.mode.theta) is not None if wanted is None else wanted
 
     @property
-    def adapt(self) -> int:
+    def warmup(self) -> int:
         """Iterations on the guide's evidence."""
-        return self.settings.adapt
+        return self.settings.warmup
 
     @property
     def first_kept(self) -> int:
-        """Adaptation and burn-in come first."""
-        return self.settings.adapt + self.settings.discard
+        """The warm-up, and what is dropped after it, come first."""
+        return self.settings.warmup + self.settings.discard
 
     @property
     def iterations(self) -> int:
@@ -220,7 +221,7 @@ class MetropolisSampler:
 
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
         """One proposal."""
-        if iteration < self.settings.adapt:
+        if iteration < self.settings.warmup:
             return self._adapting(state, rng, iteration)
         if "vectors" not in state:
             state = self._switch(state, rng)
