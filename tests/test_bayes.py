@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier
-from gpclass.hyper import HMC, Alternate, PseudoMarginal
+from gpclass.hyper import HMC, Alternate, PseudoMarginal, full_bayes
 from gpclass.hyper.alternate import centred
 from gpclass.hyper.base import Run
 from gpclass.hyper.defaults import priors_for
@@ -391,6 +391,45 @@ def test_chains_that_disagree_have_not_converged(problem):
     assert long.converged
 
 
+@pytest.fixture
+def short_first(monkeypatch):
+    """Chains that are looked at after 20 draws."""
+    monkeypatch.setattr(PseudoMarginal, "first_draws", 20)
+    return {**SHORT, "draws": None}
+
+
+def test_chains_are_doubled_until_they_have_mixed(problem, short_first, monkeypatch):
+    asked = []
+
+    def judged(theta):
+        asked.append(theta.shape[1])
+        return theta.shape[1] < 80
+
+    monkeypatch.setattr(full_bayes, "_not_mixed", judged)
+    found = run(PseudoMarginal(**short_first), problem, Impatient([], None))
+    assert asked == [20, 40, 80]
+    fixed = run(PseudoMarginal(**{**SHORT, "draws": 80}), problem, Impatient([], None))
+    np.testing.assert_array_equal(draws_of(found), draws_of(fixed))
+    assert len(asked) == 3  # told how long they are, nobody asks
+    assert fixed.posterior.report.iterations == found.posterior.report.iterations == 80
+
+
+def test_doubling_ends_and_then_warns(problem, short_first):
+    found = run(PseudoMarginal(**short_first), problem, Impatient([], None))
+    assert draws_of(found).shape[1] == 20 * 2**full_bayes.DOUBLINGS
+    assert any("more draws than 160" in text for text in found.warnings)
+
+
+def test_doubled_chains_resume_to_the_same(problem, short_first, tmp_path, monkeypatch):
+    monkeypatch.setattr(full_bayes, "_not_mixed", lambda theta: theta.shape[1] < 40)
+    whole = run(PseudoMarginal(**short_first), problem, Impatient([], None))
+    saved = PseudoMarginal(**short_first, checkpoint=tmp_path / "chains.npz")
+    part = run(saved, problem, Impatient([], 90))
+    assert 20 < draws_of(part).shape[1] < 40
+    rest = run(saved, problem, Impatient([], None), seed=99)
+    np.testing.assert_array_equal(draws_of(rest), draws_of(whole))
+
+
 def test_an_interrupt_before_the_first_draw_is_passed_on(problem):
     with pytest.raises(KeyboardInterrupt, match="before every chain"):
         run(PseudoMarginal(**SHORT), problem, Impatient([], 3))
@@ -561,7 +600,7 @@ def test_estimator_with_sampled_parameters(problem):
 
 def test_unmixed_chains_warn_and_say_what_to_do(problem):
     fit = run(PseudoMarginal(**SHORT), problem, Importance(10, around="laplace"))
-    assert any("R-hat" in text and "raise draws" in text for text in fit.warnings)
+    assert any("R-hat" in text and "more draws than" in text for text in fit.warnings)
     assert any("effective draws" in text for text in fit.warnings)
 
 

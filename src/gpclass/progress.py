@@ -54,6 +54,12 @@ class Progress:
             self._bar.set_postfix(shown, refresh=False)
         self._bar.update(steps)
 
+    def more(self, steps: int) -> None:
+        """There is more to do than was known."""
+        if self._bar is not None and self._bar.total is not None:
+            self._bar.total += steps
+            self._bar.refresh()
+
     def doing(self, what: str) -> None:
         """Say what is being done now."""
         if self._bar is not None:

@@ -29,6 +29,7 @@ from gpclass.hyper.base import Fit, Inference, Run
 from gpclass.hyper.chains import Record, State
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
+    OfLength,
     Sampling,
     Schedule,
     check_lengths,
@@ -63,13 +64,15 @@ TRAJECTORIES = 0.7  # acceptance that the step of Hamiltonian moves is adapted t
 
 
 @dataclass(frozen=True)
-class Alternate:
+class Alternate(OfLength):
     """Settings of alternating latents and kernel parameters.
 
     Parameters
     ----------
-    chains, warmup, draws : int
-        Chains, iterations dropped and iterations kept of each.
+    chains, warmup : int
+        Chains, and iterations dropped of each.
+    draws : int, optional
+        Iterations kept of each; by default 500, doubled up to three times until the chains have mixed.
     scans : int
         Latent steps an iteration.
     given : {"both", "f", "eta"}
@@ -92,7 +95,7 @@ class Alternate:
 
     chains: int = 4
     warmup: int = 200
-    draws: int = 500
+    draws: int | None = None
     scans: int = 4
     given: str = "both"
     move: str = "metropolis"
@@ -105,6 +108,7 @@ class Alternate:
     default_priors: str = "weak"
     checkpoint: str | os.PathLike[str] | None = None
 
+    first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "alternate"
 
     def __post_init__(self) -> None:
@@ -118,7 +122,7 @@ class Alternate:
     @classmethod
     def neal(cls, **changes: Any) -> Alternate:
         """Neal's own: θ by Hamiltonian dynamics given f."""
-        return cls(**{"given": "f", "move": "hmc", **changes})
+        return cls(**{"draws": 500, "given": "f", "move": "hmc", **changes})
 
     @classmethod
     def brief(cls) -> Alternate:
@@ -169,7 +173,7 @@ class AlternateSampler:
     @property
     def iterations(self) -> int:
         """All iterations."""
-        return self.settings.warmup + self.settings.draws
+        return self.settings.warmup + self.settings.length
 
     def first(self, rng: np.random.Generator) -> State:
         """θ about the mode, f from Laplace's Gaussian there."""
@@ -204,7 +208,7 @@ class AlternateSampler:
             state["theta"], log_lik + self.guide.log_prior(state["theta"]), np.nan, float(np.mean(chances))
         )
         kept["f"] = f
-        if iteration in Schedule.of(settings.warmup, settings.draws, settings.chains, settings.keep):
+        if iteration in Schedule.of(settings.warmup, settings.length, settings.chains, settings.keep):
             kept |= {"kept_theta": state["theta"], "vectors": self._spread(state, rng)}
         return state, kept
 

@@ -6,7 +6,8 @@ generator. So a chain can move to another process, stop after any iteration, be 
 if nothing had happened; and the result does not depend on the number of processes. BLAS is held to one
 thread in a step, since its rounding, and with it a chain's path, depends on the number of threads.
 Iterations before ``sampler.warmup`` adapt; then ``pool`` joins what the chains have learned, and nothing
-changes the proposal any more. Records of iterations from ``sampler.first_kept`` on are kept.
+changes the proposal any more. Records of iterations from ``sampler.first_kept`` on are kept. Where they are too short,
+chains go on to twice their length.
 Cost: that of the steps. Fails when: the first stage is interrupted (there is nothing to return yet).
 """
 
@@ -97,6 +98,8 @@ def run_chains(
     label: str = "",
     path: str | os.PathLike[str] | None = None,
     fingerprint: str = "",
+    too_short: Callable[[Array], bool] = lambda _: False,
+    doublings: int = 0,
 ) -> ChainRun:
     """Run all chains to the end, or until Ctrl-C.
 
@@ -114,6 +117,10 @@ def run_chains(
         Where chains are saved as they go; if the file is there they resume from it.
     fingerprint : str
         Says what the chains are of; a file with another one is refused.
+    too_short : callable
+        Says of the draws of θ, (chains, draws, p), whether there should be twice as many.
+    doublings : int
+        How often it is asked.
     """
     file = None if path is None else Path(path)
     generators = rng.spawn(n_chains)
@@ -135,6 +142,18 @@ def run_chains(
                     for chain, state in zip(chains, sampler.pool([c.state for c in chains]), strict=True):
                         chain.state = state
                 stage += 1
+                save(stage, True)
+            length = sampler.iterations - sampler.first_kept
+            for _ in range(doublings):
+                # Of the draws that would be there had nothing been interrupted: the same answer either way.
+                if not too_short(ChainRun(chains, False).stack("theta")[:, :length]):
+                    break
+                length *= 2
+                stop = sampler.first_kept + length
+                bar.more(sum(max(0, stop - chain.iteration) for chain in chains))
+                if not _run_stage(sampler, chains, stop, n_jobs, bar, lambda: save(stage, False)):
+                    save(stage, True)
+                    return _interrupted(chains, file)
                 save(stage, True)
     return ChainRun(chains, False)
 

@@ -1,6 +1,7 @@
 """What every strategy that samples θ shares: its chains are run, and become figures, warnings, a trace and a mixture.
 
-A strategy says what is sampled, a :class:`Sampling`; :func:`sample` does the rest.
+A strategy says what is sampled, a :class:`Sampling`; :func:`sample` does the rest. How long chains must be is not known
+before they have run: unless ``draws`` says, they are doubled as long as R-hat or the effective draws ask for it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,21 @@ from gpclass.priors import PriorSet
 from gpclass.problem import Problem
 
 REPEATS = 20  # evidences at one θ for their standard deviation
+
+
+DOUBLINGS = 3  # of chains that have not mixed
+
+
+class OfLength:
+    """Settings whose chains are as long as ``draws`` says, or as they need."""
+
+    draws: int | None
+    first_draws: ClassVar[int]  # before they are looked at
+
+    @property
+    def length(self) -> int:
+        """Iterations kept a chain, at first."""
+        return self.first_draws if self.draws is None else self.draws
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,8 @@ def check_lengths(settings: object, **least: int) -> None:
     """Refuse lengths of chains that are none."""
     for name, low in least.items():
         value = getattr(settings, name)
+        if value is None:  # to be found
+            continue
         if int(value) != value or value < low:
             raise ValueError(
                 f"{type(settings).__name__}: {name} must be a whole number of at least {low}, got {value!r}"
@@ -155,6 +173,8 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
         fingerprint=run_fingerprint(
             problem, inference, sampling.prior, replace(strategy, checkpoint=None, draws=1)
         ),
+        too_short=_not_mixed,
+        doublings=DOUBLINGS if strategy.draws is None else 0,
     )
     evidence, sd = None, None
     if sampling.has_evidence:
@@ -166,7 +186,7 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
     spent = sum(int(chain.state.get("evaluations", chain.iteration)) for chain in outcome.chains)
     report = Report(
         method=inference.name,
-        iterations=strategy.draws,
+        iterations=draws,
         n_samples=chains * draws,
         ess=min(figures.ess_bulk, figures.ess_tail),
         details={
@@ -195,12 +215,18 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
 def _warnings(
     strategy: Any, outcome: ChainRun, figures: ChainFigures, chains: int, draws: int
 ) -> tuple[str, ...]:
-    cure = f"raise draws of {type(strategy).__name__}, or give tighter priors"
+    cure = f"give {type(strategy).__name__} more draws than {draws}, or tighter priors"
     warned = () if draws < 4 else figures.warnings(chains, cure)
     if outcome.interrupted:
         kept = "" if strategy.checkpoint is None else "; fit again with the same checkpoint to go on"
-        return (f"interrupted after {draws} of {strategy.draws} draws a chain{kept}", *warned)
+        wanted = f"{strategy.length} draws" + (" or more" if strategy.draws is None else "")
+        return (f"interrupted after {draws} of {wanted} a chain{kept}", *warned)
     return warned
+
+
+def _not_mixed(theta: Array) -> bool:
+    """Whether a user would be warned of these chains, (chains, draws, p)."""
+    return bool(chain_figures(theta).warnings(len(theta), ""))
 
 
 def _trace(

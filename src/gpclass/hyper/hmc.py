@@ -24,6 +24,7 @@ from gpclass.hyper.base import Fit, Inference, Run
 from gpclass.hyper.chains import Record, State
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
+    OfLength,
     Sampling,
     Schedule,
     check_lengths,
@@ -43,13 +44,15 @@ DUAL = ("steps", "slack", "log_mean", "anchor", "size")  # what dual averaging r
 
 
 @dataclass(frozen=True)
-class HMC:
+class HMC(OfLength):
     """Settings of Hamiltonian Monte Carlo over kernel parameters.
 
     Parameters
     ----------
-    chains, warmup, draws : int
-        Chains, iterations dropped and iterations kept of each.
+    chains, warmup : int
+        Chains, and iterations dropped of each.
+    draws : int, optional
+        Iterations kept of each; by default 150, doubled up to three times until the chains have mixed.
     leapfrog : int, optional
         Leapfrog steps a trajectory; by default as many as make it π/2 long, at most 20.
     step_size : float
@@ -70,7 +73,7 @@ class HMC:
 
     chains: int = 4
     warmup: int = 50
-    draws: int = 150
+    draws: int | None = None
     leapfrog: int | None = None
     step_size: float = 0.3
     acceptance: float | None = 0.8
@@ -80,6 +83,7 @@ class HMC:
     default_priors: str = "weak"
     checkpoint: str | os.PathLike[str] | None = None
 
+    first_draws: ClassVar[int] = 150
     name: ClassVar[str] = "hmc"
 
     def __post_init__(self) -> None:
@@ -162,7 +166,7 @@ class HMCSampler:
     @property
     def iterations(self) -> int:
         """All iterations."""
-        return self.settings.warmup + self.settings.draws
+        return self.settings.warmup + self.settings.length
 
     @property
     def root(self) -> Array:
@@ -206,7 +210,7 @@ class HMCSampler:
             problem = self.density.problem.at(moved["theta"])
             kept["f"] = latent_draw(problem, self.kind, moved["vectors"], rng)
             settings = self.settings
-            if iteration in Schedule.of(settings.warmup, settings.draws, settings.chains, settings.keep):
+            if iteration in Schedule.of(settings.warmup, settings.length, settings.chains, settings.keep):
                 kept |= {"kept_theta": moved["theta"], "vectors": moved["vectors"]}
         return moved, kept
 

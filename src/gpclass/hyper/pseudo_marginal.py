@@ -34,6 +34,7 @@ from gpclass.hyper.base import Fit, Inference, Run
 from gpclass.hyper.chains import Record, State
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
+    OfLength,
     Sampling,
     Schedule,
     check_lengths,
@@ -64,7 +65,7 @@ WIDE = 0.5  # standard deviation of the first proposal, in logs, where chains st
 
 
 @dataclass(frozen=True)
-class PseudoMarginal:
+class PseudoMarginal(OfLength):
     """Settings of pseudo-marginal sampling.
 
     Parameters
@@ -77,8 +78,8 @@ class PseudoMarginal:
     discard : int
         Further iterations that are dropped, on the unbiased evidence and with the proposal as it then is: the chain
         comes from one density to the other. No other strategy has two.
-    draws : int
-        Iterations kept a chain.
+    draws : int, optional
+        Iterations kept a chain; by default 500, doubled up to three times until the chains have mixed.
     acceptance : float
         Acceptance that the proposal is tuned to on the deterministic evidence.
     guide : {"laplace", "ep"}
@@ -105,7 +106,7 @@ class PseudoMarginal:
     chains: int = 4
     warmup: int = 300
     discard: int = 50
-    draws: int = 500
+    draws: int | None = None
     acceptance: float = 0.25
     guide: str = "laplace"
     start: str = "mode"
@@ -117,6 +118,7 @@ class PseudoMarginal:
     approximate: bool = False
     checkpoint: str | os.PathLike[str] | None = None
 
+    first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "pseudo-marginal"
 
     def __post_init__(self) -> None:
@@ -210,7 +212,7 @@ class MetropolisSampler:
     @property
     def iterations(self) -> int:
         """All iterations."""
-        return self.first_kept + self.settings.draws
+        return self.first_kept + self.settings.length
 
     def first(self, rng: np.random.Generator) -> State:
         """About the mode, or from the prior."""
@@ -303,6 +305,6 @@ class MetropolisSampler:
         kept = record(state["theta"], float(state["value"]), float(state["log_z"]), float(accepted))
         kept["f"] = state["f"]
         settings = self.settings
-        if iteration in Schedule.of(self.first_kept, settings.draws, settings.chains, settings.keep):
+        if iteration in Schedule.of(self.first_kept, settings.length, settings.chains, settings.keep):
             kept |= {"kept_theta": state["theta"], "vectors": state["vectors"]}
         return state, kept
