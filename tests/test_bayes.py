@@ -714,5 +714,5 @@ def test_chains_of_all_strategies_have_the_same_names_for_their_lengths():
     assert len(sampling) == 3
     for strategy in sampling:
         assert strategy.warmup > 0
-        assert strategy.draws > 0
+        assert strategy.length > 0
         assert not hasattr(strategy, "adapt")
