@@ -209,8 +209,8 @@ def test_missing_values_are_dropped_on_request(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fit", "dat.csv", "-t", "kind"], "is data.csv meant"),
-        (["fit", "data.csv", "-t", "kid"], "is 'kind' meant"),
+        (["fit", "dat.csv", "-t", "kind"], "did you mean 'data.csv'"),
+        (["fit", "data.csv", "-t", "kid"], "did you mean 'kind'"),
         (["fit", "data.csv"], "--target"),
         (["fit", "data.csv", "-t", "east"], "measurements, not classes"),
         (["fit", "data.csv", "-t", "kind", "-m", "eep"], "'laplace'"),
@@ -220,7 +220,7 @@ def test_missing_values_are_dropped_on_request(folder, capsys):
         (["predict", "none.gpclass", "new.csv"], "gpclass fit writes one"),
         (["predict", "data.csv", "new.csv"], "no saved model"),
         (["compare", "data.csv", "-t", "kind", "-m", "laplce"], "did you mean 'laplace'"),
-        (["compare", "data.csv", "-t", "kind", "-m", "laplace", "--groups", "soi"], "is 'soil' meant"),
+        (["compare", "data.csv", "-t", "kind", "-m", "laplace", "--groups", "soi"], "did you mean 'soil'"),
         (["datasets", "irs"], "did you mean 'iris'"),
         (["methods", "inferences"], "the axes are"),
         (["reproduce", "atiyah2020"], "papers"),
@@ -243,7 +243,7 @@ def test_mistakes_in_new_rows(folder, capsys):
     new.assign(soil="peat").to_csv("strange.csv", index=False)
     new.assign(east="far").to_csv("words.csv", index=False)
     for name, message in (
-        ("lacking", "lack the columns 'north' (is 'nord' meant?)"),
+        ("lacking", "lack the columns 'north'; did you mean 'nord'?"),
         ("strange", "has not seen: 'peat'"),
         ("words", "held numbers"),
     ):
@@ -509,7 +509,7 @@ def test_reproduce_runs_a_paper_in_a_checkout(folder, capsys, monkeypatch):
     assert gpclass(capsys, "reproduce", "someone1999")[0] == 0
     code, _, err = gpclass(capsys, "reproduce", "somebody1999")
     assert code == 2
-    assert "is someone1999 meant" in err
+    assert "did you mean 'someone1999'" in err
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     (folder / "papers").rename(folder / "gone")

@@ -239,7 +239,7 @@ def test_names():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "hint"), [("probbit", "did you mean 'probit'"), ("Logit", "'logit'"), (3, "choose")]
+    ("wrong", "hint"), [("probbit", "did you mean 'probit'"), ("Logit", "'logit'"), (3, "Choose")]
 )
 def test_unknown_likelihood(wrong, hint):
     with pytest.raises(ValueError, match=hint):

@@ -201,14 +201,14 @@ def test_parts_that_differ_are_refused_by_name(tmp_path, frame, change, file, te
 
 
 def test_other_mistakes_name_the_cure(tmp_path, folder, frame):
-    with pytest.raises(ValueError, match="is data meant"):
+    with pytest.raises(ValueError, match="did you mean 'data'"):
         as_source(tmp_path / "dataa", "label")
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match="no Parquet file"):
         as_source(tmp_path / "none", "label")
     with pytest.raises(ValueError, match=r"name of the column.*fit\(folder, 'label'\)"):
         as_source(folder, signs(frame))
-    with pytest.raises(ValueError, match="no column 'lable'; is 'label' meant"):
+    with pytest.raises(ValueError, match="no column 'lable'; did you mean 'label'"):
         as_source(folder, "lable")
     (folder / "part-9.parquet").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"part-9.*write it again"):
@@ -744,7 +744,7 @@ def test_labels_that_cannot_be_scored_are_refused_first(folder, frame, fitted, t
     with pytest.raises(ValueError, match=message):
         predict_folder(fitted, folder, tmp_path / "out", target="label")
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ValueError, match="no column 'lable'; is 'label' meant"):
+    with pytest.raises(ValueError, match="no column 'lable'; did you mean 'label'"):
         predict_folder(fitted, folder, tmp_path / "out", target="lable")
 
 

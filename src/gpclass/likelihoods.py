@@ -21,7 +21,6 @@ Reference: Rasmussen & Williams (2006), Gaussian Processes for Machine Learning,
 
 from __future__ import annotations
 
-import difflib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 
 from gpclass import special
 from gpclass._typing import Array, IntArray
+from gpclass.names import did_you_mean
 
 DROP = 40.0  # in nats below the mode: e^-40 of the mass is left out
 LEGENDRE = np.polynomial.legendre.leggauss(64)
@@ -314,10 +314,9 @@ def get_likelihood(likelihood: str | BinaryLikelihood) -> BinaryLikelihood:
         return likelihood
     if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
         return LIKELIHOODS[likelihood]()
-    near = difflib.get_close_matches(str(likelihood).lower(), LIKELIHOODS, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    hint = did_you_mean(likelihood, LIKELIHOODS)
     raise ValueError(
-        f"unknown likelihood {likelihood!r}: {hint}choose one of {sorted(LIKELIHOODS)} "
+        f"there is no likelihood {likelihood!r}{hint} Choose one of {', '.join(map(repr, LIKELIHOODS))} "
         "or pass an object such as Probit(scale=1.0)"
     )
 

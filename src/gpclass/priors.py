@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Protocol, TypeAlias
 
@@ -17,6 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from gpclass._typing import Array
+from gpclass.names import did_you_mean
 
 
 class Prior(Protocol):
@@ -172,8 +172,10 @@ def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> Prior
         unused.discard(pattern or "")
         chosen.append(default_prior(name, float(start)) if pattern is None else spec[pattern])
     if unused:
-        near = {key: get_close_matches(key, names, n=3) or list(names) for key in sorted(unused)}
-        raise ValueError(f"no parameter is called {sorted(unused)}; the near ones are {near}")
+        first = min(unused)
+        raise ValueError(
+            f"no parameter is called {first!r}{did_you_mean(first, names)} The parameters are {', '.join(names)}"
+        )
     return PriorSet(tuple(names), tuple(chosen))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
@@ -36,6 +35,7 @@ from gpclass.multiclass.exact import MultinomialExact
 from gpclass.multiclass.importance import SoftmaxImportance
 from gpclass.multiclass.samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
 from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
+from gpclass.names import did_you_mean
 from gpclass.sparse.exact import SparseExact
 from gpclass.sparse.fixed_point import SparseEP, SparseVariational
 from gpclass.sparse.laplace import SparseLaplace
@@ -429,8 +429,7 @@ def takes_many(inference: Any, likelihood: Any) -> bool:
 
 def unknown(what: str, given: Any, names: Mapping[str, Any] | list[str]) -> ValueError:
     """The error for a name that does not exist, with the near ones."""
-    near = get_close_matches(str(given), list(names), n=3)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+    hint = did_you_mean(given, names)
     return ValueError(f"{what}={given!r} is not known{hint} The names are {', '.join(map(repr, names))}")
 
 

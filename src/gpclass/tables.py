@@ -12,7 +12,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from os import PathLike
 from typing import Any, Self
 
@@ -23,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpclass._estimator import Deciding, Savable
 from gpclass._typing import Array
+from gpclass.names import did_you_mean
 
 MAX_CATEGORIES = 50
 MAX_CODES = 20  # different numbers that may still be the names of categories
@@ -109,9 +109,11 @@ class Encoding:
         """The matrix (m, D) of a frame; further columns of the frame are left alone."""
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
-            near = get_close_matches(missing[0], [str(c) for c in frame.columns], n=1)
-            hint = f" (is {near[0]!r} meant?)" if near else ""
-            raise ValueError(f"the data lack the columns {', '.join(map(repr, missing))}{hint}")
+            listed = ", ".join(map(repr, missing))
+            raise ValueError(
+                f"the data lack the columns {listed}{did_you_mean(missing[0], frame.columns)} Name them as in the data "
+                "that the model was fitted to"
+            )
         check_missing(frame, list(self.names))
         return np.hstack([column.encode(frame[column.name]) for column in self.columns])
 

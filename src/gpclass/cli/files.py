@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gpclass.cli.errors import Mistake
+from gpclass.names import did_you_mean, no_column
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv", ".txt", ".dat", "")
@@ -37,8 +37,8 @@ FOREIGN = (
 def read_table(path: Path) -> Any:
     """A data frame from a file."""
     if not path.exists():
-        near = get_close_matches(path.name, [p.name for p in _siblings(path)], n=1)
-        raise Mistake(f"there is no file {path}" + (f"; is {near[0]} meant?" if near else ""))
+        siblings = [p.name for p in _siblings(path)]
+        raise Mistake(f"there is no file {path}{did_you_mean(path.name, siblings, '')}")
     if path.is_dir():
         raise Mistake(f"{path} is a folder, not a table")
     suffixes = [s.lower() for s in path.suffixes]
@@ -160,10 +160,7 @@ def read_labelled(
 def check_column(frame: Any, name: str, path: Path) -> None:
     """Refuse a column that is not there, with the near ones."""
     if name not in frame.columns:
-        near = get_close_matches(name, list(frame.columns), n=1)
-        hint = f"; is {near[0]!r} meant?" if near else "."
-        listed = ", ".join(list(frame.columns)[:20])
-        raise Mistake(f"{path} has no column {name!r}{hint} Its columns are {listed}")
+        raise Mistake(no_column(path, name, frame.columns))
 
 
 def _check_labels(labels: Any, target: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ import typer
 from gpclass.cli.errors import NOT_CONVERGED, Mistake
 from gpclass.cli.options import Json
 from gpclass.cli.show import columns, emit, say
+from gpclass.names import did_you_mean
 
 
 def demo(
@@ -66,9 +66,9 @@ def reproduce(
             say(f"{name}  {summary}")
         return
     if paper not in known:
-        near = get_close_matches(paper, known, n=1, cutoff=0.4)
-        hint = f"; is {near[0]} meant?" if near else "."
-        raise Mistake(f"there is no paper {paper!r}{hint} The papers are {', '.join(known)}")
+        raise Mistake(
+            f"there is no paper {paper!r}{did_you_mean(paper, known)} The papers are {', '.join(known)}"
+        )
     words = [
         sys.executable,
         "-m",

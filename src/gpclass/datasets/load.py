@@ -15,13 +15,13 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpclass._typing import Array
+from gpclass.names import did_you_mean
 
 FOLDER_VARIABLE = "GPCLASS_DATA"
 COORDINATES = (("x", "y"), ("x_km", "y_km"), ("x_m", "y_m"), ("lon", "lat"))
@@ -128,10 +128,10 @@ def load(
     if name in OPENML or name.startswith("openml:"):
         return _from_openml(name, place, cache)
     names = [row.name for row in available(folder)]
-    near = get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     where = f"in {place}" if place is not None else f"anywhere ({FOLDER_VARIABLE} is not set)"
-    raise ValueError(f"no data set {name!r} {where}{hint} gpclass.datasets.available() lists the names")
+    raise ValueError(
+        f"no data set {name!r} {where}{did_you_mean(name, names)} gpclass.datasets.available() lists the names"
+    )
 
 
 def _folder(folder: str | os.PathLike[str] | None) -> Path | None:

@@ -15,7 +15,6 @@ All work is in logs: a probability of 10^-1000 is ordinary. Cost: see each metho
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
+from gpclass.names import did_you_mean
 from gpclass.orthant.batches import batches
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.box import Box, standard_form
@@ -285,9 +285,9 @@ def _check_settings(
     method: str, n_samples: int | None, tol: float | None, max_samples: int, points: str, runs: int | None
 ) -> None:
     if method not in METHODS:
-        near = difflib.get_close_matches(str(method), METHODS, n=2, cutoff=0.4)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(f"unknown method {method!r}{hint} The methods are {', '.join(METHODS)}.")
+        raise ValueError(
+            f"there is no method {method!r}{did_you_mean(method, METHODS)} The methods are {', '.join(METHODS)}."
+        )
     if points not in POINT_SETS:
         raise ValueError(f"points={points!r} is none of {POINT_SETS}")
     for name, count in (("n_samples", n_samples), ("max_samples", max_samples), ("runs", runs)):

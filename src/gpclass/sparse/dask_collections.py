@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.names import no_column
 from gpclass.sparse.dask_client import check_futures
 from gpclass.sparse.sources import Found, Labels, PartsSource, checked
 
@@ -92,9 +93,7 @@ def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, 
     beside = [name for name in (y, sample_weight) if isinstance(name, str)]
     for name in beside:
         if name not in names:
-            raise ValueError(
-                f"the data frame has no column {name!r}; its columns are {', '.join(names[:20])}"
-            )
+            raise ValueError(no_column("the data frame", name, names))
     columns = tuple(name for name in names if name not in beside)
     for name in columns:
         kind = X.dtypes[name]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
+from gpclass.names import did_you_mean, no_column
 from gpclass.sparse.shards import SHARD_ROWS
 from gpclass.sparse.sources import Found, Labels, PartsSource, checked
 from gpclass.tables import Encoding
@@ -74,8 +74,7 @@ def parquet_files(path: str | PathLike[str]) -> list[Path]:
     place = Path(path).absolute()
     if not place.exists():
         siblings = [p.name for p in place.parent.iterdir()] if place.parent.is_dir() else []
-        near = get_close_matches(place.name, siblings, n=1)
-        raise ValueError(f"there is no folder {place}" + (f"; is {near[0]} meant?" if near else ""))
+        raise ValueError(f"there is no folder {place}{did_you_mean(place.name, siblings, '')}")
     if place.is_file():
         return [place]
     found = sorted(p for p in place.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
@@ -235,11 +234,7 @@ def check_columns(
     first = [str(name) for name in schemas[0].names]
     for name in (*beside, *folder.exclude, *(folder.features or ())):
         if name not in first:
-            near = get_close_matches(name, first, n=1)
-            hint = f"; is {near[0]!r} meant?" if near else "."
-            raise ValueError(
-                f"{files[0]} has no column {name!r}{hint} Its columns are {', '.join(first[:20])}"
-            )
+            raise ValueError(no_column(files[0], name, first))
     given = folder.features if folder.encoding is None else folder.encoding.names
     columns = tuple(first if given is None else given)
     columns = tuple(name for name in columns if name not in folder.exclude and name not in beside)
