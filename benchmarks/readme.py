@@ -7,6 +7,7 @@ import argparse
 import json
 
 from benchmarks.common import HERE, RESULTS
+from gpclass.pairs import goes_with
 from gpclass.registry import methods
 
 README = HERE.parent / "README.md"
@@ -62,8 +63,19 @@ WANTED = {  # what each paper needs; a name that the registry lacks is listed as
 def methods_table():
     """Every method by name, and what the papers have that is not there yet."""
     rows = methods()
-    lines = ["| name | axis | what it is | cost | reference |", "|---|---|---|---|---|"]
-    lines += [f"| `{r.name}` | {r.axis} | {r.summary} | {r.cost} | {r.reference} |" for r in rows]
+    lines = ["Inference, at fixed kernel parameters (`inference=`):", ""]
+    lines += ["| name | what it is | cost | reference |", "|---|---|---|---|"]
+    lines += [f"| `{r.name}` | {r.summary} | {r.cost} | {r.reference} |" for r in methods("inference")]
+    lines += [
+        "",
+        "Strategies for the kernel parameters (`hyperparameters=`), and the inferences that each goes with:",
+        "",
+    ]
+    lines += ["| name | what it is | goes with | cost | reference |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{r.name}` | {r.summary} | {goes_with(r.name, '`')} | {r.cost} | {r.reference} |"
+        for r in methods("hyperparameters")
+    ]
     lines += ["", "By paper:", ""]
     here = {row.name for row in rows}
     for key, title in PAPERS.items():

@@ -1,7 +1,9 @@
 """The README and the worked example of CONTRIBUTING run as printed."""
 
+import contextlib
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier
-from gpclass.registry import methods
+from gpclass.pairs import NEEDS, inferences_for
+from gpclass.registry import INFERENCES, STRATEGIES, methods
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -51,6 +54,32 @@ def test_tables_are_what_the_scripts_wrote(tmp_path):
         again.write_text(path.read_text())
         readme.write(again, **parts)
         assert again.read_text() == path.read_text()
+
+
+def test_readme_says_which_inference_goes_with_which_strategy():
+    table = README.split("hyperparameters=`), and the inferences")[1].split("By paper")[0]
+    lines = {line.split("|")[1].strip(): line.split("|")[3] for line in table.splitlines() if "| `" in line}
+    for name in STRATEGIES:
+        named = re.findall(r"`([^`]+)`", lines[f"`{name}`"]) or list(INFERENCES)
+        assert named == inferences_for(name), name
+
+
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "cv"])  # cv: 105 fits each
+def test_pairs_are_those_that_run(strategy):
+    assert set(NEEDS) == set(STRATEGIES)
+    factory = STRATEGIES[strategy].factory
+    short = factory.brief() if hasattr(factory, "brief") else factory()
+    if strategy == "pseudo-marginal":
+        short = replace(short, approximate=False)
+    X, y = make_moons(14, noise=0.3, random_state=0)
+    able = []
+    for name in INFERENCES:
+        clf = GPClassifier(1.0 * RBF(1.0), inference=name, hyperparameters=short, random_state=0, tol=0.05)
+        with warnings.catch_warnings(), contextlib.suppress(ValueError):
+            warnings.simplefilter("ignore")
+            clf.fit(X, y)
+            able.append(name)
+    assert able == inferences_for(strategy)
 
 
 def test_worked_example_of_contributing():

@@ -7,7 +7,8 @@ which inference goes with which strategy.
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from gpclass.registry import INFERENCES, STRATEGIES, check_pair, methods
+from gpclass.pairs import goes_with, inferences_for
+from gpclass.registry import INFERENCES, STRATEGIES, methods
 
 
 def table(head, rows):
@@ -38,8 +39,9 @@ class MethodsTable(Directive):
         axis = self.arguments[0]
         rows = methods(axis)
         if axis == "hyperparameters":
-            head = ("name", "what it is", "cost", "reference")
-            return [table(head, [(f"`{r.name}`", r.summary, r.cost, r.reference or "–") for r in rows])]
+            head = ("name", "what it is", "goes with", "cost", "reference")
+            found = [(f"`{r.name}`", r.summary, goes_with(r.name), r.cost, r.reference or "–") for r in rows]
+            return [table(head, found)]
         head = ("name", "what it is", "exact?", "cost", "links", "classes", "evidence", "climbs", "reference")
         cells = [
             (
@@ -59,18 +61,14 @@ class MethodsTable(Directive):
 
 
 class PairsTable(Directive):
-    """Which inference goes with which strategy, asked of the code that refuses the others."""
+    """Which inference goes with which strategy."""
 
     def run(self):
         rows = []
-        for name, row in INFERENCES.items():
+        for name in INFERENCES:
             cells = [f"`{name}`"]
-            for strategy in STRATEGIES.values():
-                try:
-                    check_pair(row.factory(), strategy.factory(), row.likelihoods[0])
-                    cells.append("yes")
-                except ValueError:
-                    cells.append("–")
+            for strategy in STRATEGIES:
+                cells.append("yes" if name in inferences_for(strategy) else "–")
             rows.append(cells)
         return [table(("", *(f"`{name}`" for name in STRATEGIES)), rows)]
 

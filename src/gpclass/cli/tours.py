@@ -182,6 +182,7 @@ def methods(
     as_json: Json = False,
 ) -> None:
     """List the methods with what they cost and can do."""
+    from gpclass.pairs import goes_with
     from gpclass.registry import methods as registered
 
     if axis not in ("", "inference", "hyperparameters"):
@@ -195,3 +196,7 @@ def methods(
         say(f"{name}\n")
         say(columns(("name", "what it is", "cost"), [(row.name, row.summary, row.cost) for row in group]))
         say()
+        if name == "hyperparameters":
+            for row in group:
+                say(f"{row.name} goes with inference {goes_with(row.name)}")
+            say()
