@@ -468,6 +468,7 @@ def test_methods_lists_the_registry(folder, capsys):
     code, out, _ = gpclass(capsys, "methods")
     assert code == 0
     assert all(row.name in out and row.summary in out for row in methods())
+    assert "pseudo-marginal  exact, gpc-mc-hard, dsgq, importance, annealed" in out
     code, out, _ = gpclass(capsys, "methods", "inference", "--json")
     assert [row["name"] for row in json.loads(out)] == list(INFERENCES)
 

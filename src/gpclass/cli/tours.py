@@ -197,6 +197,5 @@ def methods(
         say(columns(("name", "what it is", "cost"), [(row.name, row.summary, row.cost) for row in group]))
         say()
         if name == "hyperparameters":
-            for row in group:
-                say(f"{row.name} goes with inference {goes_with(row.name)}")
+            say(columns(("name", "goes with inference"), [(row.name, goes_with(row.name)) for row in group]))
             say()
