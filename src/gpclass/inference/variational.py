@@ -4,12 +4,12 @@ The optimum has covariance (K⁻¹ + T)⁻¹ with T diagonal, so 2n numbers (t, 
 E_i(m, v) = ∫ N(f; m, v) log p(y_i|f) df, a natural-gradient step of size ρ is
   t ← (1 − ρ) t − 2ρ ∂E/∂v,   h ← (1 − ρ) h + ρ (∂E/∂m − 2 m ∂E/∂v).
 The full step ρ = 1 overshoots in some directions and crawls in others when the prior variance is large, so steps are
-mixed by Anderson's method over the last few; where the bound Σ w_i E_i − KL(q || prior) would fall, ρ is halved
+mixed by Anderson's method (:mod:`gpclass.anderson`); where the bound Σ w_i E_i − KL(q || prior) would fall, ρ is halved
 instead. At the optimum d bound / dK = ½(ααᵀ − (K + T⁻¹)⁻¹).
 Cost: O(n³) a step, 5 to 30 steps; O(n²) memory.
 Fails when: the bound is a lower bound on log p(y), so kernel parameters that maximise it are drawn to where
 it is tight; variances are too small.
-Reference: Opper & Archambeau (2009); Khan & Lin (2017) for the step; Anderson (1965) for the mixing.
+Reference: Opper & Archambeau (2009); Khan & Lin (2017) for the step.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ import numpy as np
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
+from gpclass.anderson import Mixing
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.linalg import SiteFactor
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.problem import Problem
+
+DEPTH = 6  # steps that the mixing remembers
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Variational:
             # At q = prior the step of size one is the best first guess.
             _, dm, dv = _expectations(problem, np.zeros(problem.n), np.diag(problem.prior.K).copy())
             t, h = -2.0 * dv, dm
-        state, history = _evaluate(problem, t, h), _Mixing()
+        state, history = _evaluate(problem, t, h), Mixing(DEPTH, least=3)
         converged, reason, iterations = False, f"no convergence after {self.max_iter} steps", 0
         while iterations < self.max_iter:
             iterations += 1
@@ -128,30 +131,7 @@ def _expectations(problem: Problem, mean: Array, variance: Array) -> tuple[Array
     return problem.weighted(E), problem.weighted(dm), problem.weighted(dv)
 
 
-class _Mixing:
-    """Anderson's mixing: the combination of the last steps whose residual is smallest."""
-
-    def __init__(self, depth: int = 6) -> None:
-        self.depth = depth
-        self.points: list[Array] = []
-        self.residuals: list[Array] = []
-
-    def propose(self, x: Array, residual: Array) -> Array | None:
-        """The mixed point, or None while there is nothing to mix."""
-        self.points = [*self.points[-self.depth :], x]
-        self.residuals = [*self.residuals[-self.depth :], residual]
-        if len(self.points) < 3:
-            return None
-        dX, dR = np.diff(self.points, axis=0), np.diff(self.residuals, axis=0)
-        gamma = np.linalg.lstsq(dR.T, residual, rcond=1e-10)[0]
-        return np.asarray(x + residual - gamma @ (dX + dR))
-
-    def clear(self) -> None:
-        """Forget: the steps no longer tell of where the state is."""
-        self.points, self.residuals = [], []
-
-
-def _ascend(problem: Problem, state: _State, t_new: Array, h_new: Array, history: _Mixing) -> _State | None:
+def _ascend(problem: Problem, state: _State, t_new: Array, h_new: Array, history: Mixing) -> _State | None:
     """A step towards (t_new, h_new) that does not lower the bound: mixed if that works, else halved from one."""
     n, floor = len(t_new), state.bound - 1e-12 * (1.0 + abs(state.bound))
     mixed = history.propose(np.append(state.t, state.h), np.append(t_new - state.t, h_new - state.h))

@@ -8,7 +8,7 @@ posterior and its C×C marginals need no n(C−1)-dimensional matrix.
 
 A sweep updates all points at once. For each, its own sites are divided out of the marginal, N(μ₋, Σ₋), and the
 C − 1 sites are fitted one after another, twice, to N(A μ₋, A (Σ₋ + I) Aᵀ) restricted to v > 0. The sites that
-start the next sweep are extrapolated from the last few (Anderson's method). The fixed point is that of EP on the
+start the next sweep are extrapolated from the last few (:mod:`gpclass.anderson`). The fixed point is that of EP on the
 n(C−1)-dimensional orthant. A weight w means w copies of the point; for w < 1 the point's sites count w times.
 
 Evidence: log Z = log ∫ prior × sites + Σ (log Φ(z) − log of the site's own integral over its cavity); its
@@ -29,6 +29,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from gpclass._typing import Array, IntArray
+from gpclass.anderson import Mixing
 from gpclass.multiclass.coupled import CoupledFactor
 from gpclass.multiclass.gaussian import MultiGaussianPosterior
 from gpclass.multiclass.problem import MultiProblem
@@ -151,7 +152,7 @@ def fit_sites(problem: MultiProblem, start: PointSites | None, *, tol: float, ma
     """Sweep until the sites stand still."""
     others = other_classes(problem.y, problem.n_classes)
     sites = _first_sites(problem, others) if start is None else start
-    history: list[tuple[Array, Array]] = []
+    history = Mixing(DEPTH)
     log_z, change, step, last = np.inf, np.inf, STEP, np.inf
     for sweeps in range(1, max_sweeps + 1):
         state = _gaussian(problem, sites, others)
@@ -331,17 +332,9 @@ def _change(before: PointSites, after: PointSites, Q: Array) -> float:
     return float(max(dt.max(), dh.max()))
 
 
-def _extrapolate(
-    history: list[tuple[Array, Array]], before: PointSites, after: PointSites, step: float
-) -> PointSites:
-    """Anderson's mixture of past sweeps, a part ``step`` of the way."""
-    x, g = before.packed(), after.packed()
-    history.append((x, g - x))
-    del history[: -(DEPTH + 1)]
-    guess = x + step * (g - x)
-    if len(history) > 1:
-        dx = np.diff([x for x, _ in history], axis=0).T
-        dr = np.diff([r for _, r in history], axis=0).T
-        mix = np.linalg.lstsq(dr, history[-1][1], rcond=1e-10)[0]
-        guess = guess - (dx + step * dr) @ mix
-    return PointSites.unpacked(guess, before.t.shape)
+def _extrapolate(history: Mixing, before: PointSites, after: PointSites, step: float) -> PointSites:
+    """The mixture of past sweeps, a part ``step`` of the way."""
+    x = before.packed()
+    residual = after.packed() - x
+    guess = history.propose(x, residual, step=step)
+    return PointSites.unpacked(x + step * residual if guess is None else guess, before.t.shape)
