@@ -7,7 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 
-from gpclass.sites import Sites, expectation_propagation, gaussian_from_sites, log_site_mass, refined_sites
+from gpclass.propagation import expectation_propagation, refined_sites
+from gpclass.sites import Sites, gaussian_from_sites, log_site_mass
 from gpclass.special import hazard_terms, hazard_terms_scalar
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, BoolArray, IntArray
 
 REJECT = "reject"
 
@@ -39,7 +39,7 @@ class Decision:
 
     action: npt.NDArray[Any]  # (m,), one of ``actions``
     expected_cost: Array  # (m,), of that action
-    could_turn: npt.NDArray[np.bool_]  # (m,), whether the Monte Carlo error could change the action
+    could_turn: BoolArray  # (m,), whether the Monte Carlo error could change the action
     margin: Array  # (m,), how much more the next best action would cost
     margin_error: Array  # (m,), Monte Carlo standard error of the margin; NaN for a deterministic method
     costs: Array  # (m, A), expected cost of every action
@@ -181,7 +181,7 @@ def _plain(classes: Sequence[Any]) -> list[Any]:
 
 def _rivals(
     costs: Array, index: IntArray, table: Array, error: Array, errors: float
-) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+) -> tuple[Array, Array, BoolArray]:
     """Margin to the next best action, its error, and whether any rival could win."""
     m, A = costs.shape
     rows = np.arange(m)

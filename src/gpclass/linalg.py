@@ -11,10 +11,9 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import lapack, solve_triangular
 
-from gpclass._typing import Array
+from gpclass._typing import Array, BoolArray
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # tried in turn, relative to the mean of the diagonal
 
@@ -117,7 +116,7 @@ class SiteFactor:
 
 
 @lru_cache(maxsize=8)
-def _above_diagonal(n: int) -> npt.NDArray[np.bool_]:
+def _above_diagonal(n: int) -> BoolArray:
     return ~np.tri(n, dtype=bool)
 
 
@@ -130,3 +129,10 @@ def mirror_lower(A: Array) -> Array:
         np.copyto(block, block.T.copy(), where=_above_diagonal(stop - start))
         A[start:stop, stop:] = A[stop:, start:stop].T
     return A
+
+
+def mirror_upper(P: Array) -> Array:
+    """A symmetric matrix from the upper triangle of P."""
+    full = np.triu(P)
+    full += np.triu(P, 1).T
+    return full

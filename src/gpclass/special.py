@@ -27,15 +27,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import erfcx, log_expit, log_ndtr, ndtr, ndtri
 
-from gpclass._typing import Array, IntArray
-
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
+from gpclass._typing import Array, BoolArray, IntArray
 
 LOG_2PI = math.log(2.0 * math.pi)
 SQRT_HALF = math.sqrt(0.5)

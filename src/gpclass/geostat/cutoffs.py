@@ -29,7 +29,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gpclass._typing import Array
+from gpclass._typing import Array, BoolArray
 from gpclass.geostat._keyword import TransformKeyword
 from gpclass.geostat.declustering import cell_declustering
 from gpclass.geostat.estimation import Estimated, VariogramSearch, estimate_variogram
@@ -204,7 +204,7 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
             details={"sites": each[0].details["sites"], "cutoffs": len(self.cutoffs_)},
         )
 
-    def _shared_variogram(self, x: Array, indicators: npt.NDArray[np.bool_]) -> Estimated | None:
+    def _shared_variogram(self, x: Array, indicators: BoolArray) -> Estimated | None:
         """The variogram of all indicators (n, K) together; None when it is given or each has its own."""
         search = VariogramSearch() if isinstance(self.variogram, str) else self.variogram
         each = isinstance(self.variogram, str) and self.variogram == "each"

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from gpclass._typing import Array
+from gpclass._typing import Array, BoolArray
 from gpclass.checks import check_memory, generator
 from gpclass.geostat.maps import final_step
 
@@ -47,7 +47,7 @@ class Simulation:
     """Joint draws over m sites."""
 
     proba: Array  # (S, m), probability of the event at each site in each draw of the field
-    occurs: npt.NDArray[np.bool_]  # (S, m), whether it happens
+    occurs: BoolArray  # (S, m), whether it happens
     label: Any  # the class that is the event
     other: Any  # the other class
 

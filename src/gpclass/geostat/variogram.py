@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, BoolArray, IntArray
 
 ESTIMATORS = ("matheron", "cressie")
 BLOCK = 2_000_000  # pairs held at once
@@ -52,7 +52,7 @@ class _Direction:
     cosine: float  # of the angular tolerance
     bandwidth: float
 
-    def holds(self, difference: Array, r: Array) -> npt.NDArray[np.bool_]:
+    def holds(self, difference: Array, r: Array) -> BoolArray:
         """Which differences (..., d) of length r lie in the cone; a pair and its reverse are the same."""
         along = np.abs(difference @ self.axis)
         off = np.sqrt(np.maximum(r**2 - along**2, 0.0))

@@ -1,6 +1,6 @@
 """Expectation propagation: Gaussian sites that match moments of the true factors, one point at a time.
 
-The work is in :mod:`gpclass.sites`; here the factors are the likelihood's, on the latent values f. For the
+The work is in :mod:`gpclass.propagation`; here the factors are the likelihood's, on the latent values f. For the
 probit link the moments are in closed form, for the logit by quadrature. With the sites at their fixed point,
 d log Z / dK = ½(ααᵀ − (K + T⁻¹)⁻¹), α = K⁻¹ E[f].
 Cost: O(n³) a sweep, 3 to 10 sweeps from a cold start, 1 to 3 from neighbouring sites; O(n²) memory.
@@ -24,7 +24,8 @@ from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.likelihoods import BinaryLikelihood
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.problem import Problem
-from gpclass.sites import Sites, expectation_propagation
+from gpclass.propagation import expectation_propagation
+from gpclass.sites import Sites
 
 
 @dataclass(frozen=True)

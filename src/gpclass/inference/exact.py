@@ -49,7 +49,8 @@ from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.predict import predict_proba
 from gpclass.problem import Problem
-from gpclass.sites import SiteApproximation, Sites, expectation_propagation, refined_sites
+from gpclass.propagation import expectation_propagation, refined_sites
+from gpclass.sites import SiteApproximation, Sites
 
 FEW_SWEEPS = 2  # of EP, where many guides are wanted and none for long
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpclass._typing import Array
+from gpclass._typing import Array, BoolArray
 from gpclass.plots._style import PALETTE, axes_for, foreground, probability_colours
 
 CONTOURS = (0.1, 0.25, 0.75, 0.9)
@@ -155,7 +155,7 @@ def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
     ax.figure.colorbar(image, cax=ax.inset_axes([1.03, 0.0, 0.05, 1.0]), **more).set_label(text)
 
 
-def _draw_samples(ax: Any, xy: Array, happened: npt.NDArray[np.bool_], weight: Array, event: str) -> None:
+def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event: str) -> None:
     """Filled and empty circles, as geostatisticians draw indicators; grey where labels of one place differ."""
     xy, happened, weight = xy[weight > 0], happened[weight > 0], weight[weight > 0]
     _, place = np.unique(xy, axis=0, return_inverse=True)

@@ -1,0 +1,17 @@
+"""Expectation propagation: Gaussian sites fitted to one-dimensional factors by matching moments.
+
+The target is N(v; m0, K) Π_i f_i(v_i)^w_i. Each factor is replaced by a site (:mod:`gpclass.sites`). One update
+divides a copy of the site out of the marginal of v_i (the cavity), and chooses the site whose product with the cavity
+has the mean and variance of the true factor times the cavity (the tilted distribution).
+
+A factor may occur w_i times; its copies share one site: the cavity takes out T_i/w_i, and the evidence counts the
+copy's term w_i times. That is the fixed point of repeated rows; w_i = 0 leaves the point out.
+
+References: Minka (2001), A family of algorithms for approximate Bayesian inference; Rasmussen & Williams (2006), §3.6.
+"""
+
+from gpclass.propagation.factors import Factors
+from gpclass.propagation.parallel import refined_sites
+from gpclass.propagation.sequential import expectation_propagation
+
+__all__ = ["Factors", "expectation_propagation", "refined_sites"]
