@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,30 +11,17 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
-from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpclass import checks, sparse
 from gpclass._estimator import Deciding, Planning, Savable
-from gpclass._typing import Array, IntArray
-from gpclass.hyper.base import Fit, FitReport, Inference, Run
-from gpclass.kernels import default_kernel, kernel_text
-from gpclass.likelihoods import BinaryLikelihood
+from gpclass._typing import Array
+from gpclass.hyper.base import Fit, Run
 from gpclass.multiclass import MultiProblem
 from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
-from gpclass.problem import Problem
-from gpclass.registry import (
-    check_pair,
-    choose_likelihood,
-    for_many,
-    for_sparse,
-    get_inference,
-    get_strategy,
-    takes_many,
-)
-from gpclass.threads import few_threads, one_thread, workers
+from gpclass.registry import for_many, for_sparse, get_inference, get_strategy, takes_many
+from gpclass.task import Task, array_task, chosen_inference, source_task
 
 INPUT_NAMES = ("n_features_in_", "feature_names_in_")
 MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
@@ -178,150 +163,46 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """Check the input, run the strategy, keep the outcome."""
         began = time.perf_counter()
         self._check_settings()
-        inference, strategy = self._inference(), get_strategy(self.hyperparameters)
         if sparse.is_source(X, self):
-            fit, classes, name = self._fit_source(X, y, sample_weight)
-            self._store(fit, classes, name, time.perf_counter() - began)
-            return self
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
-        classes, index = _encode(y)
-        likelihood = choose_likelihood(self.likelihood, inference, len(classes))
-        check_pair(inference, strategy, likelihood.name)
-        weights = self._weights(X, y, classes, index, sample_weight)
-        keep = slice(None) if weights is None else weights > 0
-        X, index, weights = X[keep], index[keep], None if weights is None else weights[keep]
-        kernel = self._kernel(X)
-        if isinstance(kernel, CompoundKernel) and isinstance(likelihood, BinaryLikelihood):
-            raise ValueError(
-                "a list of kernels, one a class, is for likelihood='softmax' or 'multinomial-probit'; "
-                "give one kernel, such as 1.0 * RBF(1.0)"
-            )
-        if weights is not None and checks.has_noise(kernel) and np.all(weights == np.rint(weights)):
-            rows = np.repeat(np.arange(len(index)), weights.astype(int))  # each copy has noise of its own
-            X, index, weights = X[rows], index[rows], None
-        problem: Any
-        if sparse.is_wanted(self):
-            source = sparse.ArraySource(X, np.where(index == 1, 1.0, -1.0), weights)
-            fit, name = self._fit_sparse(source, kernel, likelihood, classes)
-            self._store(fit, classes, name, time.perf_counter() - began)
-            return self
-        if isinstance(likelihood, BinaryLikelihood):
-            checks.check_memory(len(index))
-            problem = Problem(X, np.where(index == 1, 1.0, -1.0), kernel, likelihood, weights)
+            task = self._source_task(X, y, sample_weight)
         else:
-            checks.check_memory(len(index), len(classes))
-            inference = for_many(inference)
-            problem = MultiProblem(X, index, len(classes), kernel, likelihood, weights)
-        rng = checks.generator(self.random_state)
-        run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose)
-        with few_threads(problem.n), workers(self.n_jobs):
-            fit = strategy(problem, inference, run)
-        self._store(fit, classes, strategy.name, time.perf_counter() - began)
+            X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+            task = array_task(self, X, y, sample_weight)
+        run = Run(
+            checks.generator(self.random_state), self.priors, self.n_restarts, self.n_jobs, self.verbose
+        )
+        self._store(task.run(run), task, began)
         return self
 
-    def _fit_source(self, X: Any, y: Any, sample_weight: Any) -> tuple[Fit, Any, str]:
-        """Fit to rows that are not an ordinary array: the fit, the classes and the strategy's name."""
-        if not sparse.is_wanted(self):
-            what = "folder" if isinstance(X, str | os.PathLike) else type(X).__name__
-            raise ValueError(
-                f"rows in a {what} are fitted through inducing inputs: set n_inducing, such as n_inducing=300; "
-                "or read the rows into an array for the dense model"
-            )
-        source, classes, names = sparse.as_source(X, y, sample_weight, self.class_weight)
-        likelihood = choose_likelihood(self.likelihood, self._inference(), len(classes))
-        kernel = self._kernel(source.take(sparse.sample_rows(source.n, 2000, np.random.default_rng(0)))[0])
-        fit, name = self._fit_sparse(source, kernel, likelihood, classes)
-        self.n_features_in_ = source.d
+    def _source_task(self, X: Any, y: Any, sample_weight: Any) -> Task:
+        """The task of rows that are not an ordinary array; sets what scikit-learn would of an array's columns."""
+        task, names = source_task(self, X, y, sample_weight)
+        self.n_features_in_ = task.problem.n_features
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return fit, classes, name
-
-    def _fit_sparse(self, source: Any, kernel: Any, likelihood: Any, classes: Any) -> tuple[Fit, str]:
-        """Fit under the low-rank prior: the fit and the strategy's name."""
-        if not isinstance(likelihood, BinaryLikelihood):
-            raise ValueError(
-                f"inducing inputs are for two classes with a probit or logit likelihood; y has {len(classes)} classes "
-                f"and the likelihood is {likelihood.name!r}; use sklearn.multiclass.OneVsRestClassifier, or "
-                "n_inducing=None"
-            )
-        dense, strategy = self._inference(), get_strategy(self.hyperparameters)
-        check_pair(dense, strategy, likelihood.name)
-        inference, strategy = for_sparse(dense, strategy)
-        problem = sparse.make_problem(source, kernel, likelihood, self.n_inducing, self.inducing)
-        run = Run(
-            checks.generator(self.random_state), self.priors, self.n_restarts, self.n_jobs, self.verbose
-        )
-        with one_thread(), workers(self.n_jobs):
-            return strategy(problem, inference, run), strategy.name
-
-    def _kernel(self, X: Array) -> Any:
-        """The kernel to start from."""
-        if sparse.is_wanted(self):  # of many rows a sample is enough to look at
-            X = X[sparse.sample_rows(len(X), 2000, np.random.default_rng(0))]
-        if self.kernel is not None:
-            return checks.check_kernel(self.kernel, X)
-        # Repeated rows do not count, so that a weight of two is the row twice here too.
-        return default_kernel(np.unique(X, axis=0))
-
-    def _inference(self) -> Inference:
-        """The inference, with the estimator's tolerance where it is given by name and draws."""
-        inference = get_inference(self.inference)
-        if isinstance(self.inference, str) and getattr(inference, "stochastic", False):
-            return replace(inference, tol=float(self.tol))  # type: ignore[type-var]  # a dataclass, all are
-        return inference
+        return task
 
     def _check_settings(self) -> None:
+        """Refuse what is wrong whatever the rows are, before they are read."""
         tol: Any = self.tol
         n_restarts: Any = self.n_restarts
         if not isinstance(tol, Real) or not float(tol) > 0:
             raise ValueError(f"tol must be a positive number, got {tol!r}")
         if not isinstance(n_restarts, Integral) or n_restarts < 0:
             raise ValueError(f"n_restarts must be a whole number of at least 0, got {n_restarts!r}")
+        get_inference(self.inference)
+        get_strategy(self.hyperparameters)
 
-    def _weights(self, X: Array, y: Any, classes: Any, index: IntArray, sample_weight: Any) -> Array | None:
-        """Sample weights times class weights; None if all are one."""
-        if sample_weight is None and self.class_weight is None:
-            return None
-        weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weights = weights * compute_class_weight(self.class_weight, classes=classes, y=y)[index]
-        if not np.all(np.isfinite(weights)):
-            raise ValueError("weights must be finite numbers; check sample_weight and class_weight")
-        for c, label in enumerate(classes):
-            if not np.any(weights[index == c] > 0):
-                raise ValueError(
-                    f"every row of class {label!r} has weight zero, so one class is left: give it some weight"
-                    if len(classes) == 2
-                    else f"every row of class {label!r} has weight zero: give it some weight, or leave its rows out"
-                )
-        return None if np.all(weights == 1.0) else weights
-
-    def _store(self, fit: Fit, classes: Any, strategy: str, seconds: float) -> None:
+    def _store(self, fit: Fit, task: Task, began: float) -> None:
         """Set the fitted attributes, and warn of what the user should know."""
         problem, posterior = fit.problem, fit.posterior
-        evidence, inner = posterior.evidence, posterior.report
-        found = tuple(fit.warnings) + tuple(inner.warnings) + checks.advice(problem, evidence)
-        common = {name: getattr(inner, name) for name in inner.__dataclass_fields__}
-        common |= {
-            "converged": fit.converged and inner.converged,
-            "reason": "; ".join(text for text in (fit.reason, inner.reason) if text),
-            "seconds": seconds,
-            "warnings": found,
-        }
-        self.fit_report_ = FitReport(
-            **common,
-            hyperparameters=strategy,
-            likelihood=problem.likelihood.name,
-            n_points=problem.n,
-            n_features=getattr(problem, "n_features", None) or problem.X.shape[1],
-            kernel=kernel_text(problem.kernel),
-            log_evidence=None if evidence is None else evidence.log_z,
-            log_evidence_error=None if evidence is None else evidence.error,
-            evidence_kind="" if evidence is None else evidence.kind,
-            **fit.figures,
+        evidence = posterior.evidence
+        self.fit_report_ = fit.report(
+            task.strategy.name, checks.advice(problem, evidence), time.perf_counter() - began
         )
-        self.classes_ = classes
+        self.classes_ = task.classes
         self.kernel_ = problem.kernel
         self.likelihood_ = problem.likelihood
         self.posterior_ = posterior
@@ -340,7 +221,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             warnings.warn(
                 f"the fit did not converge: {self.fit_report_.reason}", ConvergenceWarning, stacklevel=4
             )
-        for text in found:
+        for text in self.fit_report_.warnings:
             warnings.warn(text, UserWarning, stacklevel=4)
 
     # ---- prediction ---------------------------------------------------------------------------------
@@ -421,7 +302,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
                 raise ValueError("the gradient needs theta: pass theta=clf.theta_")
             return self.log_evidence_
         problem: Any = self._problem.at(np.asarray(theta, dtype=float))
-        inference = self._inference()
+        inference = chosen_inference(self)
         if isinstance(problem, MultiProblem):
             inference = for_many(inference)
         elif hasattr(self, "inducing_"):
@@ -472,14 +353,3 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         many = takes_many(self.inference, self.likelihood)
         tags.classifier_tags.multi_class = many and not sparse.is_wanted(self)
         return tags
-
-
-def _encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
-    """Classes in order, and the place of each label among them."""
-    check_classification_targets(y)
-    classes, index = np.unique(y, return_inverse=True)
-    if len(classes) == 1:
-        raise ValueError(
-            f"y holds one class only ({classes[0]!r}); a classifier needs examples of two classes"
-        )
-    return classes, index

@@ -106,6 +106,11 @@ class Problem(Parameters):
         """Number of points."""
         return len(self.y)
 
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
     def at(self, theta: Array) -> Problem:
         """The same data at another θ."""
         kernel, likelihood = self.parts_at(theta)

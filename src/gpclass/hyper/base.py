@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from gpclass._typing import Array
+from gpclass.kernels import kernel_text
 from gpclass.posterior import Posterior, Report
 from gpclass.priors import PriorSpec
 from gpclass.problem import Problem
@@ -72,6 +73,29 @@ class Fit:
     figures: dict[str, Any] = field(default_factory=dict)  # fields of FitReport that the strategy knows
     warnings: tuple[str, ...] = ()
     trace: Any = None
+
+    def report(self, strategy: str, advice: tuple[str, ...], seconds: float) -> FitReport:
+        """How the fit went, the inference's own report included."""
+        problem, evidence, inner = self.problem, self.posterior.evidence, self.posterior.report
+        own = {f.name: getattr(inner, f.name) for f in fields(inner)}
+        own |= {
+            "converged": self.converged and inner.converged,
+            "reason": "; ".join(text for text in (self.reason, inner.reason) if text),
+            "seconds": seconds,
+            "warnings": (*self.warnings, *inner.warnings, *advice),
+        }
+        return FitReport(
+            **own,
+            hyperparameters=strategy,
+            likelihood=problem.likelihood.name,
+            n_points=problem.n,
+            n_features=problem.n_features,
+            kernel=kernel_text(problem.kernel),
+            log_evidence=None if evidence is None else evidence.log_z,
+            log_evidence_error=None if evidence is None else evidence.error,
+            evidence_kind="" if evidence is None else evidence.kind,
+            **self.figures,
+        )
 
 
 class Strategy(Protocol):

@@ -45,6 +45,11 @@ class MultiProblem:
         return len(self.y)
 
     @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @property
     def shared(self) -> bool:
         """Whether the classes share one kernel."""
         return not isinstance(self.kernel, CompoundKernel)

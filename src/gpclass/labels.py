@@ -1,0 +1,73 @@
+"""Labelled rows as an inference sees them: places of the classes, weights, and no row that does not count.
+
+A weight w_i is the power of a row's likelihood: a whole number is that many equal rows, zero leaves the row out.
+Cost: O(n log n). Fails when: there is one class, or a class whose rows all have weight zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from gpclass._typing import Array, IntArray
+
+
+def encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
+    """Classes in order, and the place of each label among them."""
+    check_classification_targets(y)
+    classes, index = np.unique(y, return_inverse=True)
+    if len(classes) == 1:
+        raise ValueError(
+            f"y holds one class only ({classes[0]!r}); a classifier needs examples of two classes"
+        )
+    return classes, index
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that count, with their classes and weights."""
+
+    X: Array  # (n, d)
+    index: IntArray  # (n,), place of the class
+    weights: Array | None = None  # (n,), > 0; None: all one
+
+    @property
+    def signs(self) -> Array:
+        """The classes of two as −1 and +1."""
+        return np.where(self.index == 1, 1.0, -1.0)
+
+    def weighted(self, classes: npt.NDArray[Any], sample_weight: Any, class_weight: Any) -> Rows:
+        """The rows with sample weights times class weights, those of weight zero left out."""
+        if sample_weight is None and class_weight is None:
+            return self
+        weights: Array = _check_sample_weight(
+            sample_weight, self.X, dtype=np.float64, ensure_non_negative=True
+        )
+        each = compute_class_weight(class_weight, classes=classes, y=classes[self.index])
+        weights = weights * each[self.index]
+        if not np.all(np.isfinite(weights)):
+            raise ValueError("weights must be finite numbers; check sample_weight and class_weight")
+        for c, label in enumerate(classes):
+            if not np.any(weights[self.index == c] > 0):
+                raise ValueError(
+                    f"every row of class {label!r} has weight zero, so one class is left: give it some weight"
+                    if len(classes) == 2
+                    else f"every row of class {label!r} has weight zero: give it some weight, or leave its rows out"
+                )
+        if np.all(weights == 1.0):
+            return self
+        keep = weights > 0
+        return Rows(self.X[keep], self.index[keep], weights[keep])
+
+    def repeated(self) -> Rows:
+        """Whole weights as so many rows; the rows as they are where a weight is a fraction, or there are none."""
+        if self.weights is None or not np.all(self.weights == np.rint(self.weights)):
+            return self
+        rows = np.repeat(np.arange(len(self.index)), self.weights.astype(int))
+        return Rows(self.X[rows], self.index[rows])
