@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from gpclass._typing import Array
 from gpclass.compare.result import Agreement, MethodResult
-from gpclass.plots._style import final_step
+from gpclass.pipelines import final_step, seen_by_final
 
 N_WORST = 8
 
@@ -91,7 +91,7 @@ def _at_kernel_of(r: MethodResult, ref: MethodResult, X: Any, y: Any) -> tuple[A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            features = r.estimator[:-1].transform(X) if hasattr(r.estimator, "steps") else X
+            features = seen_by_final(r.estimator, X)
             fitted = clone(mine).set_params(kernel=theirs.kernel_, hyperparameters="fixed").fit(features, y)
             return np.asarray(fitted.predict_proba(features)), number(fitted, "log_evidence_")
         except Exception:  # as above: a missing figure, not a failed comparison

@@ -31,7 +31,7 @@ from gpclass.compare.advice import advise, base_rate_log_loss
 from gpclass.compare.agreement import add_agreement, number
 from gpclass.compare.presets import default_methods
 from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
-from gpclass.plots._style import final_step
+from gpclass.pipelines import final_step
 from gpclass.plots.parameters import parameter_names, sampled_parameters
 from gpclass.progress import progress
 from gpclass.threads import few_threads

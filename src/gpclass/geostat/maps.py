@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
+from gpclass.pipelines import final_step, seen_by_final
 
 SAME = 1e-9  # coordinates nearer than this share of the extent are the same
 
@@ -164,14 +165,9 @@ def _answer(clf: Any, points: Any, level: float) -> dict[str, Any]:
     """Probabilities and, where there are any, their errors and limits."""
     final = final_step(clf)
     if hasattr(final, "predict_uncertainty"):
-        u = final.predict_uncertainty(points if final is clf else clf[:-1].transform(points), level=level)
+        u = final.predict_uncertainty(seen_by_final(clf, points), level=level)
         return {name: np.asarray(getattr(u, name)) for name in ("proba", "mcse", "lower", "upper")}
     return {"proba": np.asarray(clf.predict_proba(points)), "mcse": None, "lower": None, "upper": None}
-
-
-def final_step(clf: Any) -> Any:
-    """The classifier itself when ``clf`` is a scikit-learn pipeline, else ``clf``."""
-    return clf.steps[-1][1] if hasattr(clf, "steps") else clf
 
 
 def _axis(values: Array) -> tuple[Array, Any]:

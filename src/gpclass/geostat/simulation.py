@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array, BoolArray
 from gpclass.checks import check_memory, generator
-from gpclass.geostat.maps import final_step
+from gpclass.pipelines import final_step, seen_by_final
 
 COUNT_WORK = 500_000_000  # draws × sites² above which counts are taken from the drawn labels
 
@@ -140,7 +140,7 @@ def simulate(
     label = classes[1] if label is None else label
     if label not in classes:
         raise ValueError(f"label {label!r} is not among the classes {classes}")
-    points = X if final is clf else clf[:-1].transform(X)
+    points = seen_by_final(clf, X)
     check_memory(len(points))
     rng = generator(random_state)
     f = final.sample_latent(points, n_draws, rng)  # (S, m)

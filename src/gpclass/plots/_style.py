@@ -46,8 +46,3 @@ def probability_colours() -> Any:
     return LinearSegmentedColormap.from_list(
         "gpclass", [PALETTE[0], "#8fbfe0", "#f4f2ee", "#eeab7c", PALETTE[1]]
     )
-
-
-def final_step(clf: Any) -> Any:
-    """The classifier itself when ``clf`` is a scikit-learn pipeline, else ``clf``."""
-    return clf.steps[-1][1] if hasattr(clf, "steps") else clf

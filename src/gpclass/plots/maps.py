@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.plots._style import MARKERS, PALETTE, axes_for, final_step, probability_colours
+from gpclass.pipelines import final_step, seen_by_final
+from gpclass.plots._style import MARKERS, PALETTE, axes_for, probability_colours
 
 WRONG = "on the wrong side"
 
@@ -273,7 +274,7 @@ def _uncertainty(clf: Any, points: Any, level: float) -> Any:
     final = final_step(clf)
     if not hasattr(final, "predict_uncertainty"):
         raise ValueError(f"{type(final).__name__} has no predict_uncertainty: leave panel=None")
-    return final.predict_uncertainty(points if final is clf else clf[:-1].transform(points), level=level)
+    return final.predict_uncertainty(seen_by_final(clf, points), level=level)
 
 
 def _samples(ax: Any, xy: Array, y: Any, classes: Any, labels: list[str], wrong: Any) -> None:

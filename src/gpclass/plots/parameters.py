@@ -14,7 +14,8 @@ from sklearn.gaussian_process.kernels import Product
 
 from gpclass._typing import Array
 from gpclass.hyper.trace import Trace
-from gpclass.plots._style import PALETTE, axes_for, final_step, foreground
+from gpclass.pipelines import final_step
+from gpclass.plots._style import PALETTE, axes_for, foreground
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
