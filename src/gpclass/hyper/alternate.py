@@ -26,7 +26,7 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run
-from gpclass.hyper.chains import Record, State
+from gpclass.hyper.chains import Record, State, WarmUp
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
     OfLength,
@@ -152,28 +152,13 @@ class Alternate(OfLength):
 
 
 @dataclass(frozen=True, eq=False)
-class AlternateSampler:
+class AlternateSampler(WarmUp):
     """Latent steps, then θ."""
 
     settings: Alternate
     guide: LogDensity
     inference: EllipticalSlice | LatentHMC
     mode: Mode
-
-    @property
-    def warmup(self) -> int:
-        """The warm-up."""
-        return self.settings.warmup
-
-    @property
-    def first_kept(self) -> int:
-        """The warm-up is dropped."""
-        return self.settings.warmup
-
-    @property
-    def iterations(self) -> int:
-        """All iterations."""
-        return self.settings.warmup + self.settings.length
 
     def first(self, rng: np.random.Generator) -> State:
         """θ about the mode, f from Laplace's Gaussian there."""

@@ -59,6 +59,27 @@ class Sampler(Protocol):
         """Join what the chains have learned, when all have adapted."""
 
 
+class WarmUp:
+    """Mixin: a sampler that adapts during the warm-up of its settings, which is dropped."""
+
+    settings: Any
+
+    @property
+    def warmup(self) -> int:
+        """The warm-up."""
+        return int(self.settings.warmup)
+
+    @property
+    def first_kept(self) -> int:
+        """The warm-up is dropped."""
+        return int(self.settings.warmup)
+
+    @property
+    def iterations(self) -> int:
+        """All iterations."""
+        return int(self.settings.warmup + self.settings.length)
+
+
 @dataclass
 class Chain:
     """One chain: its generator, state and records so far."""

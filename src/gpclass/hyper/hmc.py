@@ -21,7 +21,7 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run
-from gpclass.hyper.chains import Record, State
+from gpclass.hyper.chains import Record, State, WarmUp
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
     OfLength,
@@ -145,28 +145,13 @@ class HMC(OfLength):
 
 
 @dataclass(frozen=True, eq=False)
-class HMCSampler:
+class HMCSampler(WarmUp):
     """Trajectories in φ, θ = θ₀ + R φ."""
 
     settings: HMC
     density: LogDensity
     mode: Mode
     kind: str = "sites"  # of the vectors that are kept
-
-    @property
-    def warmup(self) -> int:
-        """The warm-up."""
-        return self.settings.warmup
-
-    @property
-    def first_kept(self) -> int:
-        """The warm-up is dropped."""
-        return self.settings.warmup
-
-    @property
-    def iterations(self) -> int:
-        """All iterations."""
-        return self.settings.warmup + self.settings.length
 
     @property
     def root(self) -> Array:
