@@ -29,6 +29,14 @@ def encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
     return classes, index
 
 
+def copied_rows(weights: Array, most: float = np.inf) -> IntArray | None:
+    """Every row as often as its weight says; None where one is no whole number, or the rows are more than ``most``."""
+    copies = np.rint(weights)
+    if np.any(copies != weights) or copies.sum() > most:
+        return None
+    return np.repeat(np.arange(len(weights)), copies.astype(int))
+
+
 @dataclass(frozen=True)
 class Rows:
     """Rows that count, with their classes and weights."""
@@ -67,7 +75,5 @@ class Rows:
 
     def repeated(self) -> Rows:
         """Whole weights as so many rows; the rows as they are where a weight is a fraction, or there are none."""
-        if self.weights is None or not np.all(self.weights == np.rint(self.weights)):
-            return self
-        rows = np.repeat(np.arange(len(self.index)), self.weights.astype(int))
-        return Rows(self.X[rows], self.index[rows])
+        rows = None if self.weights is None else copied_rows(self.weights)
+        return self if rows is None else Rows(self.X[rows], self.index[rows])

@@ -13,18 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import blas
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass._typing import Array
 from gpclass.covariance import Covariance, compile_kernel
 from gpclass.kernels import parameter_names
+from gpclass.labels import copied_rows
 from gpclass.likelihoods import BinaryLikelihood
 from gpclass.linalg import SiteFactor
 
 SCALE_NAME = "likelihood__scale"
+MOST_COPIES = 4  # rows for each point, on average, up to which copies are worth having as rows
 
 
 @dataclass(frozen=True)
@@ -91,15 +95,12 @@ class Parameters:
         return self.kernel.clone_with_theta(theta), likelihood
 
 
-@dataclass(frozen=True, eq=False)
-class Problem(Parameters):
-    """Two classes: n labelled points, a kernel and a likelihood."""
+class Labelled:
+    """Mixin: n labelled points, each with a weight."""
 
     X: Array  # (n, d)
-    y: Array  # (n,), -1 or +1
-    kernel: Kernel
-    likelihood: BinaryLikelihood
-    weights: Array | None = None  # (n,), powers of the likelihood; None: all one
+    y: npt.NDArray[Any]  # (n,)
+    weights: Array | None  # (n,), powers of the likelihood; None: all one
 
     @property
     def n(self) -> int:
@@ -110,6 +111,30 @@ class Problem(Parameters):
     def n_features(self) -> int:
         """Number of columns."""
         return int(self.X.shape[1])
+
+    def weighted(self, values: Array) -> Array:
+        """Multiply per-point terms (..., n) of the log likelihood by the sample weights."""
+        return values if self.weights is None else self.weights * values
+
+    def repeated(self) -> Self | None:
+        """Whole-number weights as repeated rows; None where one is no whole number or the rows are too many."""
+        if self.weights is None:
+            return self
+        rows = copied_rows(self.weights, MOST_COPIES * self.n)
+        if rows is None:
+            return None
+        return replace(self, X=self.X[rows], y=self.y[rows], weights=None)  # type: ignore[type-var]  # a dataclass
+
+
+@dataclass(frozen=True, eq=False)
+class Problem(Labelled, Parameters):
+    """Two classes: n labelled points, a kernel and a likelihood."""
+
+    X: Array  # (n, d)
+    y: Array  # (n,), -1 or +1
+    kernel: Kernel
+    likelihood: BinaryLikelihood
+    weights: Array | None = None  # (n,), powers of the likelihood; None: all one
 
     def at(self, theta: Array) -> Problem:
         """The same data at another θ."""
@@ -141,7 +166,3 @@ class Problem(Parameters):
         """d log Z / dθ for an evidence with d log Z / dK = left rightᵀ − ½ (K + T⁻¹)⁻¹."""
         kernel_part, along_K = self.prior.gradient(factor, left, right)
         return np.append(kernel_part, 2.0 * along_K) if self.scale_is_free else kernel_part
-
-    def weighted(self, values: Array) -> Array:
-        """Multiply per-point terms of the log likelihood by the sample weights."""
-        return values if self.weights is None else self.weights * values

@@ -24,7 +24,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.inference.particles import ParticlePosterior, noise_factor, repeated
+from gpclass.inference.particles import ParticlePosterior, noise_factor
 from gpclass.inference.samples import SamplePosterior
 from gpclass.inference.whitened import whiten
 from gpclass.linalg import factor
@@ -153,7 +153,7 @@ def rebuild(problem: Problem | MultiProblem, kind: str, vectors: Array) -> Poste
     r = len(vectors)
     weights, group = np.full(r, 1.0 / r), np.zeros(r, dtype=np.intp)
     if kind == "noisy":
-        rows = repeated(problem)
+        rows = problem.repeated()
         assert rows is not None  # whole weights: the particles came from repeated rows
         return ParticlePosterior(rows, noise_factor(rows), vectors.T, weights, group, _ANY, report)
     L, _ = factor(problem.prior.K)
@@ -186,7 +186,7 @@ def latent_draw(
     L, _ = factor(problem.prior.K)
     if kind == "white":
         return np.asarray(L @ vectors[0])
-    rows = repeated(problem)
+    rows = problem.repeated()
     assert rows is not None
     # f given z by Matheron's rule: a prior draw, corrected by what z says beyond its own simulated z.
     where = np.arange(problem.n) if rows is problem else _positions(problem)

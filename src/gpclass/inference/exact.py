@@ -38,7 +38,7 @@ from gpclass.inference.exact_latent import (
     worst_error,
 )
 from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor, repeated
+from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor
 from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.samples import SamplePosterior
 from gpclass.linalg import SiteFactor, factor
@@ -132,7 +132,7 @@ class Exact:
         """Draw from the posterior of ``problem`` with the random numbers of ``noise``."""
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
-        rows = repeated(problem)
+        rows = problem.repeated()
         if rows is not None and rows.likelihood.name == "probit":
             return self.complete(self._outline(rows, start), rng, gradient=gradient, began=began)
         posterior = self._latent(problem, rows, rng, start, gradient)
@@ -178,7 +178,7 @@ class Exact:
 
     def outline(self, problem: Problem, start: Posterior | None = None) -> Outline | None:
         """The guide alone, to be completed if EP's evidence makes it worth while; None unless the link is probit."""
-        rows = repeated(problem)
+        rows = problem.repeated()
         return None if rows is None or rows.likelihood.name != "probit" else self._outline(rows, start)
 
     def _outline(self, rows: Problem, start: Posterior | None) -> Outline:

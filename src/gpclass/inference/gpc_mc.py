@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor, repeated
+from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.plan import coordinate_order
 from gpclass.orthant.weights import effective_size
@@ -66,7 +66,7 @@ class GPCMC:
         """Run the particles over all training points; no gradient, no warm start."""
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
-        rows = repeated(problem)
+        rows = problem.repeated()
         if rows is None:
             raise ValueError(
                 f"inference={self.name!r} takes whole-number weights; use inference='ep' for others"

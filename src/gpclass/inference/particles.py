@@ -81,14 +81,3 @@ def as_box(problem: Problem) -> Box:
     S.flat[:: problem.n + 1] = 1.0
     zero = np.zeros(problem.n)
     return Box(S, zero, np.full(problem.n, np.inf), scale, zero, possible=True, jitter=0.0)
-
-
-def repeated(problem: Problem) -> Problem | None:
-    """Whole-number weights as repeated rows; None where a weight is no whole number or the rows are too many."""
-    if problem.weights is None:
-        return problem
-    copies = np.rint(problem.weights)
-    if np.any(copies != problem.weights) or copies.sum() > 4 * problem.n:
-        return None
-    rows = np.repeat(np.arange(problem.n), copies.astype(int))
-    return Problem(problem.X[rows], problem.y[rows], problem.kernel, problem.likelihood)

@@ -19,10 +19,11 @@ from gpclass._typing import Array, IntArray
 from gpclass.covariance import Covariance, compile_kernel
 from gpclass.kernels import parameter_names
 from gpclass.multiclass.likelihoods import MultiLikelihood
+from gpclass.problem import Labelled
 
 
 @dataclass(frozen=True, eq=False)
-class MultiProblem:
+class MultiProblem(Labelled):
     """C classes: n labelled points, a kernel (shared, or a compound of one a class) and a likelihood."""
 
     X: Array  # (n, d)
@@ -38,16 +39,6 @@ class MultiProblem:
                 f"there are {len(self.kernel.kernels)} kernels and {self.n_classes} classes; give one kernel for all "
                 "classes, or a list with one for each, in the order of classes_"
             )
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        return len(self.y)
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self.X.shape[1])
 
     @property
     def shared(self) -> bool:
@@ -126,17 +117,3 @@ class MultiProblem:
     def one_hot(self) -> Array:
         """Labels as zeros and ones, (C, n)."""
         return np.asarray(np.arange(self.n_classes)[:, None] == self.y, dtype=float)
-
-    def weighted(self, values: Array) -> Array:
-        """Multiply per-point terms (..., n) by the sample weights."""
-        return values if self.weights is None else values * self.weights
-
-    def repeated(self) -> MultiProblem | None:
-        """Whole-number weights as repeated rows; None where one is no whole number or the rows are too many."""
-        if self.weights is None:
-            return self
-        copies = np.rint(self.weights)
-        if np.any(copies != self.weights) or copies.sum() > 4 * self.n:
-            return None
-        rows = np.repeat(np.arange(self.n), copies.astype(int))
-        return replace(self, X=self.X[rows], y=self.y[rows], weights=None)
