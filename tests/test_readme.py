@@ -14,8 +14,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier
-from gpclass.pairs import NEEDS, inferences_for
 from gpclass.registry import INFERENCES, STRATEGIES, methods
+from gpclass.registry.partners import NEEDS, inferences_for
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

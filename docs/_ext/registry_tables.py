@@ -7,8 +7,8 @@ which inference goes with which strategy.
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from gpclass.pairs import goes_with, inferences_for
 from gpclass.registry import INFERENCES, STRATEGIES, methods
+from gpclass.registry.partners import goes_with, inferences_for
 
 
 def table(head, rows):

@@ -182,8 +182,8 @@ def methods(
     as_json: Json = False,
 ) -> None:
     """List the methods with what they cost and can do."""
-    from gpclass.pairs import goes_with
     from gpclass.registry import methods as registered
+    from gpclass.registry.partners import goes_with
 
     if axis not in ("", "inference", "hyperparameters"):
         raise Mistake(f"the axes are inference and hyperparameters, not {axis!r}")

@@ -24,6 +24,8 @@ from scipy.linalg import solve_triangular
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
+from gpclass.anderson import smallest_residual
+from gpclass.linalg import mirror_upper
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.sparse.gaussian import Q, SparseGaussian, Warm, begin, gather, mix, starting_sites, sweep
 from gpclass.sparse.gradient import Slope, gaussian_gradient
@@ -97,7 +99,7 @@ def iterate(problem: SparseProblem, kind: str, start: Any, max_sweeps: int, tol:
 
 
 class Mixing:
-    """Anderson's mixing: shares of the last outcomes whose residual, linearly predicted, is smallest.
+    """Anderson's mixing (:mod:`gpclass.anderson`) as shares of the last outcomes.
 
     The residuals are looked at through q's precision and shift, which are linear in the sites seen from u: m×m numbers
     here stand for the 2n of the rows, which only take the shares.
@@ -109,15 +111,12 @@ class Mixing:
 
     def shares(self, q: Q, into: Sums, out: Sums) -> Array | None:
         """One share an outcome, newest first, that sum to one; None while there is nothing to mix."""
-        self.residuals = [(out["gram"] - into["gram"], out["shift"] - into["shift"]), *self.residuals]
-        del self.residuals[self.depth :]
+        self.residuals.append((out["gram"] - into["gram"], out["shift"] - into["shift"]))
+        del self.residuals[: -self.depth]
         if len(self.residuals) < 2:
             return None
-        R = np.column_stack([_whitened(q, *residual) for residual in self.residuals])
-        drops = R[:, :-1] - R[:, 1:]
-        gamma = np.linalg.lstsq(drops, R[:, 0], rcond=1e-10)[0]
-        shares = np.append(-np.diff(gamma, prepend=0.0), gamma[-1])
-        shares[0] += 1.0
+        gamma = smallest_residual([_whitened(q, *residual) for residual in self.residuals])
+        shares = np.diff(gamma, prepend=0.0, append=1.0)[::-1]
         return shares if np.abs(shares).sum() < WILDEST else None
 
     def clear(self) -> None:
@@ -127,11 +126,10 @@ class Mixing:
 
 def _whitened(q: Q, gram: Array, shift: Array) -> Array:
     """A change of precision (lower triangle) and shift in units of q."""
-    lower = np.tril(gram)
-    lower += np.tril(gram, -1).T
-    half = solve_triangular(q.L, lower, lower=True, check_finite=False)
+    whole_gram = mirror_upper(gram.T)
+    half = solve_triangular(q.L, whole_gram, lower=True, check_finite=False)
     whole = solve_triangular(q.L, half.T, lower=True, check_finite=False)
-    pull = solve_triangular(q.L, shift - lower @ q.mean, lower=True, check_finite=False)
+    pull = solve_triangular(q.L, shift - whole_gram @ q.mean, lower=True, check_finite=False)
     return np.append(whole.ravel() * np.sqrt(0.5), pull)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from gpclass.inference import EllipticalSlice, LatentHMC
 from gpclass.inference.whitened import BASES
-from gpclass.registry import INFERENCES, Method
+from gpclass.registry.rows import INFERENCES, Method
 
 
 def _any(row: Method) -> bool:
