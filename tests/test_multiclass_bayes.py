@@ -67,7 +67,7 @@ def laplace_evidence(at):
 
 def test_hmc_reproduces_quadrature_over_laplaces_evidence():
     task = problem(n=20)
-    fit = run(HMC(warmup=30, draws=60), task, SoftmaxLaplace())
+    fit = run(HMC(warmup=30, draws=200), task, SoftmaxLaplace())
     theta, w = grid(task, laplace_evidence)
     assert agrees(draws_of(fit), theta, w)
     assert not agrees(draws_of(fit), *grid(task, laplace_evidence, power=0.3))  # the test can fail

@@ -194,7 +194,7 @@ class AlternateSampler(WarmUp):
         )
         kept["f"] = f
         if iteration in Schedule.of(settings.warmup, settings.length, settings.chains, settings.keep):
-            kept |= {"kept_theta": state["theta"], "vectors": self._spread(state, rng)}
+            kept |= {"kept_at": np.asarray(iteration), "vectors": self._spread(state, rng)}
         return state, kept
 
     def pool(self, states: list[State]) -> list[State]:

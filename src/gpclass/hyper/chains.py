@@ -170,6 +170,7 @@ def run_chains(
                 if not too_short(ChainRun(chains, False).stack("theta")[:, :length]):
                     break
                 length *= 2
+                bar.doing(f"{label}, not mixed yet, on to {length} draws a chain")
                 stop = sampler.first_kept + length
                 bar.more(sum(max(0, stop - chain.iteration) for chain in chains))
                 if not _run_stage(sampler, chains, stop, n_jobs, bar, lambda: save(stage, False)):
@@ -185,7 +186,7 @@ def advance(
     """Move a chain on to iteration ``stop``; False if Ctrl-C came first, the last iteration undone then."""
     try:
         while chain.iteration < stop:
-            state, record = sampler.step(chain.state, chain.rng, chain.iteration)
+            state, record = sampler.step(chain.state, _own(chain.rng), chain.iteration)
             if chain.iteration >= sampler.first_kept:
                 for name, value in record.items():
                     chain.kept.setdefault(name, []).append(value)
@@ -197,6 +198,11 @@ def advance(
         chain.rng.bit_generator.state = chain.mark
         return chain, False
     return chain, True
+
+
+def _own(rng: np.random.Generator) -> np.random.Generator:
+    """A generator for one iteration: what it spawns does not depend on how often another has spawned before."""
+    return np.random.default_rng(rng.integers(2**32, size=4, dtype=np.uint64))
 
 
 def _run_stage(

@@ -23,7 +23,7 @@ from gpclass._typing import Array
 if TYPE_CHECKING:
     from gpclass.hyper.chains import Chain
 
-VERSION = 1
+VERSION = 2
 
 
 def fingerprint(*parts: Any) -> str:

@@ -18,7 +18,7 @@ from gpclass.hyper.base import Fit, Inference, Run
 from gpclass.hyper.chains import ChainRun, Sampler, run_chains
 from gpclass.hyper.checkpoint import fingerprint
 from gpclass.hyper.loo import leave_one_out
-from gpclass.hyper.mixture import ThetaMixture, thinned
+from gpclass.hyper.mixture import ThetaMixture
 from gpclass.hyper.trace import build_trace
 from gpclass.inference.samples import ChainFigures, chain_figures
 from gpclass.posterior import Evidence, Posterior, Report
@@ -26,8 +26,6 @@ from gpclass.priors import PriorSet
 from gpclass.problem import Problem
 
 REPEATS = 20  # evidences at one θ for their standard deviation
-
-
 DOUBLINGS = 3  # of chains that have not mixed
 
 
@@ -108,17 +106,32 @@ class Kept:
     chain: IntArray  # (S,)
 
     @classmethod
-    def of(cls, outcome: ChainRun) -> Kept:
-        """All that the chains have kept."""
+    def of(cls, outcome: ChainRun, first: int, keep: int) -> Kept:
+        """About ``keep`` of all, evenly over the iterations from ``first`` on."""
         theta, vectors, chain = [], [], []
         for k, one in enumerate(outcome.chains):
-            theta += one.kept["kept_theta"]
-            vectors += one.kept["vectors"]
-            chain += [k] * len(one.kept["vectors"])
+            at = np.array(one.kept["kept_at"], dtype=np.intp)
+            for i in evenly(at, max(1, keep // len(outcome.chains))):
+                theta.append(one.kept["theta"][at[i] - first])
+                vectors.append(one.kept["vectors"][i])
+                chain.append(k)
         return cls(np.stack(theta), np.stack(vectors), np.array(chain, dtype=np.intp))
 
 
-Mixing: TypeAlias = Callable[[Problem, Kept, Evidence | None, Report, int], Posterior]
+def evenly(at: IntArray, most: int) -> IntArray:
+    """Positions in the increasing ``at`` of at most ``most`` values with even gaps, about.
+
+    A chain that was made longer by other settings has left its vectors at other gaps: the widest counts.
+    """
+    if len(at) < 2 or most < 2:
+        return np.arange(min(len(at), most))
+    gap = max(int(np.diff(at).max()), (at[-1] - at[0]) / (most - 1))
+    wanted = at[0] + gap * np.arange(int((at[-1] - at[0]) / gap + 1e-9) + 1)
+    after = np.clip(np.searchsorted(at, wanted), 1, len(at) - 1)
+    return np.unique(np.where(wanted - at[after - 1] <= at[after] - wanted, after - 1, after))
+
+
+Mixing: TypeAlias = Callable[[Problem, Kept, Evidence | None, Report], Posterior]
 
 
 def mixing(kind: str) -> Mixing:
@@ -126,11 +139,8 @@ def mixing(kind: str) -> Mixing:
     return partial(_mixed, kind)
 
 
-def _mixed(
-    kind: str, problem: Problem, kept: Kept, evidence: Evidence | None, report: Report, keep: int
-) -> Posterior:
-    mixture = ThetaMixture(problem, kind, kept.theta, kept.vectors, kept.chain, evidence, report)
-    return thinned(mixture, keep)
+def _mixed(kind: str, problem: Problem, kept: Kept, evidence: Evidence | None, report: Report) -> Posterior:
+    return ThetaMixture(problem, kind, kept.theta, kept.vectors, kept.chain, evidence, report)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +151,7 @@ class Sampling:
     ----------
     sampler : Sampler
         Moves a chain; its records hold what :func:`record` names, ``f`` (latent values at the training points) where
-        the trace is to have them, and at the iterations of a :class:`Schedule` ``kept_theta`` and ``vectors``.
+        the trace is to have them, and at those of a :class:`Schedule` ``kept_at`` (the iteration) and ``vectors``.
     inference : Inference
         Gives the evidence at the mean of log θ, if ``has_evidence``.
     prior : PriorSet
@@ -198,7 +208,7 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
     )
     return Fit(
         at_mean,
-        sampling.mix(at_mean, Kept.of(outcome), evidence, report, strategy.keep),
+        sampling.mix(at_mean, Kept.of(outcome, sampling.sampler.first_kept, strategy.keep), evidence, report),
         converged=not (outcome.interrupted or figures.apart),
         reason="interrupted" if outcome.interrupted else figures.apart,
         figures={
@@ -219,8 +229,8 @@ def _warnings(
     warned = () if draws < 4 else figures.warnings(chains, cure)
     if outcome.interrupted:
         kept = "" if strategy.checkpoint is None else "; fit again with the same checkpoint to go on"
-        wanted = f"{strategy.length} draws" + (" or more" if strategy.draws is None else "")
-        return (f"interrupted after {draws} of {wanted} a chain{kept}", *warned)
+        unfinished = "" if strategy.draws is None else f" of {strategy.draws}"
+        return (f"interrupted after {draws}{unfinished} draws a chain{kept}", *warned)
     return warned
 
 

@@ -196,7 +196,7 @@ class HMCSampler(WarmUp):
             kept["f"] = latent_draw(problem, self.kind, moved["vectors"], rng)
             settings = self.settings
             if iteration in Schedule.of(settings.warmup, settings.length, settings.chains, settings.keep):
-                kept |= {"kept_theta": moved["theta"], "vectors": moved["vectors"]}
+                kept |= {"kept_at": np.asarray(iteration), "vectors": moved["vectors"]}
         return moved, kept
 
     def pool(self, states: list[State]) -> list[State]:

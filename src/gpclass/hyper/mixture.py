@@ -18,7 +18,7 @@ Reference: Filippone (2014), eq. 3.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -200,17 +200,3 @@ def _positions(problem: Problem) -> IntArray:
     """Which point each repeated row is."""
     assert problem.weights is not None
     return np.repeat(np.arange(problem.n), np.rint(problem.weights).astype(int))
-
-
-def thinned(mixture: ThetaMixture, keep: int) -> ThetaMixture:
-    """At most ``keep`` draws of θ, evenly chosen."""
-    S = len(mixture.theta)
-    if keep >= S:
-        return mixture
-    chosen = np.unique(np.linspace(0, S - 1, keep).astype(np.intp))
-    return replace(
-        mixture,
-        theta=mixture.theta[chosen],
-        vectors=mixture.vectors[chosen],
-        chain=mixture.chain[chosen],
-    )

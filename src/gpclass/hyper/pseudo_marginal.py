@@ -306,5 +306,5 @@ class MetropolisSampler:
         kept["f"] = state["f"]
         settings = self.settings
         if iteration in Schedule.of(self.first_kept, settings.length, settings.chains, settings.keep):
-            kept |= {"kept_theta": state["theta"], "vectors": state["vectors"]}
+            kept |= {"kept_at": np.asarray(iteration), "vectors": state["vectors"]}
         return state, kept

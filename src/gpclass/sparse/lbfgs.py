@@ -58,11 +58,11 @@ class Ascent:
         empty = np.empty((0, len(x)))
         return cls(x, *found, empty, empty)
 
-    def again(self, objective: Objective) -> Ascent:
-        """Where it stands, not stuck, by an objective that has grown more accurate."""
+    def again(self, objective: Objective) -> Ascent | None:
+        """Where it stands, not stuck, by an objective that has grown more accurate; None where that has no value."""
         found = objective(self.x)
         if found is None:
-            return self
+            return None
         return replace(self, value=found[0], slope=found[1], evaluations=self.evaluations + 1, stuck=False)
 
     def arrays(self) -> dict[str, Array]:

@@ -110,8 +110,10 @@ class Stage:
         while self.reason(state) is None or self._hidden(state):
             if self.reason(state) is not None:
                 self.guide = replace(self.guide, tol=TIGHTER * self.guide.tol)
-                state = state.again(self.objective)
-                self.accepted = self.last
+                again = state.again(self.objective)
+                if again is None:
+                    break
+                state, self.accepted = again, self.last
             before = state.value
             state = step(state, self.objective, self.bounds)
             self.gained = (state.value - before) / max(1.0, abs(state.value))
