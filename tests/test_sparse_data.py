@@ -16,10 +16,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
-from gpclass import GPClassifier
+from gpclass import GPClassifier, load_model
 from gpclass.hyper import CrossValidation, PseudoMarginal
 from gpclass.likelihoods import Probit
 from gpclass.sparse import parquet, sources
@@ -295,6 +296,34 @@ def test_a_second_run_goes_on_where_the_first_stopped(folder, fitted, tmp_path, 
     other.fit(make_frame(50)[["a", "b", "c"]], make_frame(50)["label"])
     with pytest.raises(ValueError, match="not what this model makes"):
         predict_folder(other, folder, out)
+
+
+@pytest.mark.parametrize("inference", ["elliptical-slice", "gibbs", "laplace", "exact"])
+def test_models_that_differ_in_labels_only_refuse_each_others_folder(folder, frame, tmp_path, inference):
+    """Also where there is no evidence that could tell them apart; a model that was saved is itself."""
+    few = frame.iloc[:40]
+    other = few["label"].to_numpy(dtype=object).copy()
+    other[[3, 4]] = np.where(other[[3, 4]] == "rain", "dry", "rain")
+    clf = GPClassifier(KERNEL, inference=inference, hyperparameters="fixed", tol=0.05, random_state=0)
+    models = [quietly(clone(clf).fit, few[["a", "b", "c"]], y) for y in (few["label"], other)]
+    predict_folder(models[0], folder, tmp_path / "out")
+    with pytest.raises(ValueError, match="not what this model makes"):
+        predict_folder(models[1], folder, tmp_path / "out")
+    models[0].save(tmp_path / "m.gpclass")
+    again = predict_folder(load_model(tmp_path / "m.gpclass"), folder, tmp_path / "out")
+    assert (len(again.kept), len(again.written)) == (4, 0)
+
+
+@pytest.mark.parametrize("inference", ["ep", "exact"])
+def test_a_saved_model_with_inducing_points_goes_on_with_its_folder(folder, tmp_path, inference):
+    clf = GPClassifier(
+        KERNEL, inference=inference, hyperparameters="fixed", n_inducing=20, tol=0.05, random_state=0
+    )
+    quietly(clf.fit, folder, "label")
+    predict_folder(clf, folder, tmp_path / "out")
+    clf.save(tmp_path / "m.gpclass")
+    again = predict_folder(load_model(tmp_path / "m.gpclass"), folder, tmp_path / "out")
+    assert (len(again.kept), len(again.written)) == (4, 0)
 
 
 def test_a_file_that_cannot_be_predicted_leaves_nothing(folder, frame, fitted, tmp_path):

@@ -24,12 +24,15 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
+from gpclass.predict import in_blocks, predict_proba
 from gpclass.progress import progress
 from gpclass.sparse.parquet import MISSING_CURE, ParquetFolder, arrow, check_columns, parquet_files
 from gpclass.tables import check_missing, check_truth, predictions, scores
 
 BATCH = 16_384  # rows predicted at once
 STAMP = b"gpclass"  # key of a predicted file's metadata
+PROBES = 64  # rows at which two models are told apart
+PROBE_DIGITS = 6  # of the probabilities there
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,8 @@ def predict_folder(
             with _naming(file):
                 check_truth(_column(file, target), model.classes_)
     task = _Task(model, level, columns, tuple(keep), target, drop_missing)
-    marks = {file: _stamp(task, file) for file in files}
+    made_by = _fingerprint(model)
+    marks = {file: _stamp(task, made_by, file) for file in files}
     pairs = [(file, place / file.relative_to(root)) for file in files]
     done = [pair for pair in pairs if _is_done(pair[1], marks[pair[0]], place)]
     todo = [(file, to, marks[file]) for file, to in pairs if (file, to) not in done]
@@ -241,18 +245,34 @@ def _columns(model: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
-def _stamp(task: _Task, file: Path) -> bytes:
-    """What a predicted file depends on: the model, the file it is made from, and how."""
-    model = task.model
+def _fingerprint(model: Any) -> str:
+    """A digest of a model, the same after saving and reading: what it was fitted to, and what it says."""
     fitted = getattr(model, "classifier_", model)
+    problem, report = fitted._problem, fitted.fit_report_
+    data: tuple[Any, ...] = ()
+    if hasattr(fitted, "inducing_"):  # a saved model keeps no rows
+        rows = fitted.inducing_
+    else:
+        rows, data = problem.X, (problem.X, problem.y, problem.weights)
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, PROBES).astype(int))]
+    # Draws without an evidence tell of their labels in probabilities alone; rounded, since sums depend on threads.
+    proba = in_blocks(rows, fitted.posterior_, lambda latent: predict_proba(latent, fitted.likelihood_)).proba
     digest = hashlib.sha256()
-    report = fitted.fit_report_
     for part in (fitted.classes_, fitted.theta_, getattr(model, "encoding_", None), fitted.kernel_):
         digest.update(repr(part.tolist() if isinstance(part, np.ndarray) else part).encode())
     digest.update(repr((report.method, report.n_points, fitted.log_evidence_)).encode())
+    for array in (*data, np.round(proba, PROBE_DIGITS) + 0.0):
+        digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _stamp(task: _Task, made_by: str, file: Path) -> bytes:
+    """What a predicted file depends on: the model's fingerprint, the file it is made from, and how."""
     facts = file.stat()
-    made = {"model": digest.hexdigest(), "bytes": facts.st_size, "time": facts.st_mtime_ns}
+    made = {"model": made_by, "bytes": facts.st_size, "time": facts.st_mtime_ns}
     how = {"level": task.level, "keep": task.keep, "drop_missing": task.drop_missing}
+    if task.columns is None:  # the features are what else the file holds
+        how["target"] = task.target
     return json.dumps({**made, **how}, sort_keys=True).encode()
 
 
