@@ -298,6 +298,54 @@ def test_a_second_run_goes_on_where_the_first_stopped(folder, fitted, tmp_path, 
         predict_folder(other, folder, out)
 
 
+@pytest.mark.parametrize("drop", [False, True])
+def test_kept_columns_have_the_types_of_the_source(frame, fitted, tmp_path, monkeypatch, drop):
+    """Integers that miss values in some batches only stay integers, words and dates what they are."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from gpclass.sparse import folders
+
+    monkeypatch.setattr(folders, "BATCH", 50)
+    k = np.arange(N)
+    if drop:
+        frame.loc[k % 7 == 3, "b"] = np.nan
+    beside = {
+        "id": pa.array([None if i in (10, 70) else 2**53 + 1 + i for i in k], pa.int64()),
+        "flag": pa.array([None if i == 120 else bool(i % 2) for i in k]),
+        "word": pa.array([None if i < 50 else f"w{i % 5}" for i in k]),
+        "kind": pa.array([f"w{i // 60}" for i in k]).dictionary_encode(),
+        "day": pa.array([None if i == 60 else int(i) for i in k], pa.date32()),
+        "many": pa.array([None if i == 90 else [int(i)] for i in k], pa.list_(pa.int16())),
+        "none": pa.nulls(N),
+        "label": pa.array(frame["label"].to_list()),
+    }
+    table = pa.table({**{c: pa.array(frame[c].to_numpy()) for c in "abc"}, **beside})
+    (tmp_path / "d").mkdir()
+    pq.write_table(table, tmp_path / "d" / "x.parquet")
+    done = predict_folder(fitted, tmp_path / "d", tmp_path / "out", keep=[*beside, "a"], drop_missing=drop)
+    found = pq.read_table(tmp_path / "out" / "x.parquet")
+    rows = frame["b"].notna().to_numpy()
+    expected = table.filter(rows).select([*beside, "a"])
+    assert done.rows == rows.sum()
+    assert found.column_names[1:10] == expected.column_names
+    for name in expected.column_names:
+        assert found.column(name).to_pylist() == expected.column(name).to_pylist()
+        assert found.schema.field(name).type == expected.schema.field(name).type
+    assert found.column("row").to_pylist() == list(np.flatnonzero(rows) + 1)
+
+
+def test_columns_that_pandas_wrote_as_an_index(frame, fitted, tmp_path):
+    """They are columns like others: to be kept, or features of the model."""
+    place = tmp_path / "d"
+    place.mkdir()
+    frame.assign(id=np.arange(N)).set_index(["id", "a"]).to_parquet(place / "x.parquet")
+    predict_folder(fitted, place, tmp_path / "out", keep="id")
+    found = pd.read_parquet(tmp_path / "out" / "x.parquet")
+    assert found["id"].tolist() == list(range(N))
+    np.testing.assert_allclose(found["p_rain"], fitted.predict_proba(frame[["a", "b", "c"]])[:, 1])
+
+
 @pytest.mark.parametrize("inference", ["elliptical-slice", "gibbs", "laplace", "exact"])
 def test_models_that_differ_in_labels_only_refuse_each_others_folder(folder, frame, tmp_path, inference):
     """Also where there is no evidence that could tell them apart; a model that was saved is itself."""

@@ -257,6 +257,11 @@ class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # typ
         return getattr(fitted, name)
 
 
+def prediction_names(classes: Any) -> list[str]:
+    """Columns of :func:`predictions`."""
+    return ["class", "probability", "mcse", "lower", "upper", *(f"p_{label}" for label in classes)]
+
+
 def predictions(model: Any, X: Any, level: float = 0.9) -> Any:
     """A frame of one row a prediction: class, its probability, error and interval, then every class."""
     import pandas as pd
@@ -264,15 +269,9 @@ def predictions(model: Any, X: Any, level: float = 0.9) -> Any:
     found = model.predict_uncertainty(X, level=level)
     best = np.argmax(found.proba, axis=1)
     at = np.arange(len(best))
-    columns: dict[str, Any] = {
-        "class": model.classes_[best],
-        "probability": found.proba[at, best],
-        "mcse": found.mcse[at, best],
-        "lower": found.lower[at, best],
-        "upper": found.upper[at, best],
-    }
-    columns |= {f"p_{label}": found.proba[:, c] for c, label in enumerate(model.classes_)}
-    return pd.DataFrame(columns)
+    of_best = [values[at, best] for values in (found.proba, found.mcse, found.lower, found.upper)]
+    columns = [model.classes_[best], *of_best, *found.proba.T]
+    return pd.DataFrame(dict(zip(prediction_names(model.classes_), columns, strict=True)))
 
 
 def check_truth(truth: Any, classes: Any) -> None:

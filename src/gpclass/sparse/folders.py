@@ -26,10 +26,18 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from gpclass.predict import in_blocks, predict_proba
 from gpclass.progress import progress
-from gpclass.sparse.parquet import MISSING_CURE, ParquetFolder, arrow, check_columns, parquet_files
-from gpclass.tables import check_missing, check_truth, predictions, scores
+from gpclass.sparse.parquet import (
+    MISSING_CURE,
+    ParquetFolder,
+    arrow,
+    check_columns,
+    parquet_files,
+    whole_rows,
+)
+from gpclass.tables import check_missing, check_truth, prediction_names, predictions, scores
 
 BATCH = 16_384  # rows predicted at once
+ROW = "row"  # column of the rows' numbers
 STAMP = b"gpclass"  # key of a predicted file's metadata
 PROBES = 64  # rows at which two models are told apart
 PROBE_DIGITS = 6  # of the probabilities there
@@ -69,7 +77,7 @@ def predict_folder(
         Made if it is not there. Files of an earlier run with the same model are not made again.
     level : float, default=0.9
         Of the credible interval.
-    keep : names of columns of the source to copy beside the predictions
+    keep : names of columns of the source to copy beside the predictions, with the types that they have there
     target : name of a column with true labels, default=None
         The predictions are scored against them.
     drop_missing : bool, default=False
@@ -92,7 +100,7 @@ def predict_folder(
         raise ValueError(f"{place} holds the data: give another folder for the predictions")
     if place.exists() and not place.is_dir():
         raise ValueError(f"{place} is a file; give a folder for the predictions")
-    keep = [keep] if isinstance(keep, str) else list(keep)
+    keep = [keep] if isinstance(keep, str) else list(dict.fromkeys(keep))
     columns = _columns(model)
     beside = [*keep, *([target] if target else [])]
     wanted = None if columns is None else tuple(dict.fromkeys([*columns, *beside]))
@@ -123,8 +131,8 @@ def score_files(pairs: Sequence[tuple[Path, Path]], target: str, classes: Any) -
     """Scores of predicted files against a column of the files they were made from, one pair in memory at a time."""
     found, weights = [], []
     for file, predicted in pairs:
-        table = arrow().read_table(predicted, columns=["row", *(f"p_{c}" for c in classes)]).to_pandas()
-        truth = _column(file, target)[table["row"].to_numpy() - 1]
+        table = arrow().read_table(predicted, columns=[ROW, *(f"p_{c}" for c in classes)]).to_pandas()
+        truth = _column(file, target)[table[ROW].to_numpy() - 1]
         with _naming(file):
             found.append(scores(table, classes, truth))
         weights.append(len(table))
@@ -146,27 +154,46 @@ class _Task:
         """Columns to read; None: all."""
         return None if self.columns is None else list(dict.fromkeys([*self.columns, *self.keep]))
 
-    def __call__(self, frame: Any, first: int) -> Any:
-        """Predictions of a frame whose first row has the number ``first``."""
-        beside = {*self.keep, self.target}
-        names = [c for c in frame.columns if c not in beside] if self.columns is None else list(self.columns)
-        row = np.arange(first, first + len(frame))
+    def features(self, source: Any) -> list[str]:
+        """Names of the model's columns in a file with the Arrow schema ``source``."""
+        if self.columns is not None:
+            return list(self.columns)
+        index = (source.pandas_metadata or {}).get("index_columns", [])
+        others = {*self.keep, self.target, *(name for name in index if isinstance(name, str))}
+        return [name for name in source.names if name not in others]
+
+    def schema(self, source: Any) -> Any:
+        """Arrow schema of what is made of a file with the schema ``source``."""
+        import pyarrow as pa
+
+        classes = self.model.classes_
+        names = prediction_names(classes)
+        kinds = [pa.array(classes).type, *[pa.float64()] * (len(names) - 1)]
+        kept = [pa.field(name, source.field(name).type) for name in self.keep]
+        return pa.schema([pa.field(ROW, pa.int64()), *kept, *map(pa.field, names, kinds)])
+
+    def __call__(self, batch: Any, first: int, schema: Any) -> Any:
+        """An Arrow table of predictions of a batch whose first row has the number ``first``; None if it has no row."""
+        import pyarrow as pa
+
+        table = pa.Table.from_batches([batch])
+        names, row = self.features(table.schema), np.arange(first, first + batch.num_rows)
         if self.drop_missing:
-            whole = frame[names].notna().all(axis=1).to_numpy()
-            frame, row = frame[whole], row[whole]
-            if len(frame) == 0:
-                return None
-        check_missing(frame, names, MISSING_CURE)
-        features = frame[names]
+            whole = whole_rows(table.select(names))
+            table, row = table.filter(whole), row[whole]
+        if len(row) == 0:
+            return None
+        features = table.select(names).to_pandas(ignore_metadata=True)
+        check_missing(features, names, MISSING_CURE)
         if not hasattr(self.model, "encoding_") and not hasattr(self.model, "feature_names_in_"):
             features = features.to_numpy(dtype=float)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # mcse is a column
             found = predictions(self.model, features, self.level)
-        for place, name in enumerate(self.keep):
-            found.insert(place, name, frame[name].to_numpy())
-        found.insert(0, "row", row)
-        return found
+        # Kept columns never go through pandas, which makes other types of those that miss values.
+        columns = [pa.array(row), *(table.column(name) for name in self.keep)]
+        columns += [pa.array(found[name], from_pandas=True) for name in found.columns]
+        return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
 
 
 def _predict_files(
@@ -187,21 +214,18 @@ def predict_file(
     task: _Task, file: Path, target: Path, mark: bytes, tell: Callable[[int], None] | None = None
 ) -> int:
     """Predict one file into another, whole or not at all; the number of rows read."""
-    import pyarrow as pa
-
     pq, rows, writer = arrow(), 0, None
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with _naming(file), pq.ParquetFile(file) as opened:
+            schema = task.schema(opened.schema_arrow).with_metadata({STAMP: mark})
             for batch in opened.iter_batches(BATCH, columns=task.reads()):
-                found = task(batch.to_pandas(), rows + 1)
+                found = task(batch, rows + 1, schema)
                 rows += batch.num_rows
                 if found is not None:
-                    table = pa.Table.from_pandas(found, preserve_index=False)
-                    if writer is None:
-                        writer = pq.ParquetWriter(temporary, table.schema.with_metadata({STAMP: mark}))
-                    writer.write_table(table.replace_schema_metadata({STAMP: mark}))
+                    writer = writer or pq.ParquetWriter(temporary, schema)
+                    writer.write_table(found)
                 if tell is not None:
                     tell(batch.num_rows)
             if writer is None:
