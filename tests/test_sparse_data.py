@@ -335,6 +335,26 @@ def test_kept_columns_have_the_types_of_the_source(frame, fitted, tmp_path, monk
     assert found.column("row").to_pylist() == list(np.flatnonzero(rows) + 1)
 
 
+@pytest.mark.parametrize("name", ["row", "class", "probability", "mcse", "lower", "upper", "p_rain"])
+def test_columns_to_keep_must_not_be_called_as_the_predictions_are(frame, fitted, tmp_path, name):
+    place = write(tmp_path / "d", frame.assign(**{name: 1.0}))
+    with pytest.raises(ValueError, match=f"keep names '{name}', which .* rename it in the source"):
+        predict_folder(fitted, place, tmp_path / "out", keep=["label", name])
+    assert not (tmp_path / "out").exists()
+    predict_folder(fitted, place, tmp_path / "out", keep=["label", "label"])
+
+
+def test_columns_beside_are_looked_for_first_also_by_a_model_without_names(folder, frame, tmp_path):
+    few = frame.iloc[:80]
+    clf = GPClassifier(KERNEL, inference="laplace", hyperparameters="fixed").fit(matrix(few), few["label"])
+    for beside in ({"keep": "lable"}, {"target": "lable"}):
+        with pytest.raises(ValueError, match="no column 'lable'; did you mean 'label'"):
+            predict_folder(clf, folder, tmp_path / "out", **beside)
+    predict_folder(clf, folder, tmp_path / "out", keep="label", target="label")
+    table = pd.read_parquet(tmp_path / "out" / "part-0.parquet")
+    np.testing.assert_allclose(table["p_rain"], clf.predict_proba(matrix(frame)[:150])[:, 1])
+
+
 def test_columns_that_pandas_wrote_as_an_index(frame, fitted, tmp_path):
     """They are columns like others: to be kept, or features of the model."""
     place = tmp_path / "d"

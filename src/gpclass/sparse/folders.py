@@ -101,10 +101,18 @@ def predict_folder(
     if place.exists() and not place.is_dir():
         raise ValueError(f"{place} is a file; give a folder for the predictions")
     keep = [keep] if isinstance(keep, str) else list(dict.fromkeys(keep))
+    taken = [name for name in keep if name in (ROW, *prediction_names(model.classes_))]
+    if taken:
+        raise ValueError(
+            f"keep names {', '.join(map(repr, taken))}, which the predictions have as columns of their own: leave it "
+            "out of keep, or rename it in the source"
+        )
     columns = _columns(model)
     beside = [*keep, *([target] if target else [])]
     wanted = None if columns is None else tuple(dict.fromkeys([*columns, *beside]))
-    check_columns(ParquetFolder(source, features=wanted), files, [], numbers=False)
+    check_columns(
+        ParquetFolder(source, features=wanted), files, beside if wanted is None else [], numbers=False
+    )
     if target:  # before the work: labels that cannot be scored are found in seconds
         for file in files:
             with _naming(file):
