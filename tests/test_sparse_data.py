@@ -400,8 +400,26 @@ def test_a_file_that_cannot_be_predicted_leaves_nothing(folder, frame, fitted, t
         predict_folder(fitted, folder, tmp_path / "out")
     assert "part-4.parquet" not in os.listdir(tmp_path / "out")
     assert not [name for name in os.listdir(tmp_path / "out") if name.startswith(".")]
-    with pytest.raises(ValueError, match="another folder"):
-        predict_folder(fitted, folder, folder)
+
+
+def test_predictions_are_not_written_among_the_data(folder, frame, fitted, tmp_path):
+    """There the next run would read them as data."""
+    (tmp_path / "link").symlink_to(folder)
+    for out in (folder, folder / "out", folder / ".." / "data" / "out", tmp_path / "link" / "out"):
+        with pytest.raises(ValueError, match=r"among the data in .*: give another folder"):
+            predict_folder(fitted, folder, out)
+    assert sorted(os.listdir(folder)) == [f"part-{k}.parquet" for k in range(4)]
+    one = folder / "part-0.parquet"
+    with pytest.raises(ValueError, match="among the data"):
+        predict_folder(fitted, one, folder)
+    for _ in range(2):  # what lies beside one file is not read
+        assert predict_folder(fitted, one, folder / "out").rows == 150
+    (folder / "out" / "part-0.parquet").unlink()
+    for _ in range(2):  # the folder above takes the predictions, but not where they would come back below
+        assert predict_folder(fitted, folder, tmp_path).rows == N
+    write(folder / "data", frame.iloc[:50], 1)
+    with pytest.raises(ValueError, match=r"data/part-0.parquet would lie among the data"):
+        predict_folder(fitted, folder, tmp_path)
 
 
 # ---- Dask -----------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def predict_folder(
     model : fitted GPClassifier or TableClassifier
     source : path of a folder, or of one file
     out : path of the folder to write
-        Made if it is not there. Files of an earlier run with the same model are not made again.
+        Outside of the source. Made if it is not there. Files of an earlier run with the same model are not made again.
     level : float, default=0.9
         Of the credible interval.
     keep : names of columns of the source to copy beside the predictions, with the types that they have there
@@ -96,10 +96,10 @@ def predict_folder(
     files = parquet_files(source)
     root = Path(source).absolute() if Path(source).is_dir() else files[0].parent
     place = Path(out).absolute()
-    if place == root:
-        raise ValueError(f"{place} holds the data: give another folder for the predictions")
     if place.exists() and not place.is_dir():
         raise ValueError(f"{place} is a file; give a folder for the predictions")
+    pairs = [(file, place / file.relative_to(root)) for file in files]
+    _check_apart(Path(source).resolve(), pairs)
     keep = [keep] if isinstance(keep, str) else list(dict.fromkeys(keep))
     taken = [name for name in keep if name in (ROW, *prediction_names(model.classes_))]
     if taken:
@@ -120,7 +120,6 @@ def predict_folder(
     task = _Task(model, level, columns, tuple(keep), target, drop_missing)
     made_by = _fingerprint(model)
     marks = {file: _stamp(task, made_by, file) for file in files}
-    pairs = [(file, place / file.relative_to(root)) for file in files]
     done = [pair for pair in pairs if _is_done(pair[1], marks[pair[0]], place)]
     todo = [(file, to, marks[file]) for file, to in pairs if (file, to) not in done]
     _predict_files(task, todo, n_jobs, verbose)
@@ -258,6 +257,15 @@ def _naming(file: Path) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
+
+
+def _check_apart(source: Path, pairs: Sequence[tuple[Path, Path]]) -> None:
+    """Refuse to write among the data: the next run would read its predictions as data."""
+    for _, to in pairs:
+        if to.resolve().is_relative_to(source):
+            raise ValueError(
+                f"{to} would lie among the data in {source}: give another folder for the predictions, outside of them"
+            )
 
 
 def _column(file: Path, name: str) -> Any:
