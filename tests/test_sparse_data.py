@@ -941,9 +941,51 @@ def test_missing_values_of_new_rows_are_dropped_on_request(folder, frame, model,
     assert "598 predictions in 4 files" in out
     assert 6 not in set(pd.read_parquet(tmp_path / "out" / "part-0.parquet")["row"])
     frame.iloc[:10].assign(b=np.nan).to_parquet(place / "part-4.parquet", index=False)
-    code, _, err = command(capsys, *words[:4], tmp_path / "more", "--drop-missing")
-    assert code == 2
-    assert "part-4.parquet: it has no rows without missing values: remove the file" in err
+    code, out, err = command(capsys, *words[:4], tmp_path / "more", "--drop-missing")
+    assert code == 0, err
+    assert "12 rows with missing values left out, 598 kept" in err
+    assert "598 predictions in 5 files" in out
+
+
+def test_files_without_rows_to_predict_become_files_without_rows(frame, fitted, tmp_path):
+    import pyarrow.parquet as pq
+
+    frame = frame.assign(id=np.arange(N))
+    place = write(tmp_path / "d", frame)
+    whole = predict_folder(fitted, place, tmp_path / "whole", target="label")
+    frame.iloc[:0].to_parquet(place / "part-0a.parquet", index=False)
+    words = {"keep": ["id"], "target": "label"}
+    found = predict_folder(fitted, place, tmp_path / "a", **words)
+    assert (found.rows, found.dropped, len(found.written)) == (N, 0, 5)
+    assert found.scores == pytest.approx(whole.scores, abs=1e-12)
+    assert len(predict_folder(fitted, place, tmp_path / "a", **words).kept) == 5
+    frame.iloc[:9].assign(b=None).to_parquet(place / "part-0b.parquet", index=False)  # Arrow's type null
+    found = predict_folder(fitted, place, tmp_path / "b", **words, drop_missing=True)
+    assert (found.rows, found.dropped, len(found.written)) == (N, 9, 6)
+    assert found.scores == pytest.approx(whole.scores, abs=1e-12)
+    schemas = [pq.read_schema(file).remove_metadata() for file in sorted((tmp_path / "b").iterdir())]
+    assert all(schema == schemas[0] for schema in schemas)
+    assert pq.read_metadata(tmp_path / "b" / "part-0b.parquet").num_rows == 0
+    alone = predict_folder(fitted, place / "part-0a.parquet", tmp_path / "c", **words)
+    assert (alone.rows, alone.scores) == (0, {})
+
+
+@pytest.mark.parametrize("encode", [False, True])
+def test_a_fit_skips_files_that_dropping_empties(frame, tmp_path, encode):
+    place = write(tmp_path / "d", frame)
+    frame.iloc[:9].assign(b=None).to_parquet(place / "part-0b.parquet", index=False)
+    frame.iloc[:9].assign(label=None).to_parquet(place / "part-0c.parquet", index=False)
+    folder = ParquetFolder(place, drop_missing=True)
+    source, *_ = as_source(encoded_folder(folder, "label") if encode else folder, "label")
+    X, y = rebuilt(source)
+    features = frame.drop(columns="label")
+    np.testing.assert_allclose(X, Encoding.learn(features).encode(features) if encode else matrix(frame))
+    np.testing.assert_array_equal(y, signs(frame))
+    for name in ("b", "c"):
+        (place / f"part-0{name}.parquet").unlink()
+    frame.iloc[:0].to_parquet(place / "part-0a.parquet", index=False)
+    with pytest.raises(ValueError, match=r"part-0a.parquet has no rows: leave it out"):
+        as_source(encoded_folder(place, "label") if encode else place, "label")
 
 
 def test_plain_numbers_and_labels_of_a_folder_name_the_cure(frame, tmp_path):

@@ -91,7 +91,8 @@ def predict_folder(
     -------
     Predicted
         Columns of the files: ``row`` (of the file it was made from, counted from 1), the columns to keep, ``class``,
-        ``probability``, ``mcse``, ``lower``, ``upper``, then ``p_`` and each class.
+        ``probability``, ``mcse``, ``lower``, ``upper``, then ``p_`` and each class. A file without rows, or without
+        rows that miss nothing, becomes one with these columns and no rows.
     """
     files = parquet_files(source)
     root = Path(source).absolute() if Path(source).is_dir() else files[0].parent
@@ -135,15 +136,21 @@ def predict_folder(
 
 
 def score_files(pairs: Sequence[tuple[Path, Path]], target: str, classes: Any) -> dict[str, float]:
-    """Scores of predicted files against a column of the files they were made from, one pair in memory at a time."""
+    """Scores of predicted files against a column of the files they were made from, one pair in memory at a time.
+
+    Without a predicted row there are none.
+    """
     found, weights = [], []
     for file, predicted in pairs:
         table = arrow().read_table(predicted, columns=[ROW, *(f"p_{c}" for c in classes)]).to_pandas()
+        if len(table) == 0:
+            continue
         truth = _column(file, target)[table[ROW].to_numpy() - 1]
         with _naming(file):
             found.append(scores(table, classes, truth))
         weights.append(len(table))
-    return {name: float(np.average([one[name] for one in found], weights=weights)) for name in found[0]}
+    names = found[0] if found else ()
+    return {name: float(np.average([one[name] for one in found], weights=weights)) for name in names}
 
 
 @dataclass(frozen=True)
@@ -221,29 +228,22 @@ def predict_file(
     task: _Task, file: Path, target: Path, mark: bytes, tell: Callable[[int], None] | None = None
 ) -> int:
     """Predict one file into another, whole or not at all; the number of rows read."""
-    pq, rows, writer = arrow(), 0, None
+    pq, rows = arrow(), 0
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with _naming(file), pq.ParquetFile(file) as opened:
             schema = task.schema(opened.schema_arrow).with_metadata({STAMP: mark})
-            for batch in opened.iter_batches(BATCH, columns=task.reads()):
-                found = task(batch, rows + 1, schema)
-                rows += batch.num_rows
-                if found is not None:
-                    writer = writer or pq.ParquetWriter(temporary, schema)
-                    writer.write_table(found)
-                if tell is not None:
-                    tell(batch.num_rows)
-            if writer is None:
-                raise ValueError(
-                    f"it has no rows{' without missing values' if rows else ''}: remove the file"
-                )
-        writer.close()
+            with pq.ParquetWriter(temporary, schema) as writer:  # without rows it writes the columns alone
+                for batch in opened.iter_batches(BATCH, columns=task.reads()):
+                    found = task(batch, rows + 1, schema)
+                    rows += batch.num_rows
+                    if found is not None:
+                        writer.write_table(found)
+                    if tell is not None:
+                        tell(batch.num_rows)
         os.replace(temporary, target)
     except BaseException:
-        if writer is not None:
-            writer.close()
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise

@@ -246,7 +246,7 @@ def check_columns(
         if not wanted <= names or (given is None and names != wanted):
             _refuse_columns(file, files[0], names, wanted, also=given is None)
         if numbers and folder.encoding is None:
-            _check_types(file, schema, columns)
+            _check_types(file, schema, columns, nulls=folder.drop_missing)
     return columns
 
 
@@ -261,11 +261,14 @@ def _refuse_columns(file: Path, first: Path, names: set[str], wanted: set[str], 
     )
 
 
-def _check_types(file: Path, schema: Any, columns: Sequence[str]) -> None:
+def _check_types(file: Path, schema: Any, columns: Sequence[str], *, nulls: bool) -> None:
+    """Refuse columns of features that hold no numbers; ``nulls`` allows those whose every value is missing."""
     from pyarrow import types
 
     for name in columns:
         kind = schema.field(name).type
+        if nulls and types.is_null(kind):
+            continue
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
             raise ValueError(
                 f"{file}: column {name!r} holds {kind}, not numbers; leave it out "
