@@ -307,7 +307,7 @@ def test_kept_columns_have_the_types_of_the_source(frame, fitted, tmp_path, monk
     from gpclass.sparse import folders
 
     monkeypatch.setattr(folders, "BATCH", 50)
-    k = np.arange(N)
+    k, frame = np.arange(N), frame.copy()
     if drop:
         frame.loc[k % 7 == 3, "b"] = np.nan
     beside = {
@@ -894,6 +894,28 @@ def test_labels_that_cannot_be_scored_are_refused_first(folder, frame, fitted, t
     assert not (tmp_path / "out").exists()
     with pytest.raises(ValueError, match="no column 'lable'; did you mean 'label'"):
         predict_folder(fitted, folder, tmp_path / "out", target="lable")
+
+
+@pytest.mark.parametrize("label", [None, "snow"])
+def test_labels_of_dropped_rows_are_not_looked_at(frame, fitted, tmp_path, monkeypatch, label):
+    from gpclass.sparse import folders
+
+    monkeypatch.setattr(folders, "BATCH", 50)
+    frame = frame.copy()  # the model was fitted to rows of the fixture's
+    frame.loc[[70, 320], "b"] = np.nan
+    expected = predict_folder(
+        fitted, write(tmp_path / "a", frame), tmp_path / "x", target="label", drop_missing=True
+    )
+    frame.loc[[70, 320], "label"] = label
+    place = write(tmp_path / "b", frame)
+    found = predict_folder(fitted, place, tmp_path / "y", target="label", drop_missing=True)
+    assert found.dropped == 2
+    assert found.scores == expected.scores
+    frame.loc[71, "label"] = label  # this one is to be scored
+    place = write(tmp_path / "c", frame)
+    with pytest.raises(ValueError, match=r"part-0.*(1 rows have no true label|hold snow)"):
+        predict_folder(fitted, place, tmp_path / "z", target="label", drop_missing=True)
+    assert not (tmp_path / "z").exists()
 
 
 def with_holes(frame):

@@ -5,7 +5,7 @@ that is there already is kept if it was made by the same model from the same fil
 on where it stopped. Files are predicted side by side through joblib. Scores are means over rows, so each file gives its
 own, and they are averaged by the number of its rows.
 Cost: what the model's prediction costs, a batch of rows in memory at a time; scoring reads the labels and the
-predictions once more.
+predictions once more, and the features to see which rows are dropped.
 Fails when: the files lack a column of the model, or values are missing and are not to be dropped.
 """
 
@@ -114,11 +114,11 @@ def predict_folder(
     check_columns(
         ParquetFolder(source, features=wanted), files, beside if wanted is None else [], numbers=False
     )
+    task = _Task(model, level, columns, tuple(keep), target, drop_missing)
     if target:  # before the work: labels that cannot be scored are found in seconds
         for file in files:
             with _naming(file):
-                check_truth(_column(file, target), model.classes_)
-    task = _Task(model, level, columns, tuple(keep), target, drop_missing)
+                check_truth(_column(file, target)[_predicted_rows(task, file)], model.classes_)
     made_by = _fingerprint(model)
     marks = {file: _stamp(task, made_by, file) for file in files}
     done = [pair for pair in pairs if _is_done(pair[1], marks[pair[0]], place)]
@@ -270,6 +270,19 @@ def _check_apart(source: Path, pairs: Sequence[tuple[Path, Path]]) -> None:
 
 def _column(file: Path, name: str) -> Any:
     return arrow().read_table(file, columns=[name]).to_pandas()[name].to_numpy()
+
+
+def _predicted_rows(task: _Task, file: Path) -> Any:
+    """Which rows of a file are predicted: a mask, or a slice of all."""
+    if not task.drop_missing:
+        return slice(None)
+    import pyarrow as pa
+
+    with arrow().ParquetFile(file) as opened:
+        names = task.features(opened.schema_arrow)
+        batches = opened.iter_batches(BATCH, columns=names)
+        masks = [whole_rows(pa.Table.from_batches([batch]).select(names)) for batch in batches]
+    return np.concatenate([np.empty(0, dtype=bool), *masks])
 
 
 def _length(file: Path) -> int:
