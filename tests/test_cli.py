@@ -16,7 +16,7 @@ from gpclass.cli.app import run
 from gpclass.cli.build import InferenceName, KernelName, StrategyName, make_classifier, make_kernel
 from gpclass.persistence import save_model
 from gpclass.registry import INFERENCES, STRATEGIES, methods
-from gpclass.tables import Encoding, TableClassifier
+from gpclass.tables import Encoding, TableClassifier, check_truth
 
 
 @pytest.fixture
@@ -123,6 +123,48 @@ def test_scores_where_the_truth_is_known(folder, capsys):
     assert code == 0
     assert "accuracy 0.9" in err
     assert "log_loss" in err
+
+
+@pytest.mark.parametrize(
+    ("truth", "classes"),
+    [
+        ([0.0, 1.0, 1.0], [0, 1]),
+        ([0, 1, 1], [0.0, 1.0]),
+        (np.array([0.0, 1, True], dtype=object), [0, 1]),
+        (["0", "1", "1"], [0, 1]),
+        ([0, 1, 1], ["0", "1"]),
+        (np.array([False, True, True]), [False, True]),
+        (["False", "True", "True"], [False, True]),
+        ([2**53, 2**53 + 1, 2**53 + 1], [2**53, 2**53 + 1]),
+        (pd.Series(["a", "b", "b"], dtype="category"), ["a", "b"]),
+    ],
+)
+def test_true_labels_are_compared_as_numbers_where_both_are(truth, classes):
+    assert check_truth(truth, np.array(classes)).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(("truth", "strange"), [([0.0, 2.0], "2.0"), ([0.5, 1], "0.5"), (["x", "1"], "x")])
+def test_numbers_that_are_no_class_are_refused(truth, strange):
+    with pytest.raises(ValueError, match=f"hold {strange}, which the model does not know; it knows 0, 1"):
+        check_truth(truth, np.array([0, 1]))
+
+
+def test_labels_with_a_hole_are_scored_as_numbers(folder, capsys):
+    """A column of 0 and 1 with an empty cell is read as 0.0 and 1.0."""
+    frame = pd.read_csv("data.csv")
+    frame["kind"] = (frame["kind"] == "reef").astype(int)
+    frame.to_csv("data.csv", index=False)
+    fit(capsys)
+    words = ("predict", "model.gpclass", "holes.csv", "-t", "kind", "--drop-missing", "--json", "-o", "p.csv")
+    found = []
+    for hole in ({"north": None}, {"north": None, "kind": None}):
+        frame.loc[3, list(hole)] = np.nan
+        frame.to_csv("holes.csv", index=False)
+        code, out, err = gpclass(capsys, *words)
+        assert code == 0, err
+        found.append(json.loads(out)["scores"])
+    assert found[0] == found[1]
+    assert found[0]["accuracy"] > 0.9
 
 
 def test_prediction_on_standard_output_can_be_piped(folder, capsys):

@@ -274,29 +274,34 @@ def predictions(model: Any, X: Any, level: float = 0.9) -> Any:
     return pd.DataFrame(dict(zip(prediction_names(model.classes_), columns, strict=True)))
 
 
-def check_truth(truth: Any, classes: Any) -> None:
-    """Refuse true labels that are missing, or that the model does not know."""
+def check_truth(truth: Any, classes: Any) -> npt.NDArray[np.intp]:
+    """The place of each true label among the classes; those that are missing, or not among them, are refused."""
     import pandas as pd
 
     missing = int(pd.isna(truth).sum())
     if missing:
         raise ValueError(f"{missing} rows have no true label: fill them in or leave out --target")
-    strange = sorted(set(map(str, truth)) - set(map(str, classes)))
+    # Python's numbers are one key whatever their type (1 == 1.0); a number and a word are compared as words.
+    labels = np.asarray(classes).tolist()
+    place = {str(label): c for c, label in enumerate(labels)} | {label: c for c, label in enumerate(labels)}
+    codes, present = pd.factorize(np.asarray(truth))
+    present = np.asarray(present).tolist()
+    places = [place.get(label, place.get(str(label))) for label in present]
+    strange = sorted(str(label) for label, c in zip(present, places, strict=True) if c is None)
     if strange:
         raise ValueError(
             f"the true labels hold {', '.join(strange)}, which the model does not know; it knows "
             f"{', '.join(map(str, classes))}: give another target, or correct them"
         )
+    return np.array(places, dtype=np.intp)[codes]
 
 
 def scores(found: Any, classes: Any, truth: Any) -> dict[str, float]:
     """Accuracy, log loss and Brier score of :func:`predictions` where the truth is known."""
     from gpclass import metrics
 
-    check_truth(truth, classes)
+    y, known = check_truth(truth, classes), np.arange(len(classes))
     proba = found[[f"p_{label}" for label in classes]].to_numpy()
-    place = {str(label): c for c, label in enumerate(classes)}
-    y, known = np.array([place[str(label)] for label in truth]), np.arange(len(classes))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a class that does not occur is no news here
         return {
