@@ -505,3 +505,13 @@ def test_weights_and_kernels_that_are_none(moons):
         fixed(class_weight={0: np.inf, 1: 1.0}).fit(X, y)
     with pytest.raises(ValueError, match="one kernel"):
         fixed(kernel=[RBF(1.0), RBF(2.0)]).fit(X, y)
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_inducing": 10}], ids=["dense", "sparse"])
+def test_a_fitted_model_does_not_change_with_the_users_arrays(settings):
+    X, y = make_moons(60, noise=0.3, random_state=0)
+    places, weights = X[:5].copy(), np.full(60, 2.0)
+    clf = GPClassifier(inference="ep", random_state=0, **settings).fit(X, y, sample_weight=weights)
+    before = clf.predict_proba(places)
+    X[:], y[:], weights[:] = 5.0, 0, 9.0
+    np.testing.assert_array_equal(clf.predict_proba(places), before)

@@ -166,7 +166,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         if sparse.is_source(X, self):
             task = self._source_task(X, y, sample_weight)
         else:
-            X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+            # A model must not change with the user's array; under inducing inputs predictions do not need the rows.
+            own = not sparse.is_wanted(self)
+            X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
             task = array_task(self, X, y, sample_weight)
         run = Run(
             checks.generator(self.random_state), self.priors, self.n_restarts, self.n_jobs, self.verbose
