@@ -1031,3 +1031,29 @@ def test_advice_about_columns_serves_both_kinds_of_users(folder, frame, model, t
     assert code == 2
     assert "lacks 'b'; write all files with these columns" in err
     assert "ParquetFolder" not in err  # the model has chosen its columns
+
+
+# ---- what pandas writes along ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [None, "id"])
+def test_the_index_of_a_frame_is_no_feature(frame, tmp_path, name):
+    shuffled = frame.sample(frac=1.0, random_state=0).rename_axis(
+        name
+    )  # pandas writes such an index as a column
+    plain, indexed = tmp_path / "plain", tmp_path / "indexed"
+    for place, rows in ((plain, shuffled.reset_index(drop=True)), (indexed, shuffled)):
+        place.mkdir()
+        for k, part in enumerate(np.array_split(np.arange(len(rows)), 2)):
+            rows.iloc[part].to_parquet(place / f"part{k}.parquet", index=place is indexed)
+    settings = {"inference": "ep", "hyperparameters": "fixed", "n_inducing": 20, "random_state": 0}
+    models = [GPClassifier(KERNEL, **settings).fit(place, "label") for place in (plain, indexed)]
+    assert models[1].feature_names_in_.tolist() == models[0].feature_names_in_.tolist()
+    assert models[1].log_evidence_ == models[0].log_evidence_
+    tables = [
+        TableClassifier(GPClassifier(KERNEL, **settings)).fit(place, "label") for place in (plain, indexed)
+    ]
+    columns = frame.drop(columns="label")
+    np.testing.assert_array_equal(tables[1].predict_proba(columns), tables[0].predict_proba(columns))
+    out = predict_folder(tables[1], indexed, tmp_path / "out")
+    assert len(out.written) == 2

@@ -45,7 +45,7 @@ def encoded_folder(
     for file in files:
         with pq.ParquetFile(file) as opened:
             for batch in opened.iter_batches(BATCH, columns=list(read)):
-                frame = batch.to_pandas()
+                frame = batch.to_pandas(ignore_metadata=True)
                 if folder.drop_missing:
                     frame = frame[frame.notna().all(axis=1)]
                 try:

@@ -269,7 +269,7 @@ def _check_apart(source: Path, pairs: Sequence[tuple[Path, Path]]) -> None:
 
 
 def _column(file: Path, name: str) -> Any:
-    return arrow().read_table(file, columns=[name]).to_pandas()[name].to_numpy()
+    return arrow().read_table(file, columns=[name]).to_pandas(ignore_metadata=True)[name].to_numpy()
 
 
 def _predicted_rows(task: _Task, file: Path) -> Any:

@@ -41,7 +41,7 @@ class ParquetFolder:
     ----------
     path : path
     features : names of the columns to use, default=None
-        None: all but the target, the weights and those in ``exclude``.
+        None: all but the target, the weights, those in ``exclude`` and the index that pandas writes along.
     exclude : names of columns to leave out
     encoding : Encoding, default=None
         How a frame of the columns becomes numbers; None: they are numbers.
@@ -122,7 +122,7 @@ class ParquetRows:
         table = table.select(list(self.columns))
         try:
             if self.encoding is not None:
-                return self.encoding.encode(table.to_pandas())
+                return self.encoding.encode(table.to_pandas(ignore_metadata=True))
             matrix = np.empty((table.num_rows, len(self.columns)))
             for k, column in enumerate(table.columns):
                 matrix[:, k] = column.to_numpy()
@@ -236,18 +236,24 @@ def check_columns(
         if name not in first:
             raise ValueError(no_column(files[0], name, first))
     given = folder.features if folder.encoding is None else folder.encoding.names
-    columns = tuple(first if given is None else given)
+    columns = tuple(_without_index(schemas[0]) if given is None else given)
     columns = tuple(name for name in columns if name not in folder.exclude and name not in beside)
     if not columns:
         raise ValueError(f"{files[0]} has no column for features beside {', '.join(beside)}")
-    wanted = set(first) if given is None else {*columns, *beside}
+    wanted = {*(_without_index(schemas[0]) if given is None else columns), *beside}
     for file, schema in zip(files, schemas, strict=True):
-        names = set(schema.names)
+        names = {*_without_index(schema), *beside} & set(schema.names) if given is None else set(schema.names)
         if not wanted <= names or (given is None and names != wanted):
             _refuse_columns(file, files[0], names, wanted, also=given is None)
         if numbers and folder.encoding is None:
             _check_types(file, schema, columns, nulls=folder.drop_missing)
     return columns
+
+
+def _without_index(schema: Any) -> list[str]:
+    """The columns but for those in which pandas keeps the index of a frame: row numbers are no feature."""
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [str(name) for name in schema.names if name not in index]
 
 
 def _refuse_columns(file: Path, first: Path, names: set[str], wanted: set[str], *, also: bool) -> None:
