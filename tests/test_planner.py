@@ -9,6 +9,7 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier, planner
+from gpclass.hyper import PseudoMarginal
 from gpclass.planner import _extrapolate, _memory, _subset, plan_fit
 
 FACTOR = 4.0
@@ -31,6 +32,27 @@ def test_seconds_within_a_factor(monkeypatch, inference, strategy, n):
     plan = clf.plan(X, y, budget=0.7)
     assert plan.sizes[-1] < n  # an extrapolation, not the fit itself
     assert 1 / FACTOR < plan.seconds / measured(clf, X, y) < FACTOR
+
+
+def test_chains_are_planned_from_short_ones(monkeypatch):
+    monkeypatch.setattr(planner, "clock", time.process_time)
+    X, y = make_moons(160, noise=0.3, random_state=0)
+    chains = PseudoMarginal(chains=2, warmup=60, discard=10, draws=150)
+    clf = GPClassifier(2.0 * RBF(0.8), hyperparameters=chains, random_state=0)
+    plan = clf.plan(X, y)
+    assert plan.inferences == pytest.approx(2 * (60 + 10 + 150), rel=0.2)
+    assert "doubled" not in str(plan)
+    assert 1 / FACTOR < plan.seconds / measured(clf, X, y) < FACTOR
+    asked = []
+    monkeypatch.setattr(planner, "_timed", lambda work, _: asked.append(work) or (1.0, Fitted))
+    monkeypatch.setattr(planner, "_traced", lambda work: 1e6)
+    assert "doubled" in str(GPClassifier(hyperparameters="pseudo-marginal").plan(X[:50], y[:50]))
+    assert len(asked) == 2  # two lengths at one size: there are no more rows
+
+
+class Fitted:
+    class fit_report_:
+        evaluations = 10
 
 
 def test_memory_within_a_factor():

@@ -1057,3 +1057,14 @@ def test_the_index_of_a_frame_is_no_feature(frame, tmp_path, name):
     np.testing.assert_array_equal(tables[1].predict_proba(columns), tables[0].predict_proba(columns))
     out = predict_folder(tables[1], indexed, tmp_path / "out")
     assert len(out.written) == 2
+
+
+def test_a_dask_frame_is_predicted_with_its_names(frame):
+    dd = pytest.importorskip("dask.dataframe")
+    columns = frame.drop(columns="label")
+    whole = dd.from_pandas(columns, npartitions=3, sort=False)
+    settings = {"inference": "ep", "hyperparameters": "fixed", "n_inducing": 20, "random_state": 0}
+    clf = GPClassifier(KERNEL, **settings).fit(columns, frame["label"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(clf.predict_proba(whole), clf.predict_proba(columns))

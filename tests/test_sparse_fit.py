@@ -364,6 +364,11 @@ def test_dense_limit_names_memory_time_and_cure(monkeypatch):
     with pytest.raises(ValueError, match="n_inducing=300"):
         GPClassifier().fit(np.random.default_rng(0).standard_normal((20_000, 1)), np.arange(20_000) % 2)
     checks.check_memory(1000)
+    with pytest.warns(UserWarning, match=r"1\.0 hours .* n_inducing=300"):
+        checks.warn_of_hours(6000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checks.warn_of_hours(5000)
 
 
 def test_settings_of_dense_methods_are_kept(moons):

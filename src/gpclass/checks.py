@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from gpclass.problem import Problem
 
 DENSE_MATRICES = 8  # n × n arrays alive at the peak of a dense fit
 DENSE_ROWS = 15_000  # above it a dense fit takes a day
+SLOW_ROWS = 5_000  # above it a dense fit takes the better part of an hour
 DENSE_FLOPS = 500.0  # × n³ of a fit with some fifty evaluations of the evidence
 SPEED = 3e10  # flops a second that a common machine reaches
 SCALE_RATIO = 1e3  # standard deviations of features that differ more make one length scale meaningless
@@ -51,12 +53,28 @@ def available_memory() -> float:
     return min(limits, default=np.inf)
 
 
+def dense_hours(n: int, latents: int = 1) -> float:
+    """What a dense fit with its kernel parameters learned takes on a common machine, about."""
+    return DENSE_FLOPS * float(n) ** 3 * latents / SPEED / 3600.0
+
+
+def warn_of_hours(n: int) -> None:
+    """Say so before a dense fit of two classes begins that takes long."""
+    if n > SLOW_ROWS:
+        warnings.warn(
+            f"a dense fit of n = {n} rows takes about {dense_hours(n):.1f} hours with its kernel parameters learned; "
+            "n_inducing=300 takes minutes",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
 def check_memory(n: int, latents: int = 1) -> None:
     """Refuse a dense fit, with so many latent values a point, that does not fit into memory or would take a day."""
     need, have = DENSE_MATRICES * 8.0 * n * n * latents, available_memory()
     if need <= have and n <= DENSE_ROWS:
         return
-    hours = DENSE_FLOPS * float(n) ** 3 * latents / SPEED / 3600.0
+    hours = dense_hours(n, latents)
     cure = "set n_inducing, such as GPClassifier(n_inducing=300), or fit a subset of the rows"
     raise ValueError(
         f"a dense Gaussian process on n = {n} points needs about {need / 2**30:.1f} GiB of memory "

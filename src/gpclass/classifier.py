@@ -49,10 +49,12 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         How kernel parameters are found: a name that ``gpclass.methods("hyperparameters")`` lists, or a
         configured object.
     priors : prior or dict, default=None
-        Priors for ``map``: one for all parameters, or by name or pattern, such as
-        ``{"*length_scale*": LogNormal(0, 1)}``. None: weak log-normal priors about the starting values.
+        Priors for ``map`` and the strategies that sample: one for all parameters, or by name or pattern, such as
+        ``{"*length_scale*": LogNormal(0, 1)}``. Parameters without one get that of the strategy: for ``map``, ``hmc``
+        and ``alternate`` weak log-normal ones about the starting values, for ``pseudo-marginal`` its paper's.
     tol : float, default=1e-3
-        Wanted Monte Carlo standard error of the probabilities; of no effect for deterministic methods.
+        Wanted Monte Carlo standard error of the probabilities, for ``exact`` and ``dsgq``; the other methods are
+        deterministic or take the number of their draws.
     class_weight : dict or "balanced", default=None
         Weight of each class, multiplied into ``sample_weight``.
     n_inducing : int, "auto" or None, default=None
@@ -81,6 +83,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     log_marginal_likelihood_value_ : float, as in scikit-learn; the same as ``log_evidence_``.
     fit_report_ : how the fit went; prints as a table.
     inducing_ : ndarray of shape (m, d), the inducing inputs, if there are any.
+    trace_ : ArviZ object with the draws of the kernel parameters, if the strategy samples them; else None.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
@@ -320,6 +323,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "rows in files are predicted into files: gpclass.sparse.folders.predict_folder(model, folder, out)"
             )
+        if sparse.is_dask(X):  # a frame with its names; scikit-learn would see an array without
+            X = X.compute()
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _predict(self, X: Any) -> Prediction:
@@ -332,7 +337,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """Say where the Monte Carlo error is larger than was asked for."""
         above = mcse.max(axis=1) > MCSE_SLACK * self.tol  # NaN, a deterministic method, is not above
         if np.any(above):
-            cure = "a smaller tol, or more draws where the method takes their number"
+            by_tol = getattr(get_inference(self.inference), "stochastic", False)
+            cure = "a smaller tol" if by_tol else "more draws, whose number the inference takes"
             if hasattr(getattr(self, "_trace", None), "to_arviz"):  # tol has no say in the chains' length
                 cure = "more draws of the kernel parameters"
             warnings.warn(

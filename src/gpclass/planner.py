@@ -11,9 +11,11 @@ would carry along. On small subsets the cube is hidden below the rest, and noise
 of it; so d, the factorisations of one inference, is held to about ten unless the times say otherwise.
 The peak of memory is a n + b n², from allocations that were traced.
 
-Cost: about ``budget`` seconds, and at least a fit of 60 rows. Fails when: the search for the kernel
-parameters is much harder at n than on the subset, or a sampler needs many more draws there; expect a factor
-of two or three. Chains that have not mixed are doubled, up to three times; that is not foreseen.
+Chains are timed by short ones.
+Cost: about ``budget`` seconds, and at least a fit of 60 rows; with chains some short ones of 60 and 120 rows.
+Fails when: the search for the kernel parameters is much harder at n than on the subset, or a sampler needs many more
+draws there; expect a factor of two or three. Chains that have not mixed are doubled, up to three times; that is not
+foreseen.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ SMALLEST = 60  # rows of the first subset
 LARGEST = 800
 DENSE = 3  # n×n matrices that every dense fit holds: the covariance, its factor, room to work in
 clock = time.perf_counter
+SHORT_DRAWS = (4, 12)  # iterations of the chains that are timed
 SPEED_SIZE = 1000  # Cholesky factorisations are about as fast as they get from here on
+UNTIL_MIXED = "chains that have not mixed then are doubled, up to three times"
 FACTORISATIONS = 10.0  # of an inference, if nothing is known of it: Newton steps or sweeps, and the gradient
 NOISE = 0.1  # of a time, as a share of it; the factorisations are known to within their own number
 
@@ -60,6 +64,8 @@ class Plan:
     seconds_each: float
     sizes: tuple[int, ...]  # rows of the subsets that were timed
     available_memory: float
+    last: float = 0.0  # seconds after the calls, of the whole
+    note: str = ""
 
     @property
     def fits(self) -> bool:
@@ -69,11 +75,13 @@ class Plan:
     def __str__(self) -> str:
         text = (
             f"{self.inference} with {self.hyperparameters} on {self.n} rows of {self.d} features: about "
-            f"{_duration(self.seconds)} ({self.inferences} × {_duration(self.seconds_each)}) and "
-            f"{_bytes(self.memory)} of memory"
+            f"{_duration(self.seconds)} ({self.inferences} × {_duration(self.seconds_each)}"
+            + (f", then {_duration(self.last)}" if self.last else "")
+            + f") and {_bytes(self.memory)} of memory"
         )
         text += "" if self.fits else f", of which {_bytes(self.available_memory)} are free: it would fail"
-        return f"{text}; judged from {', '.join(map(str, self.sizes))} rows, good to a factor of two or three"
+        text += f"; judged from {', '.join(map(str, self.sizes))} rows, good to a factor of two or three"
+        return text + (f"; {self.note}" if self.note else "")
 
 
 def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
@@ -102,20 +110,24 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
 
         return plan_sparse(clf, X, y)
     n = len(y)
-    sizes, seconds, calls, traced, peaks = _calibrate(clf, X, y, budget)
+    strategy: Any = get_strategy(clf.hyperparameters)
+    sampled = hasattr(strategy, "chains")
+    found = _calibrate_chains(clf, strategy, X, y) if sampled else _calibrate(clf, X, y, budget)
+    sizes, seconds, calls, traced, peaks = found
     most = int(calls[-1] if sizes[-1] == n else calls.max())
     each = _extrapolate(sizes, seconds / calls, n)
     return Plan(
         n=n,
         d=X.shape[1],
         inference=str(get_inference(clf.inference).name),
-        hyperparameters=str(get_strategy(clf.hyperparameters).name),
+        hyperparameters=str(strategy.name),
         seconds=most * each,
         memory=max(_memory(traced, peaks, n), DENSE * 8.0 * n * n),
         inferences=most,
         seconds_each=each,
         sizes=tuple(int(k) for k in sizes),
         available_memory=checks.available_memory(),
+        note=UNTIL_MIXED if sampled and strategy.draws is None else "",
     )
 
 
@@ -124,11 +136,7 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
     largest = min(len(y), LARGEST)
     timed: list[tuple[int, float, int]] = []
     peaks: dict[int, float] = {}
-
     calm = clone(clf).set_params(n_jobs=None, verbose=0)
-    strategy: Any = get_strategy(clf.hyperparameters)
-    if getattr(strategy, "draws", 0) is None:  # chains as long as they need: one length for all subsets
-        calm.set_params(hyperparameters=replace(strategy, draws=strategy.length))
 
     def fit(rows: IntArray) -> Any:
         return clone(calm).fit(X[rows], y[rows])
@@ -151,6 +159,45 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
             rows = _subset(y, min(2 * len(rows), largest))
     sizes, seconds, calls = np.array(timed, dtype=float).T
     return sizes, seconds, calls, np.array(list(peaks), dtype=float), np.array(list(peaks.values()))
+
+
+def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array, Array, Array, Array, Array]:
+    """The same of fits with chains, which take long: an iteration is the difference of two short runs."""
+    calm = clone(clf).set_params(n_jobs=None, verbose=0)
+    lengths = np.array(SHORT_DRAWS, dtype=float)
+    more = (_iterations(strategy) - lengths[0]) / (lengths[1] - lengths[0])
+    sizes = sorted({min(k * SMALLEST, len(y)) for k in (1, 2)})
+
+    def fit(rows: IntArray, draws: int) -> Any:
+        return clone(calm).set_params(hyperparameters=_with_draws(strategy, draws)).fit(X[rows], y[rows])
+
+    seconds, calls = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the subset, not about the data
+        peak = _traced(
+            partial(fit, _subset(y, sizes[0]), SHORT_DRAWS[0])
+        )  # and what is made at first use is made
+        for size in sizes:
+            runs = [_timed(partial(fit, _subset(y, size), draws), 0.0) for draws in SHORT_DRAWS]
+            (first, second), spent = (
+                [run[0] for run in runs],
+                [run[1].fit_report_.evaluations for run in runs],
+            )
+            seconds.append(first + more * max(second - first, 0.0))
+            calls.append(spent[0] + more * max(spent[1] - spent[0], 1))
+    k = np.array(sizes, dtype=float)
+    return k, np.array(seconds), np.array(calls), k[:1], np.array([peak])
+
+
+def _with_draws(strategy: Any, draws: int) -> Any:
+    """The strategy with so many iterations a chain, none dropped."""
+    dropped = {name: 0 for name in ("warmup", "discard") if hasattr(strategy, name)}
+    return replace(strategy, draws=draws, checkpoint=None, **dropped)
+
+
+def _iterations(strategy: Any) -> int:
+    """All of a chain's, at its first length."""
+    return int(strategy.length + sum(getattr(strategy, name, 0) for name in ("warmup", "discard")))
 
 
 def _subset(y: Any, size: int) -> IntArray:

@@ -75,6 +75,8 @@ def array_task(clf: Any, X: Array, y: Any, sample_weight: Any) -> Task:
         return _sparse_task(clf, source, kernel, classes)
     if isinstance(likelihood, BinaryLikelihood):
         checks.check_memory(len(rows.X))
+        if strategy.name != "fixed":
+            checks.warn_of_hours(len(rows.X))
         problem = Problem(rows.X, rows.signs, kernel, likelihood, rows.weights)
         return Task(problem, inference, strategy, classes)
     checks.check_memory(len(rows.X), len(classes))

@@ -52,12 +52,13 @@ from gpclass.hyper.proposal import (
 from gpclass.inference.elliptical_slice import EllipticalSlice, Particles, elliptical_step
 from gpclass.inference.hmc import LatentHMC, hmc_step
 from gpclass.inference.laplace import Laplace
-from gpclass.inference.whitened import BASES, target_around
+from gpclass.inference.whitened import BASES, Target, target_around
 from gpclass.multiclass import MultiProblem
 from gpclass.multiclass.samplers import SoftmaxEllipticalSlice
 from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
 from gpclass.problem import Problem
 
+ROUGH = 0.01  # tolerance of the Gaussian that latent steps are taken around
 GIVEN = ("both", "f", "eta")
 MOVES = ("metropolis", "hmc")
 TRAJECTORIES = 0.7  # acceptance that the step of Hamiltonian moves is adapted to
@@ -173,7 +174,8 @@ class AlternateSampler(WarmUp):
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
         """Latent scans, then θ in each parametrisation."""
         settings = self.settings
-        state = self._latent(state, rng)
+        target = self._around(state["theta"])
+        before, state = state["theta"], self._latent(state, target, rng)
         chances = []
         for given in ("f", "eta") if settings.given == "both" else (settings.given,):
             dynamics = given == "f" and settings.move == "hmc"
@@ -194,7 +196,10 @@ class AlternateSampler(WarmUp):
         )
         kept["f"] = f
         if iteration in Schedule.of(settings.warmup, settings.length, settings.chains, settings.keep):
-            kept |= {"kept_at": np.asarray(iteration), "vectors": self._spread(state, rng)}
+            kept |= {
+                "kept_at": np.asarray(iteration),
+                "vectors": self._spread(state, target if state["theta"] is before else None, rng),
+            }
         return state, kept
 
     def pool(self, states: list[State]) -> list[State]:
@@ -204,9 +209,12 @@ class AlternateSampler(WarmUp):
             shared[name] = np.mean([state[name] for state in states], axis=0)
         return [{**state, **shared} for state in states]
 
-    def _latent(self, state: State, rng: np.random.Generator) -> State:
+    def _around(self, theta: Array) -> Target:
+        """Coordinates for the latent steps. Right around any Gaussian that θ alone decides: a rough one does."""
+        return target_around(self.guide.problem.at(theta), self.inference.around, tol=ROUGH)
+
+    def _latent(self, state: State, target: Target, rng: np.random.Generator) -> State:
         """Some steps of f given θ."""
-        target = target_around(self.guide.problem.at(state["theta"]), self.inference.around)
         particles = Particles.at(target, target.from_prior_coordinates(state["eta"][None], rng))
         for _ in range(self.settings.scans):
             if isinstance(self.inference, EllipticalSlice):
@@ -216,11 +224,12 @@ class AlternateSampler(WarmUp):
                 particles, _ = hmc_step(target, particles, rng, size=size, leapfrog=steps)
         return {**state, "eta": target.prior_coordinates(particles.xi)[0]}
 
-    def _spread(self, state: State, rng: np.random.Generator) -> Array:
+    def _spread(self, state: State, target: Target | None, rng: np.random.Generator) -> Array:
         """Vectors for the mixture: the state, and further latent draws at the same θ, which the chain forgets."""
         vectors, side = [state["eta"]], state
+        target = self._around(state["theta"]) if target is None else target
         for _ in range(self.settings.vectors - 1):
-            side = self._latent(side, rng)
+            side = self._latent(side, target, rng)
             vectors.append(side["eta"])
         return np.stack(vectors)
 

@@ -136,20 +136,23 @@ def whiten(problem: Problem, t: Array | None = None, h: Array | None = None) -> 
     return Whitened(problem, problem.y, L, C, A, m, centre, t, h, log_z, jitter)
 
 
-def whiten_around(problem: Problem, around: str) -> tuple[Whitened, GaussianPosterior | None]:
+def whiten_around(
+    problem: Problem, around: str, tol: float | None = None
+) -> tuple[Whitened, GaussianPosterior | None]:
     """Coordinates around the prior, or around the Gaussian of ``laplace`` or ``ep``, and that Gaussian."""
     check_around(around)
     if around == "prior":
         return whiten(problem), None
-    gaussian = BASES[around]()(problem)
+    base = BASES[around]()
+    gaussian = (base if tol is None else replace(base, tol=tol))(problem)
     return whiten(problem, gaussian.t, gaussian.h), gaussian
 
 
-def target_around(problem: Problem | MultiProblem, around: str) -> Target:
-    """Coordinates for the samplers, whatever the number of classes."""
+def target_around(problem: Problem | MultiProblem, around: str, tol: float | None = None) -> Target:
+    """Coordinates for the samplers; ``tol`` is that of the Gaussian of two classes, its own by default."""
     if isinstance(problem, MultiProblem):
         return whiten_many_around(problem, around)[0]
-    return whiten_around(problem, around)[0]
+    return whiten_around(problem, around, tol)[0]
 
 
 def check_around(around: str, names: tuple[str, ...] = AROUND) -> None:

@@ -7,7 +7,7 @@ from gpclass.sparse.inducing import sample_rows
 from gpclass.sparse.maximize import SparseMaximize
 from gpclass.sparse.problem import SparseProblem, make_problem
 from gpclass.sparse.shards import ArraySource, Executor, Local, Shard, Source
-from gpclass.sparse.wanted import as_source, in_files, is_source, is_wanted
+from gpclass.sparse.wanted import as_source, in_files, is_dask, is_source, is_wanted
 
 __all__ = [
     "ArraySource",
@@ -19,6 +19,7 @@ __all__ = [
     "SparseProblem",
     "as_source",
     "in_files",
+    "is_dask",
     "is_source",
     "is_wanted",
     "make_problem",

@@ -125,12 +125,11 @@ class SparseExact:
         if self.n_samples is not None:
             return draw(problem, ep, self.n_samples, rng), True
         A, rest = _few(problem)
-        affordable = min(self.max_samples, DRAWS_IN_MEMORY // problem.basis.m, TERMS // problem.n)
-        M, most = self.first, max(self.first, affordable)
+        M = self.first
         drawn = draw(problem, ep, M, rng.spawn(1)[0])
         for _ in range(ROUNDS):
             error = _error(drawn, A, rest, problem.likelihood)
-            wanted = int(np.clip(1.2 * M * (error / self.tol) ** 2, self.first, most))
+            wanted = self._wanted(error, M, problem.basis.m, problem.n)
             if wanted <= M and M > self.first:
                 break
             M = max(wanted, M)
@@ -138,6 +137,20 @@ class SparseExact:
             if _error(drawn, A, rest, problem.likelihood) <= self.tol:
                 return drawn, True
         return drawn, _error(drawn, A, rest, problem.likelihood) <= SLACK * self.tol
+
+    def pilot(self, problem: SparseProblem, n: int) -> tuple[Drawn, int]:
+        """The first draws on some of n rows, and how many these ask for on all."""
+        drawn = draw(problem, iterate(problem, "ep", None, 100, EP_TOL), self.first, np.random.default_rng(0))
+        if self.n_samples is not None:
+            return drawn, self.n_samples
+        error = _error(drawn, *_few(problem), problem.likelihood)
+        return drawn, self._wanted(error, self.first, problem.basis.m, n)
+
+    def _wanted(self, error: float, M: int, m: int, n: int) -> int:
+        """Draws for the tolerance, if M of them have such an error: within what memory and patience allow."""
+        affordable = min(self.max_samples, DRAWS_IN_MEMORY // m, TERMS // n)
+        most = max(self.first, affordable)
+        return int(np.clip(1.2 * M * (error / self.tol) ** 2, self.first, most))
 
     def _unmet(self, M: int) -> str:
         return (

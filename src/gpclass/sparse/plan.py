@@ -1,9 +1,11 @@
 """What a fit with inducing inputs will cost: one evaluation on some rows is timed, and all is linear in the rows.
 
 The seconds are those of the stages of :mod:`gpclass.sparse.maximize`: about ``EVALUATIONS`` of evidence and gradient
-over all rows from neighbouring sites, or one inference where the kernel parameters are fixed. The memory is that of the
-kept blocks, n m numbers, beside the rows.
-Cost: two evaluations on at most ``ROWS`` rows. Fails when: the ascent needs many more iterations than usual.
+over all rows from neighbouring sites, or one inference where the kernel parameters are fixed; then the draws, if the
+inference draws, as many as the tolerance asks for on the timed rows, and the comparison with the dense prior. The
+memory is that of the kept blocks, n m numbers, beside the rows.
+Cost: two evaluations on at most ``ROWS`` rows, the comparison, and some draws. Fails when: the ascent needs many more
+iterations than usual, or the draws are harder at the parameters that it finds.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from gpclass import checks
 from gpclass._typing import Array
 from gpclass.kernels import default_kernel
 from gpclass.planner import Plan
-from gpclass.registry import choose_likelihood, get_inference, get_strategy
+from gpclass.registry import choose_likelihood, for_sparse, get_inference, get_strategy
 from gpclass.sparse.climb import SOME_ITERATIONS, growing
+from gpclass.sparse.exact import SparseExact
 from gpclass.sparse.fixed_point import SparseEP
 from gpclass.sparse.inducing import sample_rows
 from gpclass.sparse.maximize import SparseMaximize
-from gpclass.sparse.problem import make_problem
+from gpclass.sparse.problem import SparseProblem, make_problem
+from gpclass.sparse.quality import compare_with_dense
 from gpclass.sparse.shards import ArraySource, Local, shard_size
+from gpclass.task import chosen_inference
 from gpclass.threads import allowed_threads, one_thread
 
 ROWS = 2000
@@ -61,7 +66,8 @@ def plan_sparse(clf: Any, X: Array, y: Any) -> Plan:
         began = time.perf_counter()
         SparseEP().guide(part.at(part.theta + 0.05), start=first, gradient=True)
         each = (time.perf_counter() - began) * n / len(rows)
-    each /= min(allowed_threads(), max(1, n // shard_size(n)))
+    workers = min(allowed_threads(), max(1, n // shard_size(n)))
+    each /= workers
     if strategy.name == "fixed":
         inferences, each = 1, SWEEPS * each
     else:
@@ -69,16 +75,34 @@ def plan_sparse(clf: Any, X: Array, y: Any) -> Plan:
             growing(n, part.basis.m + d, SparseMaximize().some_rows)
         )
         inferences = EVALUATIONS + round(earlier / n)
+    last = _last_step(clf, part, strategy, n, workers)
     kept = part.basis.m if whole.keep else 0
     return Plan(
         n=n,
         d=d,
         inference=str(inference.name),
         hyperparameters=str(strategy.name),
-        seconds=inferences * each,
+        seconds=inferences * each + last,
         memory=8.0 * n * (kept + d + OVERHEAD),
         inferences=inferences,
         seconds_each=each,
         sizes=(len(rows),),
         available_memory=checks.available_memory(),
+        last=last,
     )
+
+
+def _last_step(clf: Any, part: SparseProblem, strategy: Any, n: int, workers: int) -> float:
+    """Seconds of what follows the ascent: draws over all rows, and the comparison with the dense prior."""
+    inference, strategy = for_sparse(chosen_inference(clf), strategy)
+    with one_thread():
+        began = time.perf_counter()
+        compare_with_dense(part, inference, strategy.dense, np.random.default_rng(0))
+        compared = time.perf_counter() - began
+        if not isinstance(inference, SparseExact):
+            return compared
+        began = time.perf_counter()
+        _, wanted = inference.pilot(part, n)
+        return (
+            compared + (time.perf_counter() - began) * (1.0 + wanted / inference.first) * n / part.n / workers
+        )

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
 from gpclass.sparse.shards import Executor, Shard, Source, shard_size
+from gpclass.sparse.wanted import is_dask
 
 Found = tuple[Source, npt.NDArray[Any], list[str] | None]
 
@@ -58,11 +59,6 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: An
 
         return dask_source(X, y, sample_weight, weigh)
     return None
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection, without importing Dask."""
-    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
 
 
 def environment_executor() -> Executor | None:

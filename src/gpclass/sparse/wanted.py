@@ -15,8 +15,6 @@ def is_wanted(clf: Any) -> bool:
 
 def is_source(X: Any, clf: Any) -> bool:
     """Whether rows are not an ordinary array: a Parquet folder, a Dask collection, for inducing inputs a memory map."""
-    from gpclass.sparse.sources import is_dask
-
     if isinstance(X, np.memmap):
         return is_wanted(clf)
     return in_files(X) or is_dask(X)
@@ -25,6 +23,11 @@ def is_source(X: Any, clf: Any) -> bool:
 def in_files(X: Any) -> bool:
     """Whether rows are in a Parquet folder."""
     return isinstance(X, (str, PathLike)) or type(X).__module__.startswith("gpclass.sparse.")
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection, without importing Dask."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
 
 
 def as_source(X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Any:
