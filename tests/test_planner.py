@@ -2,6 +2,8 @@
 
 import time
 import tracemalloc
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -35,24 +37,36 @@ def test_seconds_within_a_factor(monkeypatch, inference, strategy, n):
 
 
 def test_chains_are_planned_from_short_ones(monkeypatch):
-    monkeypatch.setattr(planner, "clock", time.process_time)
-    X, y = make_moons(160, noise=0.3, random_state=0)
+    X, y = make_moons(120, noise=0.3, random_state=0)
     chains = PseudoMarginal(chains=2, warmup=60, discard=10, draws=150)
-    clf = GPClassifier(2.0 * RBF(0.8), hyperparameters=chains, random_state=0)
-    plan = clf.plan(X, y)
+    plan = GPClassifier(2.0 * RBF(0.8), hyperparameters=chains, random_state=0).plan(X, y)
     assert plan.inferences == pytest.approx(2 * (60 + 10 + 150), rel=0.2)
     assert "doubled" not in str(plan)
-    assert 1 / FACTOR < plan.seconds / measured(clf, X, y) < FACTOR
-    asked = []
-    monkeypatch.setattr(planner, "_timed", lambda work, _: asked.append(work) or (1.0, Fitted))
+    tried = []
+
+    def timed(work, _):  # half a second, then a hundredth for each iteration of 60 rows
+        draws, rows = work.func.__self__.hyperparameters.draws, len(work.args[0])
+        tried.append((rows, draws))
+        return 0.5 + 0.01 * draws * rows / 60, Report(SimpleNamespace(evaluations=7 + 4 * draws))
+
+    monkeypatch.setattr(planner, "_timed", timed)
     monkeypatch.setattr(planner, "_traced", lambda work: 1e6)
-    assert "doubled" in str(GPClassifier(hyperparameters="pseudo-marginal").plan(X[:50], y[:50]))
-    assert len(asked) == 2  # two lengths at one size: there are no more rows
+    plan = GPClassifier(hyperparameters="pseudo-marginal").plan(X, y)
+    assert tried == [
+        (60, 4),
+        (60, 16),
+        (60, 32),
+        (120, 4),
+        (120, 16),
+        (120, 32),
+    ]  # until it is more than noise
+    assert plan.inferences == 7 + 4 * (300 + 50 + 500)
+    assert plan.seconds == pytest.approx(0.5 + 0.02 * (300 + 50 + 500), rel=1e-3)
+    assert "doubled" in str(plan)
 
 
-class Fitted:
-    class fit_report_:
-        evaluations = 10
+class Report(NamedTuple):
+    fit_report_: SimpleNamespace
 
 
 def test_memory_within_a_factor():

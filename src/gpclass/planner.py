@@ -43,7 +43,7 @@ SMALLEST = 60  # rows of the first subset
 LARGEST = 800
 DENSE = 3  # n×n matrices that every dense fit holds: the covariance, its factor, room to work in
 clock = time.perf_counter
-SHORT_DRAWS = (4, 12)  # iterations of the chains that are timed
+SHORTEST, LONGEST = 4, 128  # iterations of the chains that are timed
 SPEED_SIZE = 1000  # Cholesky factorisations are about as fast as they get from here on
 UNTIL_MIXED = "chains that have not mixed then are doubled, up to three times"
 FACTORISATIONS = 10.0  # of an inference, if nothing is known of it: Newton steps or sweeps, and the gradient
@@ -164,27 +164,28 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
 def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array, Array, Array, Array, Array]:
     """The same of fits with chains, which take long: an iteration is the difference of two short runs."""
     calm = clone(clf).set_params(n_jobs=None, verbose=0)
-    lengths = np.array(SHORT_DRAWS, dtype=float)
-    more = (_iterations(strategy) - lengths[0]) / (lengths[1] - lengths[0])
     sizes = sorted({min(k * SMALLEST, len(y)) for k in (1, 2)})
 
-    def fit(rows: IntArray, draws: int) -> Any:
-        return clone(calm).set_params(hyperparameters=_with_draws(strategy, draws)).fit(X[rows], y[rows])
+    def timed(size: int, draws: int) -> tuple[float, int]:
+        rows = _subset(y, size)
+        work = clone(calm).set_params(hyperparameters=_with_draws(strategy, draws))
+        seconds, fitted = _timed(partial(work.fit, X[rows], y[rows]), 0.0)
+        return seconds, fitted.fit_report_.evaluations
 
     seconds, calls = [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the subset, not about the data
-        peak = _traced(
-            partial(fit, _subset(y, sizes[0]), SHORT_DRAWS[0])
-        )  # and what is made at first use is made
+        peak = _traced(partial(timed, sizes[0], SHORTEST))  # what is made at first use is made here
         for size in sizes:
-            runs = [_timed(partial(fit, _subset(y, size), draws), 0.0) for draws in SHORT_DRAWS]
-            (first, second), spent = (
-                [run[0] for run in runs],
-                [run[1].fit_report_.evaluations for run in runs],
-            )
+            (first, spent), draws = timed(size, SHORTEST), 4 * SHORTEST
+            while True:
+                second, more_spent = timed(size, draws)
+                if second > 1.5 * first or draws >= LONGEST:  # the difference is more than noise
+                    break
+                draws *= 2
+            more = (_iterations(strategy) - SHORTEST) / (draws - SHORTEST)
             seconds.append(first + more * max(second - first, 0.0))
-            calls.append(spent[0] + more * max(spent[1] - spent[0], 1))
+            calls.append(spent + more * max(more_spent - spent, 1))
     k = np.array(sizes, dtype=float)
     return k, np.array(seconds), np.array(calls), k[:1], np.array([peak])
 

@@ -125,11 +125,11 @@ class SparseExact:
         if self.n_samples is not None:
             return draw(problem, ep, self.n_samples, rng), True
         A, rest = _few(problem)
-        M = self.first
+        M, most = self.first, self.most(problem.basis.m, problem.n)
         drawn = draw(problem, ep, M, rng.spawn(1)[0])
         for _ in range(ROUNDS):
             error = _error(drawn, A, rest, problem.likelihood)
-            wanted = self._wanted(error, M, problem.basis.m, problem.n)
+            wanted = int(np.clip(1.2 * M * (error / self.tol) ** 2, self.first, most))
             if wanted <= M and M > self.first:
                 break
             M = max(wanted, M)
@@ -138,19 +138,11 @@ class SparseExact:
                 return drawn, True
         return drawn, _error(drawn, A, rest, problem.likelihood) <= SLACK * self.tol
 
-    def pilot(self, problem: SparseProblem, n: int) -> tuple[Drawn, int]:
-        """The first draws on some of n rows, and how many these ask for on all."""
-        drawn = draw(problem, iterate(problem, "ep", None, 100, EP_TOL), self.first, np.random.default_rng(0))
+    def most(self, m: int, n: int) -> int:
+        """The most draws of u that are made for n rows, within memory and patience."""
         if self.n_samples is not None:
-            return drawn, self.n_samples
-        error = _error(drawn, *_few(problem), problem.likelihood)
-        return drawn, self._wanted(error, self.first, problem.basis.m, n)
-
-    def _wanted(self, error: float, M: int, m: int, n: int) -> int:
-        """Draws for the tolerance, if M of them have such an error: within what memory and patience allow."""
-        affordable = min(self.max_samples, DRAWS_IN_MEMORY // m, TERMS // n)
-        most = max(self.first, affordable)
-        return int(np.clip(1.2 * M * (error / self.tol) ** 2, self.first, most))
+            return self.n_samples
+        return max(self.first, min(self.max_samples, DRAWS_IN_MEMORY // m, TERMS // n))
 
     def _unmet(self, M: int) -> str:
         return (
