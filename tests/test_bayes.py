@@ -679,6 +679,7 @@ def test_pairs_that_make_no_sense(problem, strategy, inference, match):
     ("make", "match"),
     [
         (lambda: PseudoMarginal(draws=0), "draws"),
+        (lambda: PseudoMarginal(chains=None), "chains"),
         (lambda: PseudoMarginal(guide="exact"), "guide"),
         (lambda: PseudoMarginal(default_priors="neal"), "filippone"),
         (lambda: HMC(step_size=0.0), "step_size"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,9 @@ from gpclass.registry import (
 from gpclass.threads import few_threads, one_thread, workers
 
 LOOK = 2000  # rows that a kernel is checked against, and started from, where there are inducing inputs
+
+
+Methods: TypeAlias = "tuple[Inference, Strategy, BinaryLikelihood | MultiLikelihood]"
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,14 @@ def chosen_inference(clf: Any) -> Inference:
 def array_task(clf: Any, X: Array, y: Any, sample_weight: Any) -> Task:
     """What ``clf`` asks for on an array (n, d) that was checked."""
     classes, index = encode(y)
-    inference, strategy, likelihood = _methods(clf, len(classes))
+    methods = inference, strategy, likelihood = _methods(clf, len(classes))
     rows = Rows(X, index).weighted(classes, sample_weight, clf.class_weight)
     kernel = _kernel(clf, likelihood, rows.X)
     if checks.has_noise(kernel):
         rows = rows.repeated()  # each copy has noise of its own
     if sparse.is_wanted(clf):
         source = sparse.ArraySource(rows.X, rows.signs, rows.weights)
-        return _sparse_task(clf, source, kernel, classes)
+        return _sparse_task(clf, source, kernel, classes, methods)
     if isinstance(likelihood, BinaryLikelihood):
         checks.check_memory(len(rows.X))
         if strategy.name != "fixed":
@@ -93,14 +96,14 @@ def source_task(clf: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Task, lis
             "or read the rows into an array for the dense model"
         )
     source, classes, names = sparse.as_source(X, y, sample_weight, clf.class_weight)
-    likelihood = _methods(clf, len(classes))[2]
+    methods = _methods(clf, len(classes))
     some = source.take(sparse.sample_rows(source.n, LOOK, np.random.default_rng(0)))[0]
-    return _sparse_task(clf, source, _kernel(clf, likelihood, some), classes), names
+    return _sparse_task(clf, source, _kernel(clf, methods[2], some), classes, methods), names
 
 
-def _sparse_task(clf: Any, source: Any, kernel: Kernel, classes: npt.NDArray[Any]) -> Task:
+def _sparse_task(clf: Any, source: Any, kernel: Kernel, classes: npt.NDArray[Any], methods: Methods) -> Task:
     """What ``clf`` asks for under the low-rank prior."""
-    inference, strategy, likelihood = _methods(clf, len(classes))
+    inference, strategy, likelihood = methods
     if not isinstance(likelihood, BinaryLikelihood):
         raise ValueError(
             f"inducing inputs are for two classes with a probit or logit likelihood; y has {len(classes)} classes "
@@ -112,7 +115,7 @@ def _sparse_task(clf: Any, source: Any, kernel: Kernel, classes: npt.NDArray[Any
     return Task(problem, inference, strategy, classes)
 
 
-def _methods(clf: Any, n_classes: int) -> tuple[Inference, Strategy, BinaryLikelihood | MultiLikelihood]:
+def _methods(clf: Any, n_classes: int) -> Methods:
     """Inference, strategy and likelihood, which go together."""
     inference, strategy = chosen_inference(clf), get_strategy(clf.hyperparameters)
     likelihood = choose_likelihood(clf.likelihood, inference, n_classes)

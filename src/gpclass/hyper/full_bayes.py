@@ -61,9 +61,9 @@ def check_lengths(settings: object, **least: int) -> None:
     """Refuse lengths of chains that are none."""
     for name, low in least.items():
         value = getattr(settings, name)
-        if value is None:  # to be found
+        if value is None and name == "draws":  # as many as it takes
             continue
-        if int(value) != value or value < low:
+        if value is None or int(value) != value or value < low:
             raise ValueError(
                 f"{type(settings).__name__}: {name} must be a whole number of at least {low}, got {value!r}"
             )
