@@ -8,7 +8,7 @@ from benchmarks.common import in_own_process, record, show, timed
 from gpclass import GPClassifier
 from gpclass.inference import EP
 from gpclass.likelihoods import Probit
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 
 
 def _ours(X, y, kernel):

@@ -89,7 +89,7 @@ def ours(X, y, X_test, y_test, inference="ep", m=M, curve=True, settings=None):
 def _watch(marks, paused, X_test, y_test):
     """Measure the log loss after every iteration of the ascent, with the clock stopped."""
     from gpclass.predict import predict_proba
-    from gpclass.sparse.stage import Stage
+    from gpclass.hyper.staged.stage import Stage
 
     run = Stage.run
 
@@ -110,7 +110,7 @@ def _watch(marks, paused, X_test, y_test):
 
 def _time_stages(stages):
     """Note evaluations and seconds of every ascent."""
-    from gpclass.sparse.stage import Stage
+    from gpclass.hyper.staged.stage import Stage
 
     run = Stage.run
 

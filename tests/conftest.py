@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass.likelihoods import get_likelihood
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from gpclass.inference import AMP, DSGQ, Exact, Laplace
 from gpclass.inference.amp import stationarity
 from gpclass.inference.dsgq import K0, precision
 from gpclass.likelihoods import Logit, Probit
+from gpclass.model.problem import Problem
 from gpclass.predict import predict_proba
-from gpclass.problem import Problem
 from tests.conftest import make_problem
 
 KERNEL = C(2.0) * Matern(0.4, nu=1.5)

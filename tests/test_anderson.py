@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpclass.anderson import Mixing
+from gpclass.numerics.anderson import Mixing
 
 
 def linear_map(n, seed=0):

@@ -14,9 +14,9 @@ from sklearn.datasets import make_moons
 from gpclass import GPClassifier, load_model
 from gpclass.cli.app import run
 from gpclass.cli.build import InferenceName, KernelName, StrategyName, make_classifier, make_kernel
+from gpclass.estimators.tables import Encoding, TableClassifier, check_truth
 from gpclass.persistence import save_model
 from gpclass.registry import INFERENCES, STRATEGIES, methods
-from gpclass.tables import Encoding, TableClassifier, check_truth
 
 
 @pytest.fixture

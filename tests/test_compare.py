@@ -237,7 +237,7 @@ def test_same_kernel_isolates_the_approximation():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from gpclass.classifier import GPClassifier
+    from gpclass.estimators.classifier import GPClassifier
 
     X, y = problem(60)
     again = make_pipeline(StandardScaler(), GPClassifier(inference="ep"))
@@ -255,8 +255,8 @@ def test_same_kernel_isolates_the_approximation():
 
 
 def test_a_method_without_gradient_takes_the_kernel_of_ep():
-    from gpclass.classifier import GPClassifier
     from gpclass.compare.presets import WithKernelOf
+    from gpclass.estimators.classifier import GPClassifier
 
     X, y = problem(60)
     clf = WithKernelOf(GPClassifier(inference="ep"), GPClassifier(inference="laplace")).fit(X, y)

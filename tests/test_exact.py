@@ -12,8 +12,8 @@ from gpclass import GPClassifier
 from gpclass.inference import EP, GPCMC, Exact
 from gpclass.kernels import linear
 from gpclass.likelihoods import Probit
+from gpclass.model.problem import Problem
 from gpclass.predict import predict_proba
-from gpclass.problem import Problem
 from tests.conftest import make_problem
 
 

@@ -12,9 +12,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel as C
 from gpclass.inference import EP, Laplace, Variational
 from gpclass.kernels import on
 from gpclass.likelihoods import Logit, Probit, get_likelihood
-from gpclass.linalg import SiteFactor
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import SiteFactor
 from gpclass.predict import predict_proba
-from gpclass.problem import Problem
 from gpclass.registry import INFERENCES
 from tests.conftest import make_problem
 

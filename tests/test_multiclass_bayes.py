@@ -16,13 +16,13 @@ from gpclass.hyper.latent_prior import LatentPrior
 from gpclass.hyper.mixture import gaussian_vectors, kind_of, latent_draw, rebuild
 from gpclass.hyper.proposal import LogDensity
 from gpclass.inference import Laplace, LatentHMC
+from gpclass.inference.many_ep import MultinomialEP
+from gpclass.inference.many_importance import SoftmaxImportance
+from gpclass.inference.many_laplace import SoftmaxLaplace
+from gpclass.inference.many_samplers import SoftmaxEllipticalSlice, SoftmaxHMC
 from gpclass.inference.samples import array_stats
-from gpclass.multiclass import MultinomialProbit
-from gpclass.multiclass.ep import MultinomialEP
-from gpclass.multiclass.importance import SoftmaxImportance
-from gpclass.multiclass.predict import many_proba
-from gpclass.multiclass.samplers import SoftmaxEllipticalSlice, SoftmaxHMC
-from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
+from gpclass.likelihoods import MultinomialProbit
+from gpclass.predict.many import many_proba
 from gpclass.priors import LogNormal, resolve_priors
 from tests.conftest import make_problem
 from tests.test_multiclass import OWN, problem

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpclass import GPClassifier
 from gpclass.hyper import EM
 from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
-from gpclass.multiclass import MultinomialProbit, Softmax
+from gpclass.likelihoods import MultinomialProbit, Softmax
 from gpclass.priors import LogNormal
 from gpclass.registry import INFERENCES, for_many
 
@@ -268,7 +268,7 @@ def test_em_climbs_the_explicit_part_of_the_gradient(flowers):
     """At its end Laplace's evidence has no slope but the mode's own motion: the bound's slope is zero."""
     from gpclass.hyper.em import _moments, _objective, _with_jitter
     from gpclass.likelihoods import Probit
-    from gpclass.problem import Problem
+    from gpclass.model.problem import Problem
 
     X, y = flowers
     task = Problem(X, np.where(y == 1, 1.0, -1.0), 2.0 * RBF(0.7), Probit())

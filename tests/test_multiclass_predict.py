@@ -5,9 +5,9 @@ import pytest
 from scipy.special import log_softmax, logsumexp, softmax
 from scipy.stats import multivariate_normal, norm
 
-from gpclass.multiclass.averages import log_probit_average, log_softmax_average
-from gpclass.multiclass.likelihoods import MultinomialProbit, Softmax
-from gpclass.multiclass.utilities import log_largest
+from gpclass.likelihoods.averages import log_probit_average, log_softmax_average
+from gpclass.likelihoods.many import MultinomialProbit, Softmax
+from gpclass.likelihoods.utilities import log_largest
 
 
 def gaussians(N, C, sd, seed=0):

@@ -9,18 +9,18 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 
 from gpclass.inference import EP, Exact, Laplace
-from gpclass.likelihoods import Logit, Probit
-from gpclass.multiclass import MultinomialProbit, MultiProblem, Softmax
-from gpclass.multiclass.ep import MultinomialEP
-from gpclass.multiclass.exact import MultinomialExact
-from gpclass.multiclass.importance import importance_posterior
-from gpclass.multiclass.orthant import orthant_covariance
-from gpclass.multiclass.predict import many_proba
-from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
+from gpclass.inference.many_ep import MultinomialEP
+from gpclass.inference.many_exact import MultinomialExact
+from gpclass.inference.many_importance import importance_posterior
+from gpclass.inference.many_laplace import SoftmaxLaplace
+from gpclass.latent.many_orthant import orthant_covariance
+from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
+from gpclass.model.many_problem import MultiProblem
+from gpclass.model.problem import Problem
 from gpclass.orthant.box import standard_form
 from gpclass.orthant.plan import fit_sites as dense_sites
 from gpclass.predict import predict_proba
-from gpclass.problem import Problem
+from gpclass.predict.many import many_proba
 from tests.test_multiclass import OWN, WEIGHTS, problem
 
 

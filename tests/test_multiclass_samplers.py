@@ -12,14 +12,15 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 
 from gpclass.inference.elliptical_slice import Particles, elliptical_step
 from gpclass.inference.hmc import hmc_step
-from gpclass.multiclass import MultinomialProbit, MultiProblem, Softmax
-from gpclass.multiclass.averages import log_softmax_average
-from gpclass.multiclass.centred import centred
-from gpclass.multiclass.importance import SoftmaxImportance
-from gpclass.multiclass.predict import many_proba
-from gpclass.multiclass.samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
-from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
-from gpclass.multiclass.whitened import SOFTMAX_AROUND, whiten_many_around
+from gpclass.inference.many_importance import SoftmaxImportance
+from gpclass.inference.many_laplace import SoftmaxLaplace
+from gpclass.inference.many_samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
+from gpclass.latent.centred import centred
+from gpclass.latent.many_whitened import SOFTMAX_AROUND, whiten_many_around
+from gpclass.likelihoods import MultinomialProbit, Softmax
+from gpclass.likelihoods.averages import log_softmax_average
+from gpclass.model.many_problem import MultiProblem
+from gpclass.predict.many import many_proba
 from tests.test_multiclass import OWN, WEIGHTS, problem
 
 KERNELS = [None, CompoundKernel(OWN)]

@@ -12,7 +12,7 @@ from gpclass.orthant.guided import draw, log_weight, mixture_draws, propose
 from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, tail_index
 from gpclass.orthant.uniforms import POINT_SETS, point_sets, primes, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.sites import Sites
+from gpclass.propagation.sites import Sites
 
 
 def random_box(n, seed=0, kind="mixed"):

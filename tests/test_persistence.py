@@ -21,10 +21,10 @@ from gpclass import GPClassifier, load_model
 from gpclass.geostat import IndicatorKriging, VariogramModel, VariogramSearch
 from gpclass.hyper import Maximize
 from gpclass.inference import Exact, Laplace
+from gpclass.inference.many_exact import MultinomialExact
 from gpclass.inference.redraw import Seed
 from gpclass.kernels import on
 from gpclass.likelihoods import Logit, Probit
-from gpclass.multiclass.exact import MultinomialExact
 from gpclass.persistence import ModelFileError, NotSavableError, save_model
 from gpclass.persistence.again import LARGE
 from gpclass.persistence.container import DIGEST, MANIFEST

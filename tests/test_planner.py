@@ -11,8 +11,8 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier, planner
+from gpclass.estimators.planner import _extrapolate, _memory, _subset, plan_fit
 from gpclass.hyper import PseudoMarginal
-from gpclass.planner import _extrapolate, _memory, _subset, plan_fit
 
 FACTOR = 4.0
 
@@ -94,7 +94,7 @@ def test_the_plan_says_what_it_rests_on():
 
 
 def test_too_much_memory_is_said(monkeypatch):
-    from gpclass import checks
+    from gpclass.estimators import checks
 
     monkeypatch.setattr(checks, "available_memory", lambda: 2**20)
     X, y = make_moons(200, noise=0.3, random_state=0)

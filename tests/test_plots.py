@@ -230,7 +230,7 @@ def test_evidence_surface_equals_the_evidence(fitted):
 
 
 def test_evidence_surface_of_the_own_classifier_includes_the_likelihood_scale():
-    from gpclass.classifier import GPClassifier
+    from gpclass.estimators.classifier import GPClassifier
     from gpclass.likelihoods import Probit
 
     rng = np.random.default_rng(7)

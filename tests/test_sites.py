@@ -7,9 +7,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 
+from gpclass.numerics.special import hazard_terms, hazard_terms_scalar
 from gpclass.propagation import expectation_propagation, refined_sites
-from gpclass.sites import Sites, gaussian_from_sites, log_site_mass
-from gpclass.special import hazard_terms, hazard_terms_scalar
+from gpclass.propagation.sites import Sites, gaussian_from_sites, log_site_mass
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,19 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from gpclass.hyper.staged.quality import look_over
 from gpclass.inference import EP, Exact, Laplace, Variational
+from gpclass.inference.low_rank_exact import SparseExact
+from gpclass.inference.low_rank_laplace import SparseLaplace
+from gpclass.inference.low_rank_sites import SparseEP, SparseVariational
+from gpclass.latent.basis import Basis, unwhiten, whiten
+from gpclass.latent.low_rank_problem import Data, SparseProblem
+from gpclass.latent.low_rank_rows import Labels
 from gpclass.likelihoods import Logit, Probit
+from gpclass.likelihoods.smeared import log_smeared, slopes
+from gpclass.model.problem import DensePrior, Problem
+from gpclass.model.rows import ArraySource, Local, Shard, add
 from gpclass.predict import predict_proba
-from gpclass.problem import DensePrior, Problem
-from gpclass.sparse import ArraySource, Local, Shard
-from gpclass.sparse.basis import Basis, unwhiten, whiten
-from gpclass.sparse.exact import SparseExact
-from gpclass.sparse.fixed_point import SparseEP, SparseVariational
-from gpclass.sparse.laplace import SparseLaplace
-from gpclass.sparse.problem import Data, SparseProblem
-from gpclass.sparse.quality import look_over
-from gpclass.sparse.rows import Labels
-from gpclass.sparse.shards import add
-from gpclass.sparse.smeared import log_smeared, slopes
 from tests.conftest import make_problem
 
 PAIRS = [

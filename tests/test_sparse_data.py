@@ -21,17 +21,17 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier, load_model
+from gpclass.data import parquet, sources
+from gpclass.data.encoded import encoded_folder
+from gpclass.data.folders import predict_folder
+from gpclass.data.parquet import ParquetFolder
+from gpclass.data.sources import as_source
+from gpclass.estimators.tables import Encoding, TableClassifier
 from gpclass.hyper import CrossValidation, PseudoMarginal
+from gpclass.inference.low_rank_sites import SparseEP
+from gpclass.latent.low_rank_problem import Data, SparseProblem
 from gpclass.likelihoods import Probit
-from gpclass.sparse import parquet, sources
-from gpclass.sparse.encoded import encoded_folder
-from gpclass.sparse.fixed_point import SparseEP
-from gpclass.sparse.folders import predict_folder
-from gpclass.sparse.parquet import ParquetFolder
-from gpclass.sparse.problem import Data, SparseProblem
-from gpclass.sparse.shards import ArraySource, Local
-from gpclass.sparse.sources import as_source
-from gpclass.tables import Encoding, TableClassifier
+from gpclass.model.rows import ArraySource, Local
 
 KERNEL = C(2.0) * RBF(1.3)
 N = 600
@@ -273,7 +273,7 @@ def test_predictions_of_a_folder(folder, frame, fitted, tmp_path):
 
 
 def test_a_second_run_goes_on_where_the_first_stopped(folder, fitted, tmp_path, monkeypatch):
-    from gpclass.sparse import folders
+    from gpclass.data import folders
 
     out, true = tmp_path / "out", folders.predict_file
 
@@ -304,7 +304,7 @@ def test_kept_columns_have_the_types_of_the_source(frame, fitted, tmp_path, monk
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from gpclass.sparse import folders
+    from gpclass.data import folders
 
     monkeypatch.setattr(folders, "BATCH", 50)
     k, frame = np.arange(N), frame.copy()
@@ -538,7 +538,7 @@ def dies_once(shard, mark):
 
 
 def test_a_worker_that_dies_at_work(frame, client, tmp_path):
-    from gpclass.sparse.dask import DaskExecutor
+    from gpclass.data.dask import DaskExecutor
 
     mark, executor, sums = tmp_path / "mark", DaskExecutor(client), []
     held = executor.place(array_source(frame).shards())
@@ -555,7 +555,7 @@ def test_a_worker_that_dies_at_work(frame, client, tmp_path):
 
 @pytest.mark.parametrize("before", [3, 10])  # within the first chain, and where it is cut
 def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
-    from gpclass.sparse.dask import CHAIN, DaskExecutor
+    from gpclass.data.dask import CHAIN, DaskExecutor
 
     def passes(executor, killed_after=None):
         held, sums = executor.place(array_source(frame).shards()), []
@@ -576,7 +576,7 @@ def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
 
 
 def test_a_worker_killed_in_the_middle_of_ep(folder, client, monkeypatch):
-    from gpclass.sparse import dask as module
+    from gpclass.data import dask as module
 
     monkeypatch.setattr(parquet, "SHARD_ROWS", 150)
     source, *_ = as_source(folder, "label")
@@ -597,7 +597,7 @@ def test_a_worker_killed_in_the_middle_of_ep(folder, client, monkeypatch):
 
 
 def test_passes_that_change_nothing_do_not_lengthen_the_chain(frame, client):
-    from gpclass.sparse.dask import CHAIN, DaskExecutor
+    from gpclass.data.dask import CHAIN, DaskExecutor
 
     executor = DaskExecutor(client)
     held = executor.place(array_source(frame).shards())
@@ -619,7 +619,7 @@ def fails_on(shard, first):
 
 
 def test_an_error_of_the_work_is_the_users_to_see(frame, client):
-    from gpclass.sparse.dask import DaskExecutor
+    from gpclass.data.dask import DaskExecutor
 
     executor = DaskExecutor(client)
     held = executor.place(array_source(frame).shards())
@@ -631,8 +631,8 @@ def test_an_error_of_the_work_is_the_users_to_see(frame, client):
 def test_a_client_that_has_gone(frame, cluster):
     import distributed
 
-    from gpclass.sparse.dask import DaskExecutor
-    from gpclass.sparse.dask_client import ClientGoneError, environment_client
+    from gpclass.data.dask import DaskExecutor
+    from gpclass.data.dask_client import ClientGoneError, environment_client
 
     client = distributed.Client(cluster, set_as_default=False)
     executor = DaskExecutor(client)
@@ -674,7 +674,7 @@ def test_dask_collections_are_shards(frame, client, kind):
 def test_a_collection_persisted_on_a_client_that_has_gone(frame, cluster, kind, again):
     import distributed
 
-    from gpclass.sparse.dask_client import ClientGoneError
+    from gpclass.data.dask_client import ClientGoneError
 
     da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
     with distributed.Client(cluster):
@@ -841,7 +841,7 @@ def model(folder, tmp_path, capsys):
 
 
 def test_prediction_of_a_folder_shows_how_far_it_is(folder, fitted, model, tmp_path, capsys, monkeypatch):
-    from gpclass.sparse import folders
+    from gpclass.data import folders
 
     monkeypatch.setattr(folders, "BATCH", 50)
     predict_folder(fitted, folder, tmp_path / "a")
@@ -898,7 +898,7 @@ def test_labels_that_cannot_be_scored_are_refused_first(folder, frame, fitted, t
 
 @pytest.mark.parametrize("label", [None, "snow"])
 def test_labels_of_dropped_rows_are_not_looked_at(frame, fitted, tmp_path, monkeypatch, label):
-    from gpclass.sparse import folders
+    from gpclass.data import folders
 
     monkeypatch.setattr(folders, "BATCH", 50)
     frame = frame.copy()  # the model was fitted to rows of the fixture's

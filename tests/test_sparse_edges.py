@@ -8,19 +8,22 @@ from sklearn.datasets import make_blobs
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from gpclass import GPClassifier
+from gpclass.data.sources import Labels as Collected
+from gpclass.hyper.staged import climb, maximize
+from gpclass.hyper.staged.checkpoint import Checkpoint
+from gpclass.hyper.staged.maximize import SparseMaximize
+from gpclass.hyper.staged.quality import look_over
+from gpclass.hyper.staged.stage import Rule, Stage
+from gpclass.inference.low_rank_sites import LOOSE
+from gpclass.latent.basis import whiten
+from gpclass.latent.inducing import choose_inducing
+from gpclass.latent.low_rank_gaussian import Q
+from gpclass.latent.low_rank_problem import make_problem
+from gpclass.latent.low_rank_rows import Labels
 from gpclass.likelihoods import Logit, Probit
-from gpclass.linalg import NotPositiveDefiniteError
-from gpclass.sparse import ArraySource, Local, SparseMaximize, climb, make_problem, maximize
-from gpclass.sparse.basis import whiten
-from gpclass.sparse.checkpoint import Checkpoint
-from gpclass.sparse.fixed_point import LOOSE
-from gpclass.sparse.gaussian import Q
-from gpclass.sparse.inducing import choose_inducing
-from gpclass.sparse.quality import look_over
-from gpclass.sparse.rows import Labels
-from gpclass.sparse.smeared import _at, _clenshaw, _expand, log_smeared
-from gpclass.sparse.sources import Labels as Collected
-from gpclass.sparse.stage import Rule, Stage
+from gpclass.likelihoods.smeared import _at, _clenshaw, _expand, log_smeared
+from gpclass.model.rows import ArraySource, Local
+from gpclass.numerics.linalg import NotPositiveDefiniteError
 
 KERNEL = ConstantKernel(2.0) * RBF(1.0)
 
@@ -61,7 +64,7 @@ def test_separable_classes_reach_the_dense_evidence(inference):
 
 def test_loose_sites_to_the_end_would_not(monkeypatch):
     X, y = apart()
-    monkeypatch.setattr("gpclass.sparse.stage.SITES_ERROR", 0.0)
+    monkeypatch.setattr("gpclass.hyper.staged.stage.SITES_ERROR", 0.0)
     loose = GPClassifier(inference="ep", random_state=0, n_inducing=50).fit(X, y)
     assert loose.fit_report_.details["ascent_ended_by"] == "no step raises the evidence"
     assert loose.log_evidence_ < -4.5  # of -4.30
@@ -178,7 +181,7 @@ def test_left_out_rows_without_weight_do_not_stop_the_fit():
 
 
 def stages_guide():
-    from gpclass.sparse.fixed_point import SparseEP
+    from gpclass.inference.low_rank_sites import SparseEP
 
     return SparseEP().guide
 
@@ -239,7 +242,7 @@ def test_noise_is_not_for_inducing_inputs_to_explain():
 
 
 def test_as_many_inducing_inputs_as_were_asked_for(monkeypatch):
-    from gpclass.sparse import inducing
+    from gpclass.latent import inducing
 
     monkeypatch.setattr(inducing, "SAMPLE", 50)
     X, y = rows(400)

@@ -10,15 +10,17 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from gpclass import GPClassifier, checks, load_model
 from gpclass.hyper import Maximize
+from gpclass.hyper.staged.climb import growing
+from gpclass.hyper.staged.maximize import SparseMaximize
+from gpclass.hyper.staged.quality import compare_with_dense
+from gpclass.hyper.staged.stage import Rule, Stage
 from gpclass.inference import EP
+from gpclass.inference.low_rank_sites import SparseEP
+from gpclass.latent.inducing import choose_inducing
+from gpclass.latent.low_rank_problem import Data, SparseProblem
 from gpclass.likelihoods import Probit
-from gpclass.sparse import ArraySource, SparseMaximize, lbfgs
-from gpclass.sparse.climb import growing
-from gpclass.sparse.fixed_point import SparseEP
-from gpclass.sparse.inducing import choose_inducing
-from gpclass.sparse.problem import Data, SparseProblem
-from gpclass.sparse.quality import compare_with_dense
-from gpclass.sparse.stage import Rule, Stage
+from gpclass.model.rows import ArraySource
+from gpclass.numerics import lbfgs
 
 KERNEL = ConstantKernel(2.0) * RBF([1.0, 1.0]) + ConstantKernel(1.0, "fixed")
 
@@ -53,7 +55,7 @@ def test_learned_inducing_inputs_come_close_to_the_dense_model(moons, inference)
 def test_growing_parts_end_with_memory(monkeypatch):
     assert growing(500_000, 354, 6000) == [6000, 24_000, 96_000]
     assert growing(11_000, 354, 6000) == []
-    monkeypatch.setattr("gpclass.sparse.climb.available_memory", lambda: 10 * 8 * 354 * 30_000)
+    monkeypatch.setattr("gpclass.hyper.staged.climb.available_memory", lambda: 10 * 8 * 354 * 30_000)
     assert growing(500_000, 354, 6000) == [6000, 24_000]
 
 
@@ -168,10 +170,10 @@ def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not(moons, tmp_path, monkey
             raise Stopped
         return step(state, *rest)
 
-    monkeypatch.setattr("gpclass.sparse.stage.step", failing)
+    monkeypatch.setattr("gpclass.hyper.staged.stage.step", failing)
     with pytest.raises(Stopped):
         fitted(X, y, inference=inference, hyperparameters=resumed)
-    monkeypatch.setattr("gpclass.sparse.stage.step", step)
+    monkeypatch.setattr("gpclass.hyper.staged.stage.step", step)
     again = fitted(X, y, inference=inference, hyperparameters=resumed)
     np.testing.assert_array_equal(again.theta_, whole.theta_)
     np.testing.assert_array_equal(again.inducing_, whole.inducing_)
@@ -232,7 +234,7 @@ def test_ctrl_c_says_how_to_go_on(moons, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return step(state, *rest)
 
-    monkeypatch.setattr("gpclass.sparse.stage.step", stopping)
+    monkeypatch.setattr("gpclass.hyper.staged.stage.step", stopping)
     with pytest.raises(KeyboardInterrupt) as stopped:
         fitted(X, y, hyperparameters=SparseMaximize(checkpoint=path))
     assert "to go on" in stopped.value.__notes__[0]

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_expit, log_ndtr, logsumexp, ndtr, ndtri_exp
 
-from gpclass import special
+from gpclass.numerics import special
 
 LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
 

@@ -6,7 +6,7 @@ from threading import Barrier
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from gpclass.threads import allowed_threads, few_threads, one_thread
+from gpclass.numerics.threads import allowed_threads, few_threads, one_thread
 
 
 def blas():

@@ -23,7 +23,7 @@ from gpclass.inference.hmc import hmc_step
 from gpclass.inference.whitened import whiten_around
 from gpclass.likelihoods import Probit
 from gpclass.plots._style import MARKERS, PALETTE, pyplot
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 from gpclass.registry import INFERENCES, get_inference
 from papers.atiya2020.shared import Answer, Linear, classify, linear_kernel, mae, mape, particles
 from papers.common import Section, Setting, Table, Verdict, tell

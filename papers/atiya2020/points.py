@@ -16,7 +16,7 @@ from gpclass.likelihoods import Probit
 from gpclass.orthant.plan import Plan, bare_plan, fit_sites
 from gpclass.orthant.uniforms import replicate_sizes
 from gpclass.orthant.weights import log_mean
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 from papers.atiya2020.shared import Answer, Linear, linear_kernel, mae, mape, published
 from papers.common import Section, Setting, Table, Verdict
 

@@ -26,7 +26,7 @@ from gpclass.inference.whitened import whiten_around
 from gpclass.kernels import atiya
 from gpclass.likelihoods import Probit
 from gpclass.predict import predict_proba
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 from papers.atiya2020.shared import published
 from papers.common import Section, Setting, Table, Verdict, tell
 from papers.crabs import crabs_split

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from gpclass.inference import GPCMC, Exact
 from gpclass.likelihoods import Probit
 from gpclass.predict import predict_proba
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 from papers.common import Section, Setting, Table, Verdict, tell
 
 ALPHAS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0)

@@ -13,7 +13,7 @@ from gpclass.inference.elliptical_slice import Particles, elliptical_step
 from gpclass.inference.whitened import whiten_around
 from gpclass.kernels import filippone
 from gpclass.likelihoods import Probit
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 from papers.common import Section, Setting, Table
 
 BETA = np.exp(-0.5 * np.arange(8, -1, -1))

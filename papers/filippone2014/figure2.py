@@ -22,7 +22,7 @@ from gpclass.inference.whitened import target_around
 from gpclass.kernels import filippone
 from gpclass.likelihoods import Probit
 from gpclass.orthant.plan import bare_plan
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 from papers.common import Section, Setting, Table, Verdict, tell
 
 PARTICLES = 4

@@ -20,7 +20,7 @@ from gpclass.inference import EP, Annealed, Exact, Importance, Laplace
 from gpclass.inference.samples import array_stats
 from gpclass.kernels import filippone
 from gpclass.likelihoods import Probit
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 from papers.common import Published, read_published
 
 HERE = Path(__file__).parent

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from gpclass._version import __version__
-from gpclass.classifier import GPClassifier
 from gpclass.compare import compare
+from gpclass.estimators.classifier import GPClassifier
 from gpclass.orthant import orthant_probability
 from gpclass.persistence import load_model
 from gpclass.registry import methods

@@ -7,11 +7,11 @@ from typing import Any
 
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from gpclass.classifier import GPClassifier
 from gpclass.cli.errors import Mistake
+from gpclass.estimators.classifier import GPClassifier
 from gpclass.kernels import linear
-from gpclass.likelihoods import LIKELIHOODS
-from gpclass.multiclass import MULTI_LIKELIHOODS
+from gpclass.likelihoods import MULTI_LIKELIHOODS
+from gpclass.likelihoods.binary import LIKELIHOODS
 from gpclass.registry import INFERENCES, STRATEGIES
 
 # Every list of choices is the registry's.

@@ -28,8 +28,8 @@ from gpclass.cli.options import (
     verbosity,
 )
 from gpclass.cli.show import emit, say
+from gpclass.estimators.tables import Encoding
 from gpclass.registry import INFERENCES, get_inference
-from gpclass.tables import Encoding
 
 PATIENCE = 60.0  # seconds for one method, when nobody asked for it by name
 USUAL = ("exact", "ep", "laplace", "variational")  # compared by default: one of each kind that takes seconds

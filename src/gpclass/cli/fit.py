@@ -37,8 +37,8 @@ from gpclass.cli.options import (
     verbosity,
 )
 from gpclass.cli.show import emit, note, say
-from gpclass.sparse.parquet import ParquetFolder
-from gpclass.tables import Encoding, TableClassifier
+from gpclass.data.parquet import ParquetFolder
+from gpclass.estimators.tables import Encoding, TableClassifier
 
 
 def fit(

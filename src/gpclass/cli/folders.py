@@ -8,10 +8,10 @@ from typing import Any
 
 from gpclass.cli.errors import Mistake
 from gpclass.cli.show import emit, note, say, say_scores
-from gpclass.sparse.encoded import encoded_folder
-from gpclass.sparse.folders import predict_folder
-from gpclass.sparse.parquet import ParquetFolder, arrow
-from gpclass.tables import TableClassifier
+from gpclass.data.encoded import encoded_folder
+from gpclass.data.folders import predict_folder
+from gpclass.data.parquet import ParquetFolder, arrow
+from gpclass.estimators.tables import TableClassifier
 
 
 def check_inducing(text: str) -> int | str | None:

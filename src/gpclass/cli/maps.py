@@ -14,7 +14,7 @@ from gpclass.cli.errors import Mistake
 from gpclass.cli.files import check_column, read_table, write_table
 from gpclass.cli.options import DataFile, Json, Level, ModelFile, load_table_model
 from gpclass.cli.show import emit, say
-from gpclass.tables import NumberColumn, TableClassifier, predictions
+from gpclass.estimators.tables import NumberColumn, TableClassifier, predictions
 
 PICTURES = (".png", ".svg", ".pdf")
 

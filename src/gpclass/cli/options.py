@@ -10,7 +10,7 @@ import typer
 
 from gpclass.cli.build import KernelName
 from gpclass.cli.errors import Mistake
-from gpclass.tables import TableClassifier
+from gpclass.estimators.tables import TableClassifier
 
 
 def _check_jobs(jobs: int) -> int:

@@ -23,7 +23,7 @@ from gpclass.cli.options import (
     verbosity,
 )
 from gpclass.cli.show import emit, note, say, say_scores
-from gpclass.tables import predictions, scores
+from gpclass.estimators.tables import predictions, scores
 
 
 def predict(

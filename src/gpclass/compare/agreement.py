@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from gpclass._typing import Array
 from gpclass.compare.result import Agreement, MethodResult
-from gpclass.pipelines import final_step, seen_by_final
+from gpclass.estimators.pipelines import final_step, seen_by_final
 
 N_WORST = 8
 

@@ -87,7 +87,7 @@ def default_methods(
     settings : mapping, optional
         Further arguments of GPClassifier.
     """
-    from gpclass.classifier import GPClassifier
+    from gpclass.estimators.classifier import GPClassifier
     from gpclass.registry import get_inference, methods
 
     rows = {row.name: row for row in methods("inference")}

@@ -31,10 +31,10 @@ from gpclass.compare.advice import advise, base_rate_log_loss
 from gpclass.compare.agreement import add_agreement, number
 from gpclass.compare.presets import default_methods
 from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
-from gpclass.pipelines import final_step
+from gpclass.estimators.pipelines import final_step
+from gpclass.numerics.threads import few_threads
 from gpclass.plots.parameters import parameter_names, sampled_parameters
 from gpclass.progress import progress
-from gpclass.threads import few_threads
 
 REFERENCES = ("exact", "ep")  # the first that is present
 

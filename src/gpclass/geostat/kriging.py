@@ -28,10 +28,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from gpclass._estimator import Deciding, Savable
 from gpclass._typing import Array
-from gpclass.checks import check_kernel, check_memory
 from gpclass.covariance import compile_kernel
+from gpclass.estimators.checks import check_kernel, check_memory
+from gpclass.estimators.mixins import Deciding, Savable
 from gpclass.geostat._keyword import TransformKeyword
 from gpclass.geostat.declustering import cell_declustering
 from gpclass.geostat.estimation import Estimated, VariogramSearch, estimate_variogram
@@ -50,7 +50,7 @@ from gpclass.geostat.indicators import (
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.systems import KrigingSystem
 from gpclass.posterior import Report
-from gpclass.predict import Uncertainty
+from gpclass.predict.two import Uncertainty
 
 
 class OutsideWarning(UserWarning):

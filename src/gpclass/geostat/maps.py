@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
-from gpclass.pipelines import final_step, seen_by_final
+from gpclass.estimators.pipelines import final_step, seen_by_final
 
 SAME = 1e-9  # coordinates nearer than this share of the extent are the same
 

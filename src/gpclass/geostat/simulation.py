@@ -25,8 +25,8 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array, BoolArray
-from gpclass.checks import check_memory, generator
-from gpclass.pipelines import final_step, seen_by_final
+from gpclass.estimators.checks import check_memory, generator
+from gpclass.estimators.pipelines import final_step, seen_by_final
 
 COUNT_WORK = 500_000_000  # draws × sites² above which counts are taken from the drawn labels
 

@@ -32,7 +32,7 @@ from sklearn.neighbors import KDTree
 
 from gpclass._typing import Array, IntArray
 from gpclass.covariance import Covariance
-from gpclass.linalg import factor
+from gpclass.numerics.linalg import factor
 
 CELLS = 4_000_000  # entries of a block of cross-covariances
 UNION = 2048  # neighbours a batch may have in all

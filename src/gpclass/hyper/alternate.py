@@ -52,11 +52,11 @@ from gpclass.hyper.proposal import (
 from gpclass.inference.elliptical_slice import EllipticalSlice, Particles, elliptical_step
 from gpclass.inference.hmc import LatentHMC, hmc_step
 from gpclass.inference.laplace import Laplace
+from gpclass.inference.many_laplace import SoftmaxLaplace
+from gpclass.inference.many_samplers import SoftmaxEllipticalSlice
 from gpclass.inference.whitened import BASES, Target, target_around
-from gpclass.multiclass import MultiProblem
-from gpclass.multiclass.samplers import SoftmaxEllipticalSlice
-from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
-from gpclass.problem import Problem
+from gpclass.model.many_problem import MultiProblem
+from gpclass.model.problem import Problem
 
 ROUGH = 0.01  # tolerance of the Gaussian that latent steps are taken around
 GIVEN = ("both", "f", "eta")

@@ -9,9 +9,9 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.kernels import kernel_text
+from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior, Report
 from gpclass.priors import PriorSpec
-from gpclass.problem import Problem
 
 
 class Inference(Protocol):

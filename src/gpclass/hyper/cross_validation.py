@@ -28,8 +28,8 @@ from sklearn.base import clone
 from gpclass._typing import Array, IntArray
 from gpclass.folds import spatial_folds, stratified_folds
 from gpclass.hyper.base import Fit, Inference, Run
-from gpclass.predict import in_blocks, predict_proba
-from gpclass.problem import SCALE_NAME, Problem
+from gpclass.model.problem import SCALE_NAME, Problem
+from gpclass.predict.two import in_blocks, predict_proba
 from gpclass.progress import progress
 
 SCORINGS = ("log-loss", "brier", "accuracy")

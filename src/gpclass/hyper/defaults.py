@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from gpclass.model.problem import Problem
 from gpclass.priors import Gamma, LogNormal, Prior, PriorSet, PriorSpec, default_prior, resolve_priors
-from gpclass.problem import Problem
 
 PAPERS = ("filippone", "williams-barber", "weak")
 

@@ -29,11 +29,11 @@ from sklearn.gaussian_process.kernels import CompoundKernel, WhiteKernel
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run, parameters_at_bounds
 from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.linalg import cholesky, mirror_lower
-from gpclass.multiclass.averages import normal_points
-from gpclass.multiclass.gaussian import MultiGaussianPosterior
-from gpclass.multiclass.problem import MultiProblem
-from gpclass.problem import Problem
+from gpclass.latent.many_gaussian import MultiGaussianPosterior
+from gpclass.likelihoods.averages import normal_points
+from gpclass.model.many_problem import MultiProblem
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import cholesky, mirror_lower
 from gpclass.progress import progress
 
 JITTER = 1e-6  # of the mean prior variance

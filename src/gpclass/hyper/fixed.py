@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpclass.hyper.base import Fit, Inference, Run
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from gpclass.hyper.loo import leave_one_out
 from gpclass.hyper.mixture import ThetaMixture
 from gpclass.hyper.trace import build_trace
 from gpclass.inference.samples import ChainFigures, chain_figures
+from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.priors import PriorSet
-from gpclass.problem import Problem
 
 REPEATS = 20  # evidences at one θ for their standard deviation
 DOUBLINGS = 3  # of chains that have not mixed

@@ -36,8 +36,8 @@ from gpclass.hyper.full_bayes import (
 from gpclass.hyper.mixture import GAUSSIANS, gaussian_vectors, kind_of, latent_draw
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode, scattered
 from gpclass.inference.hmc import JITTER, QUARTER, StepSize
-from gpclass.linalg import cholesky
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import cholesky
 
 MOST_STEPS = 20  # leapfrog steps, where their number follows the step size
 DUAL = ("steps", "slack", "log_mean", "anchor", "size")  # what dual averaging remembers

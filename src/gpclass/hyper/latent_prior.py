@@ -16,9 +16,9 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from gpclass._typing import Array
-from gpclass.linalg import factor
-from gpclass.multiclass import MultiProblem
-from gpclass.problem import Problem
+from gpclass.model.many_problem import MultiProblem
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import factor
 
 
 @dataclass(frozen=True, eq=False)

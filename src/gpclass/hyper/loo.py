@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from gpclass._typing import Array
 from gpclass.inference.ep import EP
 from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.problem import Problem
+from gpclass.model.problem import Problem
 
 MOST = 20  # draws of θ
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from gpclass.hyper.base import Fit, Inference, Run
 from gpclass.hyper.maximize import Maximize
+from gpclass.model.problem import Problem
 from gpclass.priors import resolve_priors
-from gpclass.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product
 from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Inference, Run, parameters_at_bounds
+from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
-from gpclass.problem import Problem
 from gpclass.progress import progress
 
 POLISH_STEP = 0.3  # largest change of a log-parameter in one step

@@ -6,7 +6,7 @@ turns them into predictions is computed again when it is asked for, one at a tim
 - ``noisy``: (K + I/s²)⁻¹z for draws z of the noisy latents (the exact probit engine);
 - ``white``: η for draws f = L η (importance, annealed, elliptical slice, Hamiltonian);
 - ``sites``: precisions and shifts (t, h) of a Gaussian approximation (Laplace, EP);
-- ``coupled``: for many classes, D and α of :mod:`gpclass.multiclass.coupled`; ``white`` has η of all classes in a row.
+- ``coupled``: for many classes, D and α of :mod:`gpclass.latent.coupled`; ``white`` has η of all classes in a row.
 
 Where the scale of the link is sampled too, latents are brought to the scale of the reported likelihood,
 which sees scale · f.
@@ -27,14 +27,14 @@ from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.particles import ParticlePosterior, noise_factor
 from gpclass.inference.samples import SamplePosterior
 from gpclass.inference.whitened import whiten
-from gpclass.linalg import factor
-from gpclass.multiclass import MultiProblem
-from gpclass.multiclass.coupled import CoupledFactor
-from gpclass.multiclass.gaussian import MultiGaussianPosterior
-from gpclass.multiclass.samples import MultiSamplePosterior
-from gpclass.multiclass.whitened import whiten_many
+from gpclass.latent.coupled import CoupledFactor
+from gpclass.latent.many_gaussian import MultiGaussianPosterior
+from gpclass.latent.many_samples import MultiSamplePosterior
+from gpclass.latent.many_whitened import whiten_many
+from gpclass.model.many_problem import MultiProblem
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import factor
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
-from gpclass.problem import Problem
 
 KINDS = ("noisy", "white", "sites", "coupled")
 GAUSSIAN = ("sites", "coupled")  # those of one Gaussian a draw of θ

@@ -22,9 +22,9 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.hyper.base import Inference
 from gpclass.hyper.maximize import Maximize, climb
+from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
-from gpclass.problem import Problem
 
 STEP = 0.05  # of the differences, in logs
 WIDEST, NARROWEST = 2.0, 0.02  # standard deviations that a first covariance may have, in logs

@@ -57,8 +57,8 @@ from gpclass.hyper.proposal import (
 )
 from gpclass.inference.ep import EP
 from gpclass.inference.whitened import BASES
+from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
-from gpclass.problem import Problem
 
 START_TOL = 1e-4  # of the sites that all estimates start from
 WIDE = 0.5  # standard deviation of the first proposal, in logs, where chains start from the prior

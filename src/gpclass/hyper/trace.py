@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.multiclass import MultiProblem
-from gpclass.problem import Problem
+from gpclass.model.many_problem import MultiProblem
+from gpclass.model.problem import Problem
 
 MOST = 20_000_000  # numbers in one pointwise array: 160 MB
 

@@ -29,9 +29,9 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.inference.gaussian import BLOCK_ELEMENTS, GaussianPosterior
 from gpclass.inference.laplace import Laplace
-from gpclass.likelihoods import Logit
+from gpclass.likelihoods.binary import Logit
+from gpclass.model.problem import Problem
 from gpclass.posterior import LatentMixture, Posterior
-from gpclass.problem import Problem
 
 STATIONARY = 1e-9  # largest residual of R eq. 20 at which the mode counts as found, in units of c0
 POLISH = 4  # steps at most; each squares the residual until rounding

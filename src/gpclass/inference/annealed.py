@@ -27,8 +27,8 @@ from gpclass.inference.importance import check_particles, weighted_evidence, wei
 from gpclass.inference.mcmc import Transition
 from gpclass.inference.samples import Samples
 from gpclass.inference.whitened import AROUND, Target, check_around, target_around
+from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Posterior
-from gpclass.problem import Problem
 
 COLDEST, KNEE = 1e-6, 0.2  # the paper's ladder: first positive β, and where its two halves meet
 

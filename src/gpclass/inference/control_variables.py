@@ -36,9 +36,9 @@ from gpclass.inference.laplace import Laplace
 from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
 from gpclass.inference.samples import Samples
 from gpclass.inference.whitened import Whitened, whiten, whiten_around
-from gpclass.linalg import factor
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import factor
 from gpclass.posterior import Posterior
-from gpclass.problem import Problem
 
 TRIALS = 5  # sweeps in which the acceptance of a number of controls is judged
 GROWTH = 1.5  # factor by which controls are added

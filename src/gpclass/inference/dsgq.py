@@ -28,9 +28,9 @@ from gpclass.inference.exact import Exact
 from gpclass.inference.exact_latent import K0
 from gpclass.inference.particles import ParticlePosterior
 from gpclass.inference.samples import SamplePosterior
-from gpclass.likelihoods import Probit
+from gpclass.likelihoods.binary import Probit
+from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
-from gpclass.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from gpclass._typing import Array, IntArray
 from gpclass.inference.mcmc import ChainSettings, run_latent_chains
 from gpclass.inference.samples import Samples
 from gpclass.inference.whitened import AROUND, Target, Whitened, check_around, target_around
+from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
-from gpclass.problem import Problem
 
 MOST_SHRINKS = 200  # the bracket is then below 1e-30 of the circle: rounding, not a sample, stops it
 

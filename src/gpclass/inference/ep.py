@@ -21,11 +21,11 @@ import numpy as np
 from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.likelihoods import BinaryLikelihood
+from gpclass.likelihoods.binary import BinaryLikelihood
+from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Posterior, Report
-from gpclass.problem import Problem
 from gpclass.propagation import expectation_propagation
-from gpclass.sites import Sites
+from gpclass.propagation.sites import Sites
 
 
 @dataclass(frozen=True)

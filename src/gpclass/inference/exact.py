@@ -41,16 +41,16 @@ from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor
 from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.samples import SamplePosterior
-from gpclass.linalg import SiteFactor, factor
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import SiteFactor, factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box, BoxFactors
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
-from gpclass.predict import predict_proba
-from gpclass.problem import Problem
+from gpclass.predict.two import predict_proba
 from gpclass.propagation import expectation_propagation, refined_sites
-from gpclass.sites import SiteApproximation, Sites
+from gpclass.propagation.sites import SiteApproximation, Sites
 
 FEW_SWEEPS = 2  # of EP, where many guides are wanted and none for long
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough

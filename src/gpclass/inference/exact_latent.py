@@ -26,12 +26,12 @@ from gpclass.inference.particles import ParticlePosterior
 from gpclass.inference.redraw import LatentRecipe, Seed
 from gpclass.inference.samples import SamplePosterior
 from gpclass.inference.whitened import whiten_around
-from gpclass.likelihoods import Probit
-from gpclass.linalg import SiteFactor, factor
+from gpclass.likelihoods.binary import Probit
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import SiteFactor, factor
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Report
-from gpclass.predict import predict_proba
-from gpclass.problem import Problem
+from gpclass.predict.two import predict_proba
 
 K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
 

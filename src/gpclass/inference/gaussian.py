@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.linalg import SiteFactor, factor
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import SiteFactor, factor
 from gpclass.posterior import Evidence, LatentMixture, Report
-from gpclass.problem import Problem
 
 BLOCK_ELEMENTS = 4_000_000  # n × (points a block), about 32 MB
 

@@ -34,9 +34,9 @@ from gpclass.inference.elliptical_slice import elliptical_step
 from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
 from gpclass.inference.samples import Samples
 from gpclass.inference.whitened import Whitened, whiten, whiten_around
-from gpclass.linalg import cholesky, mirror_lower
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import cholesky, mirror_lower
 from gpclass.posterior import Posterior
-from gpclass.problem import Problem
 
 MOST_SHRINKS = 100
 

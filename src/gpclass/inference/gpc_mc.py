@@ -19,11 +19,11 @@ import numpy as np
 
 from gpclass._settings import check_settings
 from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor
+from gpclass.model.problem import Problem
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.plan import coordinate_order
 from gpclass.orthant.weights import effective_size
 from gpclass.posterior import Evidence, Posterior, Report
-from gpclass.problem import Problem
 
 
 @dataclass(frozen=True)

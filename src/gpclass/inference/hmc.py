@@ -23,8 +23,8 @@ from gpclass.inference.elliptical_slice import Particles
 from gpclass.inference.mcmc import ChainSettings, run_latent_chains
 from gpclass.inference.samples import Samples
 from gpclass.inference.whitened import AROUND, Target, check_around, target_around
+from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
-from gpclass.problem import Problem
 
 JITTER = 0.2  # share by which the step size is varied from trajectory to trajectory
 QUARTER, MOST_STEPS = 0.5 * np.pi, 64  # length of a trajectory, and the most steps spent on it

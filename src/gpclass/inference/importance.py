@@ -22,9 +22,9 @@ from gpclass._typing import Array
 from gpclass.inference.elliptical_slice import Particles
 from gpclass.inference.samples import Samples
 from gpclass.inference.whitened import AROUND, Target, check_around, target_around
+from gpclass.model.problem import Problem
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
-from gpclass.problem import Problem
 
 FEWEST_EFFECTIVE = 50  # effective draws below which probabilities are worth little
 

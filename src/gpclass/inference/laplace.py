@@ -23,9 +23,9 @@ import numpy as np
 from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.linalg import SiteFactor
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import SiteFactor
 from gpclass.posterior import Evidence, Posterior, Report
-from gpclass.problem import Problem
 
 CHORD_GAIN = 0.2  # keep a factor while each step shrinks the Newton decrement at least this much
 

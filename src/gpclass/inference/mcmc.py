@@ -19,7 +19,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.inference.samples import SamplePosterior, Samples, chain_figures, looked_at
 from gpclass.inference.whitened import Target
-from gpclass.multiclass.samples import MultiSamplePosterior
+from gpclass.latent.many_samples import MultiSamplePosterior
 from gpclass.posterior import Evidence, Posterior, Report
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.redraw import Recipe
-from gpclass.linalg import SiteFactor, factor
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import SiteFactor, factor
 from gpclass.orthant.box import Box
 from gpclass.posterior import Evidence, LatentMixture, Report
-from gpclass.problem import Problem
-from gpclass.sites import Sites
+from gpclass.propagation.sites import Sites
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box
 from gpclass.orthant.guided import propose
 from gpclass.orthant.plan import Plan
-from gpclass.sites import SiteApproximation, Sites
+from gpclass.propagation.sites import SiteApproximation, Sites
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 ALIKE = 1e-4  # of the largest weight: far above rounding, far below another draw

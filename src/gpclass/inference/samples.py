@@ -20,10 +20,10 @@ from scipy.linalg import solve_triangular
 from gpclass._typing import Array, IntArray
 from gpclass.inference.gaussian import BLOCK_ELEMENTS
 from gpclass.inference.redraw import LatentRecipe
-from gpclass.linalg import factor
-from gpclass.multiclass.samples import MultiSamplePosterior
+from gpclass.latent.many_samples import MultiSamplePosterior
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import factor
 from gpclass.posterior import Evidence, LatentMixture, Report
-from gpclass.problem import Problem
 
 RHAT_LIMIT = 1.01
 RHAT_APART = 1.1  # chains that disagree this much have not converged

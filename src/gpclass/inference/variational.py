@@ -4,7 +4,7 @@ The optimum has covariance (K⁻¹ + T)⁻¹ with T diagonal, so 2n numbers (t, 
 E_i(m, v) = ∫ N(f; m, v) log p(y_i|f) df, a natural-gradient step of size ρ is
   t ← (1 − ρ) t − 2ρ ∂E/∂v,   h ← (1 − ρ) h + ρ (∂E/∂m − 2 m ∂E/∂v).
 The full step ρ = 1 overshoots in some directions and crawls in others when the prior variance is large, so steps are
-mixed by Anderson's method (:mod:`gpclass.anderson`); where the bound Σ w_i E_i − KL(q || prior) would fall, ρ is halved
+mixed by Anderson's method (:mod:`gpclass.numerics.anderson`); where the bound Σ w_i E_i − KL(q || prior) would fall, ρ is halved
 instead. At the optimum d bound / dK = ½(ααᵀ − (K + T⁻¹)⁻¹).
 Cost: O(n³) a step, 5 to 30 steps; O(n²) memory.
 Fails when: the bound is a lower bound on log p(y), so kernel parameters that maximise it are drawn to where
@@ -22,11 +22,11 @@ import numpy as np
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
-from gpclass.anderson import Mixing
 from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.linalg import SiteFactor
+from gpclass.model.problem import Problem
+from gpclass.numerics.anderson import Mixing
+from gpclass.numerics.linalg import SiteFactor
 from gpclass.posterior import Evidence, Posterior, Report
-from gpclass.problem import Problem
 
 DEPTH = 6  # steps that the mixing remembers
 

@@ -12,7 +12,7 @@ No inverse of K occurs, so a nearly singular K does no harm; without sites (t = 
 the log likelihood. Importance weights are exp(r); annealing, elliptical slices and Hamiltonian dynamics move
 ξ.
 Cost: O(n³) once, O(n²) a draw.
-Fails when: K has no factor even with jitter (:mod:`gpclass.linalg`); the jitter that was needed is reported.
+Fails when: K has no factor even with jitter (:mod:`gpclass.numerics.linalg`); the jitter that was needed is reported.
 Reference: Rasmussen & Williams (2006), §3.4; Filippone (2014), eq. 13.
 """
 
@@ -30,11 +30,11 @@ from gpclass.inference.ep import EP
 from gpclass.inference.gaussian import GaussianPosterior
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.samples import SamplePosterior
-from gpclass.linalg import cholesky, factor
-from gpclass.multiclass import MultiProblem
-from gpclass.multiclass.whitened import MultiWhitened, whiten_many_around
+from gpclass.latent.many_whitened import MultiWhitened, whiten_many_around
+from gpclass.model.many_problem import MultiProblem
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import cholesky, factor
 from gpclass.posterior import Evidence, Report
-from gpclass.problem import Problem
 
 BASES: dict[str, Callable[[], EP | Laplace]] = {"ep": EP, "laplace": Laplace}
 AROUND = ("prior", *BASES)

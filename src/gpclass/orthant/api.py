@@ -33,7 +33,7 @@ from gpclass.orthant.plan import Order, Plan, coordinate_order, fit_sites, make_
 from gpclass.orthant.sov import greedy_order
 from gpclass.orthant.uniforms import POINT_SETS, PointSet
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.sites import Sites
+from gpclass.propagation.sites import Sites
 
 N_SAMPLES = {"guided": 2000, "sov": 20_000, "bootstrap-hard": 100_000, "bootstrap-soft": 100_000}
 MAX_SAMPLES = 200_000  # budget of tol=

@@ -17,9 +17,9 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from gpclass._typing import Array, IntArray
+from gpclass.numerics.threads import one_thread
 from gpclass.orthant.plan import Plan
 from gpclass.orthant.uniforms import PointSet, replicate_sizes
-from gpclass.threads import one_thread
 
 ROOM = 4_000_000  # numbers in one array of draws
 

@@ -27,9 +27,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gpclass._typing import Array, IntArray
-from gpclass.linalg import factor
+from gpclass.numerics.linalg import factor
+from gpclass.numerics.special import log_diff_ndtr
 from gpclass.orthant.box import Box
-from gpclass.special import log_diff_ndtr
 
 BLOCK = 32
 ROOM = 20_000_000  # numbers of one array that a run may hold

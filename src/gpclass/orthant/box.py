@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
-from gpclass.linalg import NotPositiveDefiniteError, factor
-from gpclass.special import hazard_terms_scalar, truncated_normal_moments
+from gpclass.numerics.linalg import NotPositiveDefiniteError, factor
+from gpclass.numerics.special import hazard_terms_scalar, truncated_normal_moments
 
 ROOT_2PI = math.sqrt(2 * math.pi)
 

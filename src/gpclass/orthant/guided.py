@@ -32,9 +32,9 @@ from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
-from gpclass.linalg import factor
-from gpclass.sites import Sites, gaussian_from_sites
-from gpclass.special import log_diff_ndtr, truncated_normal_quantile
+from gpclass.numerics.linalg import factor
+from gpclass.numerics.special import log_diff_ndtr, truncated_normal_quantile
+from gpclass.propagation.sites import Sites, gaussian_from_sites
 
 BLOCK = 32  # coordinates that wait for one matrix product
 LEAST = 1e-9  # part of 1/s² that survives when site k is divided out

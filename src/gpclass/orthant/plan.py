@@ -31,7 +31,7 @@ from gpclass.orthant.guided import Proposal, mixture_draws, propose
 from gpclass.orthant.uniforms import PointSet, points
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, pareto_khat, relative_weights
 from gpclass.propagation import expectation_propagation
-from gpclass.sites import SiteApproximation, Sites
+from gpclass.propagation.sites import SiteApproximation, Sites
 
 Order = Literal["sites", "given", "random", "interleaved"]
 ORDERS: tuple[str, ...] = get_args(Order)

@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpclass._typing import IntArray
+from gpclass.numerics.special import truncated_normal_moments
 from gpclass.orthant.box import Box
-from gpclass.special import truncated_normal_moments
 
 SMALL = 1e-12  # a conditional variance below this part of the variance is taken for zero
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.inference.exact import drawn_again, latents_drawn_again
+from gpclass.inference.many_exact import unit_factor, utilities_drawn_again
 from gpclass.inference.redraw import LatentRecipe, Recipe
-from gpclass.linalg import SiteFactor, factor
-from gpclass.multiclass.coupled import CoupledFactor
-from gpclass.multiclass.exact import unit_factor, utilities_drawn_again
-from gpclass.multiclass.problem import MultiProblem
-from gpclass.problem import Problem
-from gpclass.threads import few_threads
+from gpclass.latent.coupled import CoupledFactor
+from gpclass.model.many_problem import MultiProblem
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import SiteFactor, factor
+from gpclass.numerics.threads import few_threads
 
 LARGE = 500_000  # numbers (4 MB) above which draws are made again rather than kept
 

@@ -53,7 +53,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
     ----------
     model : estimator
         A fitted :class:`~gpclass.GPClassifier`, :class:`~gpclass.geostat.IndicatorKriging` or
-        :class:`~gpclass.tables.TableClassifier`, or a scikit-learn pipeline of scalers that ends in one.
+        :class:`~gpclass.estimators.tables.TableClassifier`, or a scikit-learn pipeline of scalers that ends in one.
     path : path
         The file; ``.gpclass`` is the usual ending. An existing file is replaced.
 

@@ -38,7 +38,7 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from gpclass.covariance import Covariance, compile_kernel
 from gpclass.inference.redraw import GENERATORS
 from gpclass.kernels import On
-from gpclass.linalg import SiteFactor
+from gpclass.numerics.linalg import SiteFactor
 from gpclass.persistence.again import lightened
 
 PACKAGE = "gpclass."

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.pipelines import final_step, seen_by_final
+from gpclass.estimators.pipelines import final_step, seen_by_final
 from gpclass.plots._style import MARKERS, PALETTE, axes_for, probability_colours
 
 WRONG = "on the wrong side"

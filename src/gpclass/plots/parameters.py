@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Product
 
 from gpclass._typing import Array
+from gpclass.estimators.pipelines import final_step
 from gpclass.hyper.trace import Trace
-from gpclass.pipelines import final_step
 from gpclass.plots._style import PALETTE, axes_for, foreground
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Expectation propagation: Gaussian sites fitted to one-dimensional factors by matching moments.
 
-The target is N(v; m0, K) Π_i f_i(v_i)^w_i. Each factor is replaced by a site (:mod:`gpclass.sites`). One update
+The target is N(v; m0, K) Π_i f_i(v_i)^w_i. Each factor is replaced by a site (:mod:`gpclass.propagation.sites`). One update
 divides a copy of the site out of the marginal of v_i (the cavity), and chooses the site whose product with the cavity
 has the mean and variance of the true factor times the cavity (the tilted distribution).
 

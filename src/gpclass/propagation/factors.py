@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.sites import Gaussian, Sites, log_site_mass
+from gpclass.propagation.sites import Gaussian, Sites, log_site_mass
 
 TINY = 1e-300  # stands for a variance of zero
 SHARPEST = 1e-9  # a tilted variance below this part of the cavity's is rounded up: 1/P − T would cancel

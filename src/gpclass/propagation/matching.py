@@ -23,7 +23,7 @@ from scipy.optimize import root
 
 from gpclass._typing import Array
 from gpclass.propagation.factors import SHARPEST, Factors
-from gpclass.sites import Sites
+from gpclass.propagation.sites import Sites
 
 TiltedOne: TypeAlias = Callable[[int, float, float], tuple[float, float, float]]
 

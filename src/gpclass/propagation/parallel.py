@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.linalg import NotPositiveDefiniteError
+from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.propagation.factors import Factors, evidence
 from gpclass.propagation.matching import match_all
-from gpclass.sites import Prior, SiteApproximation, Sites
+from gpclass.propagation.sites import Prior, SiteApproximation, Sites
 
 
 def refined_sites(

@@ -6,7 +6,7 @@ another, twice over, on the block's own marginal (b×b); then the later blocks r
 matrix products. A block reads only columns that no earlier block owns, so that a sweep costs n³/6
 multiply-adds. A fresh factorisation of B = I + T^½ K T^½ and its inverse (n³/2) end the sweep and remove the
 drift. Points of high correlation share a block, and the sites that start a sweep are extrapolated from the
-last few sweeps (:mod:`gpclass.anderson`): together they cut the sweeps on hard problems from 15 to 9.
+last few sweeps (:mod:`gpclass.numerics.anderson`): together they cut the sweeps on hard problems from 15 to 9.
 
 The loop over single sites is plain Python: at n = 1000 it takes a fifth of the time, at n = 100 two fifths,
 so that compiling it could not halve the whole.
@@ -24,11 +24,11 @@ import numpy as np
 from scipy.linalg import blas
 
 from gpclass._typing import Array, IntArray
-from gpclass.anderson import Mixing
-from gpclass.linalg import mirror_upper
+from gpclass.numerics.anderson import Mixing
+from gpclass.numerics.linalg import mirror_upper
 from gpclass.propagation.factors import TINY, Factors, Reordered, evidence
 from gpclass.propagation.matching import match, match_copies
-from gpclass.sites import Gaussian, Prior, SiteApproximation, Sites
+from gpclass.propagation.sites import Gaussian, Prior, SiteApproximation, Sites
 
 FLOOR = 1e-3  # a site below this part of its marginal's precision is judged by its absolute change
 DEPTH = 3  # sweeps that the extrapolation remembers

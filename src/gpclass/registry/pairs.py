@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpclass.hyper.base import Inference, Strategy
-from gpclass.likelihoods import BinaryLikelihood, get_likelihood
-from gpclass.multiclass import MULTI_LIKELIHOODS, MultiLikelihood, MultinomialProbit, Softmax
+from gpclass.likelihoods import MULTI_LIKELIHOODS, MultiLikelihood, MultinomialProbit, Softmax
+from gpclass.likelihoods.binary import BinaryLikelihood, get_likelihood
 from gpclass.registry.rows import INFERENCES
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from gpclass.hyper import EM, HMC, Alternate, CrossValidation, Fixed, Map, Maximize, PseudoMarginal
+from gpclass.hyper.staged.maximize import SparseFixed, SparseMaximize
 from gpclass.inference import (
     AMP,
     DSGQ,
@@ -23,15 +24,14 @@ from gpclass.inference import (
     LatentHMC,
     Variational,
 )
-from gpclass.multiclass.ep import MultinomialEP
-from gpclass.multiclass.exact import MultinomialExact
-from gpclass.multiclass.importance import SoftmaxImportance
-from gpclass.multiclass.samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
-from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
-from gpclass.sparse.exact import SparseExact
-from gpclass.sparse.fixed_point import SparseEP, SparseVariational
-from gpclass.sparse.laplace import SparseLaplace
-from gpclass.sparse.maximize import SparseFixed, SparseMaximize
+from gpclass.inference.low_rank_exact import SparseExact
+from gpclass.inference.low_rank_laplace import SparseLaplace
+from gpclass.inference.low_rank_sites import SparseEP, SparseVariational
+from gpclass.inference.many_ep import MultinomialEP
+from gpclass.inference.many_exact import MultinomialExact
+from gpclass.inference.many_importance import SoftmaxImportance
+from gpclass.inference.many_laplace import SoftmaxLaplace
+from gpclass.inference.many_samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
 
 
 @dataclass(frozen=True)

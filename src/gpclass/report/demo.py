@@ -17,7 +17,7 @@ from gpclass import metrics
 from gpclass.compare import Comparison, compare
 from gpclass.compare.advice import what_went_wrong
 from gpclass.datasets import Dataset, filippone_square
-from gpclass.threads import few_threads
+from gpclass.numerics.threads import few_threads
 
 SUMMARY = "Fit every method to one problem, print a table and write a report."
 METHODS = ("exact", "ep", "laplace", "variational", "gpc-mc", "elliptical-slice", "amp")

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpclass import metrics, plots
 from gpclass.compare import Comparison, MethodResult
-from gpclass.pipelines import final_step
+from gpclass.estimators.pipelines import final_step
 from gpclass.plots._style import pyplot
 from gpclass.plots.dependence import numeric_column
 

@@ -19,7 +19,7 @@ import numpy as np
 from gpclass._version import __version__
 from gpclass.compare import Comparison, MethodResult
 from gpclass.compare.advice import base_rate_log_loss, what_went_wrong
-from gpclass.pipelines import final_step
+from gpclass.estimators.pipelines import final_step
 from gpclass.plots.dependence import numeric_column
 from gpclass.report import figures
 

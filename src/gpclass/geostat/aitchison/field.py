@@ -32,7 +32,7 @@ from scipy.special import expit, log_expit, logit, logsumexp
 from gpclass._typing import Array
 from gpclass.geostat.aitchison.distribution import Aitchison, _check_measure
 from gpclass.geostat.aitchison.normal import HypercubeNormal
-from gpclass.linalg import SiteFactor, cholesky, factor
+from gpclass.numerics.linalg import SiteFactor, cholesky, factor
 
 PRIOR_SHARE = 0.1  # of the importance draws: bounds their weights
 

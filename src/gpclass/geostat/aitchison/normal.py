@@ -25,7 +25,7 @@ from scipy.special import expit, log_expit, logit, ndtr, ndtri
 
 from gpclass._typing import Array
 from gpclass.geostat.aitchison.distribution import Aitchison, InvalidDistributionError, _check_measure
-from gpclass.linalg import factor
+from gpclass.numerics.linalg import factor
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Where rows come from and predictions go: Parquet folders, memory maps, Dask, tables."""

@@ -1,0 +1,132 @@
+"""Dask arrays and data frames as sources of shards: a shard a block of rows, or a partition.
+
+Labels, weights and the sizes of the parts are computed once and held by this process; features stay in the collection
+and are computed where a shard is.
+Cost: one pass over the labels. Fails when: a part has no rows, or the collection was persisted on a client that has
+been closed, whose workers kept its only copy; each is an error that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+from gpclass.data.dask_client import check_futures
+from gpclass.data.sources import Found, Labels, PartsSource, checked
+from gpclass.names import no_column
+
+
+@dataclass(frozen=True, eq=False)
+class DelayedRows:
+    """Features that are a part of a Dask collection; computed here when called."""
+
+    delayed: Any
+    name: str
+    columns: tuple[str, ...] | None = None
+
+    def __call__(self) -> Array:
+        """The rows, (r, d)."""
+        return self.of(self.delayed.compute())
+
+    def of(self, rows: Any) -> Array:
+        """A computed part as a matrix."""
+        if self.columns is not None:
+            rows = rows[list(self.columns)].to_numpy(dtype=float)
+        return checked(rows, self.name)
+
+    @staticmethod
+    def pick(parts: Sequence[DelayedRows], rows: Sequence[IntArray]) -> list[Array]:
+        """Some rows of each of some parts, chosen where the parts are."""
+        dask: Any = import_module("dask")
+        (found,) = dask.compute(
+            [dask.delayed(_chosen)(part.delayed, places) for part, places in zip(parts, rows, strict=True)]
+        )
+        return [part.of(one) for part, one in zip(parts, found, strict=True)]
+
+    def without_rows(self) -> DelayedRows:
+        """What travels to the worker: the way to the matrix, not the graph."""
+        return replace(self, delayed=None)
+
+
+def _chosen(part: Any, rows: IntArray) -> Any:
+    return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
+
+
+def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Any) -> Found:
+    """Shards of a Dask collection: a shard a block of rows, or a partition."""
+    for collection in (X, y, sample_weight):
+        check_futures(collection)
+    frame = hasattr(X, "to_delayed") and hasattr(X, "npartitions") and hasattr(X, "columns")
+    columns: tuple[str, ...] | None = None
+    if frame:
+        columns, X, y, sample_weight = _columns(X, y, sample_weight)
+        parts = X.to_delayed()
+    elif getattr(X, "ndim", 0) == 2:
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"the Dask array holds {X.dtype}; give numbers")
+        parts = X.rechunk({1: -1}).to_delayed()[:, 0]
+    else:
+        raise ValueError(
+            f"X is a Dask {type(X).__name__} of shape {getattr(X, 'shape', '?')}; give a table of shape (rows, columns)"
+        )
+    sizes, labels, weights = _small_parts(X, parts, y, sample_weight, columns)
+    collected = Labels()
+    for k, label in enumerate(labels):
+        collected.add(label, f"partition {k} of the data")
+    classes, signs = collected.result()
+    what = "partition" if frame else "block of rows"
+    rows = tuple(DelayedRows(part, f"{what} {k}", columns) for k, part in enumerate(parts))
+    width = len(columns) if columns is not None else int(X.shape[1])
+    each = weigh(weights, signs, classes)
+    source = PartsSource(rows, np.cumsum(sizes), signs, width, each)
+    return source, classes, list(columns) if columns is not None else None
+
+
+def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, Any, Any]:
+    """Features, labels and weights of a data frame; the last two may be named."""
+    names = [str(c) for c in X.columns]
+    beside = [name for name in (y, sample_weight) if isinstance(name, str)]
+    for name in beside:
+        if name not in names:
+            raise ValueError(no_column("the data frame", name, names))
+    columns = tuple(name for name in names if name not in beside)
+    for name in columns:
+        kind = X.dtypes[name]
+        if getattr(kind, "kind", "O") not in "biuf":
+            raise ValueError(f"column {name!r} holds {kind}, not numbers: encode it, or leave it out")
+    y = X[y] if isinstance(y, str) else y
+    weights = X[sample_weight] if isinstance(sample_weight, str) else sample_weight
+    return columns, X, y, weights
+
+
+def _small_parts(
+    X: Any, parts: Any, y: Any, sample_weight: Any, columns: Any
+) -> tuple[IntArray, list[Any], Any]:
+    """Rows of each part, labels by part, and all weights: what this process holds."""
+    dask: Any = import_module("dask")
+    if y is None:
+        raise ValueError("give y: labels, or the name of a column of the data frame")
+    # One at a time: Dask does not like frames, arrays and delayed values in one computation.
+    if columns is not None:
+        sizes = X.map_partitions(len).compute()
+    elif np.isnan(X.shape[0]):
+        (sizes,) = dask.compute([dask.delayed(len)(part) for part in parts])
+    else:
+        sizes = X.chunks[0]
+    (labels,), (weights,) = dask.compute(y), dask.compute(sample_weight)
+    sizes = np.asarray(sizes, dtype=int)
+    for k, size in enumerate(sizes):
+        if size == 0:
+            raise ValueError(
+                f"partition {k} of the data has no rows: repartition, so that every part has some "
+                "(X.repartition(npartitions=...), or X.rechunk(...))"
+            )
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or len(labels) != sizes.sum():
+        raise ValueError(f"X has {sizes.sum()} rows, y has shape {labels.shape}: give one label a row")
+    return sizes, np.split(labels, np.cumsum(sizes)[:-1]), weights

@@ -1,0 +1,345 @@
+"""Whole folders of Parquet predicted into a folder, and scored where the truth is known.
+
+Each file of the folder becomes a file of the same name, written under another name and renamed when it is whole. A file
+that is there already is kept if it was made by the same model from the same file, so that a run that was stopped goes
+on where it stopped. Files are predicted side by side through joblib. Scores are means over rows, so each file gives its
+own, and they are averaged by the number of its rows.
+Cost: what the model's prediction costs, a batch of rows in memory at a time; scoring reads the labels and the
+predictions once more, and the features to see which rows are dropped.
+Fails when: the files lack a column of the model, or values are missing and are not to be dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from gpclass.data.parquet import (
+    MISSING_CURE,
+    ParquetFolder,
+    arrow,
+    check_columns,
+    parquet_files,
+    whole_rows,
+)
+from gpclass.estimators.tables import check_missing, check_truth, prediction_names, predictions, scores
+from gpclass.predict.two import in_blocks, predict_proba
+from gpclass.progress import progress
+
+BATCH = 16_384  # rows predicted at once
+ROW = "row"  # column of the rows' numbers
+STAMP = b"gpclass"  # key of a predicted file's metadata
+PROBES = 64  # rows at which two models are told apart
+PROBE_DIGITS = 6  # of the probabilities there
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What :func:`predict_folder` did."""
+
+    folder: Path
+    written: tuple[str, ...]  # files
+    kept: tuple[str, ...]  # files of an earlier run of the same model
+    rows: int  # predicted
+    dropped: int  # rows with missing values, left out
+    scores: dict[str, float]  # accuracy, log_loss, brier; empty without a target
+
+
+def predict_folder(
+    model: Any,
+    source: Any,
+    out: Any,
+    *,
+    level: float = 0.9,
+    keep: Any = (),
+    target: str | None = None,
+    drop_missing: bool = False,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Predicted:
+    """Predict every file of a Parquet folder into a folder of files of the same names.
+
+    Parameters
+    ----------
+    model : fitted GPClassifier or TableClassifier
+    source : path of a folder, or of one file
+    out : path of the folder to write
+        Outside of the source. Made if it is not there. Files of an earlier run with the same model are not made again.
+    level : float, default=0.9
+        Of the credible interval.
+    keep : names of columns of the source to copy beside the predictions, with the types that they have there
+    target : name of a column with true labels, default=None
+        The predictions are scored against them.
+    drop_missing : bool, default=False
+        Leave out rows that miss a feature, which otherwise are an error.
+    n_jobs : int, default=None
+        Files predicted side by side, as in joblib.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Returns
+    -------
+    Predicted
+        Columns of the files: ``row`` (of the file it was made from, counted from 1), the columns to keep, ``class``,
+        ``probability``, ``mcse``, ``lower``, ``upper``, then ``p_`` and each class. A file without rows, or without
+        rows that miss nothing, becomes one with these columns and no rows.
+    """
+    files = parquet_files(source)
+    root = Path(source).absolute() if Path(source).is_dir() else files[0].parent
+    place = Path(out).absolute()
+    if place.exists() and not place.is_dir():
+        raise ValueError(f"{place} is a file; give a folder for the predictions")
+    pairs = [(file, place / file.relative_to(root)) for file in files]
+    _check_apart(Path(source).resolve(), pairs)
+    keep = [keep] if isinstance(keep, str) else list(dict.fromkeys(keep))
+    taken = [name for name in keep if name in (ROW, *prediction_names(model.classes_))]
+    if taken:
+        raise ValueError(
+            f"keep names {', '.join(map(repr, taken))}, which the predictions have as columns of their own: leave it "
+            "out of keep, or rename it in the source"
+        )
+    columns = _columns(model)
+    beside = [*keep, *([target] if target else [])]
+    wanted = None if columns is None else tuple(dict.fromkeys([*columns, *beside]))
+    check_columns(
+        ParquetFolder(source, features=wanted), files, beside if wanted is None else [], numbers=False
+    )
+    task = _Task(model, level, columns, tuple(keep), target, drop_missing)
+    if target:  # before the work: labels that cannot be scored are found in seconds
+        for file in files:
+            with _naming(file):
+                check_truth(_column(file, target)[_predicted_rows(task, file)], model.classes_)
+    made_by = _fingerprint(model)
+    marks = {file: _stamp(task, made_by, file) for file in files}
+    done = [pair for pair in pairs if _is_done(pair[1], marks[pair[0]], place)]
+    todo = [(file, to, marks[file]) for file, to in pairs if (file, to) not in done]
+    _predict_files(task, todo, n_jobs, verbose)
+    rows = [_length(to) for _, to in pairs]
+    return Predicted(
+        place,
+        tuple(str(to) for _, to, _ in todo),
+        tuple(str(to) for _, to in done),
+        sum(rows),
+        sum(map(_length, files)) - sum(rows),
+        score_files(pairs, target, model.classes_) if target else {},
+    )
+
+
+def score_files(pairs: Sequence[tuple[Path, Path]], target: str, classes: Any) -> dict[str, float]:
+    """Scores of predicted files against a column of the files they were made from, one pair in memory at a time.
+
+    Without a predicted row there are none.
+    """
+    found, weights = [], []
+    for file, predicted in pairs:
+        table = arrow().read_table(predicted, columns=[ROW, *(f"p_{c}" for c in classes)]).to_pandas()
+        if len(table) == 0:
+            continue
+        truth = _column(file, target)[table[ROW].to_numpy() - 1]
+        with _naming(file):
+            found.append(scores(table, classes, truth))
+        weights.append(len(table))
+    names = found[0] if found else ()
+    return {name: float(np.average([one[name] for one in found], weights=weights)) for name in names}
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is done to each file."""
+
+    model: Any
+    level: float
+    columns: tuple[str, ...] | None  # that the model needs; None if it knows their number alone
+    keep: tuple[str, ...]
+    target: str | None
+    drop_missing: bool
+
+    def reads(self) -> list[str] | None:
+        """Columns to read; None: all."""
+        return None if self.columns is None else list(dict.fromkeys([*self.columns, *self.keep]))
+
+    def features(self, source: Any) -> list[str]:
+        """Names of the model's columns in a file with the Arrow schema ``source``."""
+        if self.columns is not None:
+            return list(self.columns)
+        index = (source.pandas_metadata or {}).get("index_columns", [])
+        others = {*self.keep, self.target, *(name for name in index if isinstance(name, str))}
+        return [name for name in source.names if name not in others]
+
+    def schema(self, source: Any) -> Any:
+        """Arrow schema of what is made of a file with the schema ``source``."""
+        import pyarrow as pa
+
+        classes = self.model.classes_
+        names = prediction_names(classes)
+        kinds = [pa.array(classes).type, *[pa.float64()] * (len(names) - 1)]
+        kept = [pa.field(name, source.field(name).type) for name in self.keep]
+        return pa.schema([pa.field(ROW, pa.int64()), *kept, *map(pa.field, names, kinds)])
+
+    def __call__(self, batch: Any, first: int, schema: Any) -> Any:
+        """An Arrow table of predictions of a batch whose first row has the number ``first``; None if it has no row."""
+        import pyarrow as pa
+
+        table = pa.Table.from_batches([batch])
+        names, row = self.features(table.schema), np.arange(first, first + batch.num_rows)
+        if self.drop_missing:
+            whole = whole_rows(table.select(names))
+            table, row = table.filter(whole), row[whole]
+        if len(row) == 0:
+            return None
+        features = table.select(names).to_pandas(ignore_metadata=True)
+        check_missing(features, names, MISSING_CURE)
+        if not hasattr(self.model, "encoding_") and not hasattr(self.model, "feature_names_in_"):
+            features = features.to_numpy(dtype=float)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # mcse is a column
+            found = predictions(self.model, features, self.level)
+        # Kept columns never go through pandas, which makes other types of those that miss values.
+        columns = [pa.array(row), *(table.column(name) for name in self.keep)]
+        columns += [pa.array(found[name], from_pandas=True) for name in found.columns]
+        return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
+
+
+def _predict_files(
+    task: _Task, todo: Sequence[tuple[Path, Path, bytes]], n_jobs: int | None, verbose: int
+) -> None:
+    """Predict files one after another, the bar moving with each batch; or side by side, moving with each file."""
+    with progress(sum(_length(file) for file, *_ in todo), "predict", verbose=verbose) as bar:
+        if effective_n_jobs(n_jobs) == 1:
+            for one in todo:
+                predict_file(task, *one, tell=bar.update)
+            return
+        jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        for rows in jobs(delayed(predict_file)(task, *one) for one in todo):
+            bar.update(rows)
+
+
+def predict_file(
+    task: _Task, file: Path, target: Path, mark: bytes, tell: Callable[[int], None] | None = None
+) -> int:
+    """Predict one file into another, whole or not at all; the number of rows read."""
+    pq, rows = arrow(), 0
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with _naming(file), pq.ParquetFile(file) as opened:
+            schema = task.schema(opened.schema_arrow).with_metadata({STAMP: mark})
+            with pq.ParquetWriter(temporary, schema) as writer:  # without rows it writes the columns alone
+                for batch in opened.iter_batches(BATCH, columns=task.reads()):
+                    found = task(batch, rows + 1, schema)
+                    rows += batch.num_rows
+                    if found is not None:
+                        writer.write_table(found)
+                    if tell is not None:
+                        tell(batch.num_rows)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return rows
+
+
+@contextlib.contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Errors with the file's name."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _check_apart(source: Path, pairs: Sequence[tuple[Path, Path]]) -> None:
+    """Refuse to write among the data: the next run would read its predictions as data."""
+    for _, to in pairs:
+        if to.resolve().is_relative_to(source):
+            raise ValueError(
+                f"{to} would lie among the data in {source}: give another folder for the predictions, outside of them"
+            )
+
+
+def _column(file: Path, name: str) -> Any:
+    return arrow().read_table(file, columns=[name]).to_pandas(ignore_metadata=True)[name].to_numpy()
+
+
+def _predicted_rows(task: _Task, file: Path) -> Any:
+    """Which rows of a file are predicted: a mask, or a slice of all."""
+    if not task.drop_missing:
+        return slice(None)
+    import pyarrow as pa
+
+    with arrow().ParquetFile(file) as opened:
+        names = task.features(opened.schema_arrow)
+        batches = opened.iter_batches(BATCH, columns=names)
+        masks = [whole_rows(pa.Table.from_batches([batch]).select(names)) for batch in batches]
+    return np.concatenate([np.empty(0, dtype=bool), *masks])
+
+
+def _length(file: Path) -> int:
+    return int(arrow().read_metadata(file).num_rows)
+
+
+def _columns(model: Any) -> tuple[str, ...] | None:
+    """Names of the columns that the model needs; None if it knows their number alone."""
+    encoding = getattr(model, "encoding_", None)
+    if encoding is not None:
+        return tuple(encoding.names)
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else tuple(map(str, names))
+
+
+def _fingerprint(model: Any) -> str:
+    """A digest of a model, the same after saving and reading: what it was fitted to, and what it says."""
+    fitted = getattr(model, "classifier_", model)
+    problem, report = fitted._problem, fitted.fit_report_
+    data: tuple[Any, ...] = ()
+    if hasattr(fitted, "inducing_"):  # a saved model keeps no rows
+        rows = fitted.inducing_
+    else:
+        rows, data = problem.X, (problem.X, problem.y, problem.weights)
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, PROBES).astype(int))]
+    # Draws without an evidence tell of their labels in probabilities alone; rounded, since sums depend on threads.
+    proba = in_blocks(rows, fitted.posterior_, lambda latent: predict_proba(latent, fitted.likelihood_)).proba
+    digest = hashlib.sha256()
+    for part in (fitted.classes_, fitted.theta_, getattr(model, "encoding_", None), fitted.kernel_):
+        digest.update(repr(part.tolist() if isinstance(part, np.ndarray) else part).encode())
+    digest.update(repr((report.method, report.n_points, fitted.log_evidence_)).encode())
+    for array in (*data, np.round(proba, PROBE_DIGITS) + 0.0):
+        digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _stamp(task: _Task, made_by: str, file: Path) -> bytes:
+    """What a predicted file depends on: the model's fingerprint, the file it is made from, and how."""
+    facts = file.stat()
+    made = {"model": made_by, "bytes": facts.st_size, "time": facts.st_mtime_ns}
+    how = {"level": task.level, "keep": task.keep, "drop_missing": task.drop_missing}
+    if task.columns is None:  # the features are what else the file holds
+        how["target"] = task.target
+    return json.dumps({**made, **how}, sort_keys=True).encode()
+
+
+def _is_done(target: Path, mark: bytes, place: Path) -> bool:
+    """Whether a file is there, made by the same model from the same rows; one made otherwise is refused."""
+    if not target.exists():
+        return False
+    try:
+        found = (arrow().read_schema(target).metadata or {}).get(STAMP)
+    except (OSError, ValueError):
+        found = None
+    if found != mark:
+        raise ValueError(
+            f"{target} is there already and is not what this model makes of these data: give an empty folder, or "
+            f"remove {place}"
+        )
+    return True

@@ -1,0 +1,339 @@
+"""A folder of Parquet files as data: rows read by shards, labels read once, columns checked by file.
+
+A shard is a number of row groups, at most ``SHARD_ROWS`` rows in all; a larger row group is cut, and its beginning is
+then decoded again for each cut, so row groups of some ten thousand rows are best. Files are taken in the order of their
+names. The types of columns are looked at in the files' footers, so a file that does not fit is refused before any row
+is read.
+Fails when: files differ in their columns, values are missing, or a column of features holds words
+(:class:`gpclass.estimators.tables.TableClassifier` encodes them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpclass._typing import Array, IntArray
+from gpclass.data.sources import Found, Labels, PartsSource, checked
+from gpclass.estimators.tables import Encoding
+from gpclass.model.rows import SHARD_ROWS
+from gpclass.names import did_you_mean, no_column
+
+ENDINGS = (".parquet", ".pq")
+# Cures that serve on the command line and in Python alike.
+MISSING_CURE = "--drop-missing, or drop_missing=True"
+FEATURES_CURE = "--features A,B, or ParquetFolder(path, features=['A', 'B'])"
+EXCLUDE_CURE = "--exclude A,B, or ParquetFolder(path, exclude=['A', 'B'])"
+
+
+@dataclass(frozen=True)
+class ParquetFolder:
+    """A folder of Parquet files, or one file, and which of its columns are features.
+
+    Parameters
+    ----------
+    path : path
+    features : names of the columns to use, default=None
+        None: all but the target, the weights, those in ``exclude`` and the index that pandas writes along.
+    exclude : names of columns to leave out
+    encoding : Encoding, default=None
+        How a frame of the columns becomes numbers; None: they are numbers.
+    drop_missing : bool, default=False
+        Leave out rows that miss a feature, the label or the weight, which otherwise are an error.
+    """
+
+    path: str | PathLike[str]
+    features: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    encoding: Encoding | None = None
+    drop_missing: bool = False
+
+    def files(self) -> list[Path]:
+        """The files, by name."""
+        return parquet_files(self.path)
+
+
+def arrow() -> Any:
+    """PyArrow's Parquet module."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("reading Parquet needs pyarrow: pip install 'gpclass[dask]'") from error
+    return pq
+
+
+def parquet_files(path: str | PathLike[str]) -> list[Path]:
+    """The Parquet files of a folder, in the order of their names; a file is a folder of one."""
+    place = Path(path).absolute()
+    if not place.exists():
+        siblings = [p.name for p in place.parent.iterdir()] if place.parent.is_dir() else []
+        raise ValueError(f"there is no folder {place}{did_you_mean(place.name, siblings, '')}")
+    if place.is_file():
+        return [place]
+    found = sorted(p for p in place.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
+    found = [p for p in found if not any(part[0] in "._" for part in p.relative_to(place).parts)]
+    if not found:
+        raise ValueError(f"{place} holds no Parquet file (ending {' or '.join(ENDINGS)})")
+    keyed = next((p for p in found if any("=" in part for part in p.relative_to(place).parts[:-1])), None)
+    if keyed is not None:
+        raise ValueError(
+            f"{keyed.relative_to(place)} lies in a folder that stands for a column's value, which is not read; write "
+            "the folder without partitions, with that column in the files"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one row group of a file."""
+
+    file: str
+    group: int
+    start: int
+    stop: int
+    rows: int  # of them that are used
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """Features of some pieces of files, read when called."""
+
+    pieces: tuple[Piece, ...]
+    columns: tuple[str, ...]
+    encoding: Encoding | None = None
+    needed: tuple[str, ...] = ()  # columns whose missing values leave a row out
+
+    def __call__(self) -> Array:
+        """The rows, (r, D)."""
+        found = [self._matrix(piece) for piece in self.pieces]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _matrix(self, piece: Piece) -> Array:
+        table = _read(piece, tuple(dict.fromkeys([*self.columns, *self.needed])))
+        if self.needed:
+            table = table.filter(whole_rows(table))
+        table = table.select(list(self.columns))
+        try:
+            if self.encoding is not None:
+                return self.encoding.encode(table.to_pandas(ignore_metadata=True))
+            matrix = np.empty((table.num_rows, len(self.columns)))
+            for k, column in enumerate(table.columns):
+                matrix[:, k] = column.to_numpy()
+        except (
+            ValueError,
+            TypeError,
+        ) as error:  # a column of true and false has None where a value is missing
+            raise ValueError(
+                f"{piece.file}: {error}; fill in missing values or leave the rows out ({MISSING_CURE})"
+            ) from error
+        return checked(
+            matrix,
+            f"{piece.file}, row group {piece.group}",
+            f"leave out those that miss values ({MISSING_CURE})",
+        )
+
+
+def whole_rows(table: Any) -> Any:
+    """Which rows of an Arrow table miss nothing: neither null nor NaN."""
+    from pyarrow import compute, types
+
+    found = np.ones(table.num_rows, dtype=bool)
+    for column in table.columns:
+        found &= ~np.asarray(compute.is_null(column, nan_is_null=types.is_floating(column.type)))
+    return found
+
+
+def _read(piece: Piece, columns: Sequence[str]) -> Any:
+    """An Arrow table of the piece, columns in the order given."""
+    pq = arrow()
+    try:
+        with pq.ParquetFile(piece.file) as file:
+            rows = file.metadata.row_group(piece.group).num_rows
+            if piece.stop - piece.start == rows:
+                table = file.read_row_group(piece.group, columns=list(columns))
+            else:
+                table = _slice(file, piece, columns)
+    except OSError as error:
+        raise ValueError(
+            f"{piece.file} cannot be read ({error}); the files must stay as they are while a model is fitted, and be "
+            "seen by all workers under this name"
+        ) from error
+    return table.select(list(columns))
+
+
+def _slice(file: Any, piece: Piece, columns: Sequence[str]) -> Any:
+    """Part of a row group, decoded in batches so that the whole of it is never in memory."""
+    import pyarrow as pa
+
+    found, at = [], 0
+    for batch in file.iter_batches(8192, row_groups=[piece.group], columns=list(columns)):
+        a, b = max(piece.start - at, 0), min(piece.stop - at, batch.num_rows)
+        if a < b:
+            found.append(batch.slice(a, b - a))
+        at += batch.num_rows
+        if at >= piece.stop:
+            break
+    return pa.Table.from_batches(found)
+
+
+# ---- the source ------------------------------------------------------------------------------------------------------
+
+
+def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Any) -> Found:
+    """Shards of a folder, its classes and the names of its features."""
+    if not isinstance(y, str):
+        raise ValueError(
+            "a Parquet folder needs the name of the column with the labels: fit(folder, 'label')"
+        )
+    if sample_weight is not None and not isinstance(sample_weight, str):
+        raise ValueError("with a Parquet folder sample_weight is the name of a column")
+    beside = [y] if sample_weight is None else [y, sample_weight]
+    files = folder.files()
+    columns = check_columns(folder, files, beside)
+    labels, weights = Labels(MISSING_CURE), []
+    needed = (*columns, *beside) if folder.drop_missing else ()
+    pieces: list[Piece] = []
+    for file in files:
+        groups, table = _labels_and_weights(file, beside)
+        found = list(_pieces(str(file), groups))
+        if folder.drop_missing:
+            masks = [whole_rows(_read(piece, needed)) for piece in found]
+            if masks:
+                table = table.filter(np.concatenate(masks))
+            found = [replace(piece, rows=int(mask.sum())) for piece, mask in zip(found, masks, strict=True)]
+            found = [piece for piece in found if piece.rows]
+            if not found:
+                continue
+        labels.add(_numpy(table.column(y)), str(file))
+        if sample_weight is not None:
+            weights.append(np.asarray(_numpy(table.column(sample_weight)), dtype=np.float64))
+        pieces += found
+    classes, signs = labels.result()
+    parts = tuple(ParquetRows(part, columns, folder.encoding, needed) for part in _packed(pieces))
+    ends: IntArray = np.cumsum([sum(piece.rows for piece in part.pieces) for part in parts])
+    names = (
+        list(columns) if folder.encoding is None else None
+    )  # an encoded matrix goes by places, as in memory
+    width = len(columns) if folder.encoding is None else len(folder.encoding.outputs)
+    each = weigh(np.concatenate(weights) if weights else None, signs, classes)
+    return PartsSource(parts, ends, signs, width, each), classes, names
+
+
+def check_columns(
+    folder: ParquetFolder, files: Sequence[Path], beside: Sequence[str], *, numbers: bool = True
+) -> tuple[str, ...]:
+    """Names of the feature columns, which every file must have, as numbers if that is asked for."""
+    schemas = [_schema(file) for file in files]
+    first = [str(name) for name in schemas[0].names]
+    for name in (*beside, *folder.exclude, *(folder.features or ())):
+        if name not in first:
+            raise ValueError(no_column(files[0], name, first))
+    given = folder.features if folder.encoding is None else folder.encoding.names
+    columns = tuple(_without_index(schemas[0]) if given is None else given)
+    columns = tuple(name for name in columns if name not in folder.exclude and name not in beside)
+    if not columns:
+        raise ValueError(f"{files[0]} has no column for features beside {', '.join(beside)}")
+    wanted = {*(_without_index(schemas[0]) if given is None else columns), *beside}
+    for file, schema in zip(files, schemas, strict=True):
+        names = {*_without_index(schema), *beside} & set(schema.names) if given is None else set(schema.names)
+        if not wanted <= names or (given is None and names != wanted):
+            _refuse_columns(file, files[0], names, wanted, also=given is None)
+        if numbers and folder.encoding is None:
+            _check_types(file, schema, columns, nulls=folder.drop_missing)
+    return columns
+
+
+def _without_index(schema: Any) -> list[str]:
+    """The columns but for those in which pandas keeps the index of a frame: row numbers are no feature."""
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [str(name) for name in schema.names if name not in index]
+
+
+def _refuse_columns(file: Path, first: Path, names: set[str], wanted: set[str], *, also: bool) -> None:
+    lacks, more = sorted(wanted - names), sorted(names - wanted) if also else []
+    said = [f"lacks {', '.join(map(repr, lacks))}"] if lacks else []
+    said += [f"has {', '.join(map(repr, more))} beside them"] if more else []
+    cure = f"write all files with the same columns, or name those to use ({FEATURES_CURE})"
+    raise ValueError(
+        f"{file} does not have the columns of {first.name}: it {' and '.join(said)}; "
+        f"{cure if also else 'write all files with these columns'}"
+    )
+
+
+def _check_types(file: Path, schema: Any, columns: Sequence[str], *, nulls: bool) -> None:
+    """Refuse columns of features that hold no numbers; ``nulls`` allows those whose every value is missing."""
+    from pyarrow import types
+
+    for name in columns:
+        kind = schema.field(name).type
+        if nulls and types.is_null(kind):
+            continue
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            raise ValueError(
+                f"{file}: column {name!r} holds {kind}, not numbers; leave it out "
+                f"(ParquetFolder(path, exclude=[{name!r}])), or fit a TableClassifier, which encodes words"
+            )
+
+
+def _schema(file: Path) -> Any:
+    pq = arrow()
+    try:
+        return pq.read_schema(file)
+    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+        raise ValueError(f"{file} cannot be read as Parquet ({error}); write it again") from error
+
+
+def _labels_and_weights(file: Path, columns: Sequence[str]) -> tuple[list[int], Any]:
+    """Rows of each row group, and a table of a few columns."""
+    pq = arrow()
+    try:
+        with pq.ParquetFile(file) as opened:
+            meta = opened.metadata
+            return [meta.row_group(g).num_rows for g in range(meta.num_row_groups)], opened.read(
+                list(columns)
+            )
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file} cannot be read as Parquet ({error}); write it again") from error
+
+
+def _numpy(column: Any) -> npt.NDArray[Any]:
+    """A column as NumPy has it; words as objects, so that missing ones stay None."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count and not types.is_floating(column.type):
+        return np.array(column.to_pylist(), dtype=object)
+    return np.asarray(column.to_numpy())
+
+
+def _pieces(file: str, groups: Sequence[int]) -> Iterator[Piece]:
+    """Row groups, cut where they are longer than a shard."""
+    for group, rows in enumerate(groups):
+        cuts = max(1, -(-rows // SHARD_ROWS))
+        bounds = np.linspace(0, rows, cuts + 1).astype(int)
+        for a, b in pairwise(bounds):
+            if b > a:
+                yield Piece(file, group, int(a), int(b), int(b - a))
+
+
+def _packed(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
+    """Pieces in order, joined to shards of at most SHARD_ROWS rows."""
+    held: list[Piece] = []
+    rows = 0
+    for piece in pieces:
+        size = piece.rows
+        if held and rows + size > SHARD_ROWS:
+            yield tuple(held)
+            held, rows = [], 0
+        held.append(piece)
+        rows += size
+    if held:
+        yield tuple(held)

@@ -1,0 +1,1 @@
+"""The classifiers that users meet, and what a fit is given."""

@@ -1,0 +1,134 @@
+"""Checks at the border: what users give, and what they should be told."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, WhiteKernel
+
+from gpclass._typing import Array
+from gpclass.covariance import compile_kernel
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import factor
+from gpclass.numerics.memory import available_memory
+from gpclass.posterior import Evidence
+
+DENSE_MATRICES = 8  # n × n arrays alive at the peak of a dense fit
+DENSE_ROWS = 15_000  # above it a dense fit takes a day
+SLOW_ROWS = 5_000  # above it a dense fit takes the better part of an hour
+DENSE_FLOPS = 500.0  # × n³ of a fit with some fifty evaluations of the evidence
+SPEED = 3e10  # flops a second that a common machine reaches
+SCALE_RATIO = 1e3  # standard deviations of features that differ more make one length scale meaningless
+CONSTANT = 1e-10  # of its largest value: a column that varies less is constant up to rounding
+NOTHING_LEARNED = 0.01  # nats a point above −log 2 (or the base rate's) that count as something
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A NumPy Generator from None, a seed, a Generator or a legacy RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state must be None, a whole number or a Generator, got {random_state!r}"
+        ) from error
+
+
+def dense_hours(n: int, latents: int = 1) -> float:
+    """What a dense fit with its kernel parameters learned takes on a common machine, about."""
+    return DENSE_FLOPS * float(n) ** 3 * latents / SPEED / 3600.0
+
+
+def warn_of_hours(n: int) -> None:
+    """Say so before a dense fit of two classes begins that takes long."""
+    if n > SLOW_ROWS:
+        warnings.warn(
+            f"a dense fit of n = {n} rows takes about {dense_hours(n):.1f} hours with its kernel parameters learned; "
+            "n_inducing=300 takes minutes",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def check_memory(n: int, latents: int = 1) -> None:
+    """Refuse a dense fit, with so many latent values a point, that does not fit into memory or would take a day."""
+    need, have = DENSE_MATRICES * 8.0 * n * n * latents, available_memory()
+    if need <= have and n <= DENSE_ROWS:
+        return
+    hours = dense_hours(n, latents)
+    cure = "set n_inducing, such as GPClassifier(n_inducing=300), or fit a subset of the rows"
+    raise ValueError(
+        f"a dense Gaussian process on n = {n} points needs about {need / 2**30:.1f} GiB of memory "
+        f"({have / 2**30:.1f} GiB are free) and, with its kernel parameters learned, about {hours:.0f} hours; "
+        + (cure if latents == 1 else "fit a subset of the rows")
+    )
+
+
+def check_kernel(kernel: Any, X: Array) -> Kernel:
+    """A copy of the kernel, after a look that it is one, fits the columns and gives a covariance.
+
+    A list of kernels, or a compound of them, is checked one by one and becomes a compound.
+    """
+    if isinstance(kernel, CompoundKernel):
+        kernel = kernel.kernels
+    if isinstance(kernel, (list, tuple)) and kernel:
+        return CompoundKernel([check_kernel(part, X) for part in kernel])
+    if isinstance(kernel, type) or not isinstance(kernel, Kernel):
+        raise ValueError(
+            f"kernel must be a scikit-learn kernel such as 1.0 * RBF(1.0), got {kernel!r}; "
+            "sklearn.gaussian_process.kernels and gpclass.kernels have constructors"
+        )
+    kernel = clone(kernel)
+    covariance = compile_kernel(kernel)
+    # The kernels we know are covariances by construction; of any other, look at every row.
+    spread = np.linspace(0, len(X) - 1, min(len(X), 200)).astype(int)
+    few = X[spread] if covariance.fast else X
+    try:
+        K = kernel(few)
+    except (ValueError, IndexError, TypeError) as error:
+        raise ValueError(f"kernel {kernel} does not fit data with {X.shape[1]} columns: {error}") from error
+    if K.shape != (len(few), len(few)):
+        raise ValueError(f"kernel {kernel} gives shape {K.shape} for {len(few)} points, not a square matrix")
+    if not np.all(np.isfinite(K)):
+        raise ValueError(
+            f"kernel {kernel} gives NaN or infinity on these data; check its parameters and the data's scale"
+        )
+    if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * np.abs(K).max()):
+        raise ValueError(
+            f"kernel {kernel} is not symmetric: k(x, z) differs from k(z, x); it is no covariance function"
+        )
+    factor(K, what=f"the covariance of kernel {kernel}")
+    return kernel
+
+
+def has_noise(kernel: Any) -> bool:
+    """Whether a WhiteKernel is part of the kernel: rows at one place then have latent values of their own."""
+    parts = [kernel, *(value for value in kernel.get_params().values() if isinstance(value, Kernel))]
+    return any(isinstance(part, WhiteKernel) for part in parts)
+
+
+def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
+    """What a user should hear about the data and the fit, with the cure named."""
+    found = []
+    X = problem.X
+    spread = X.std(axis=0)
+    spread = spread[spread > CONSTANT * np.abs(X).max(axis=0)]
+    if len(spread) > 1 and spread.max() > SCALE_RATIO * spread.min():
+        found.append(
+            f"the features' standard deviations differ by a factor of {spread.max() / spread.min():.0f}; put a "
+            "StandardScaler before the classifier: make_pipeline(StandardScaler(), GPClassifier())"
+        )
+    if evidence is not None:
+        sparse: Any = getattr(problem, "data", None)
+        count = problem.weighted(np.ones(problem.n)).sum() if sparse is None else sparse.count
+        chance = -count * np.log(getattr(problem, "n_classes", 2))
+        if abs(evidence.log_z - chance) < NOTHING_LEARNED * count:
+            found.append(
+                f"the log evidence, {evidence.log_z:.1f}, is about that of a coin, {chance:.1f}: the fit has "
+                "learned nothing; standardise the features, start from another length scale, or try n_restarts=5"
+            )
+    return tuple(found)

@@ -1,0 +1,364 @@
+"""The estimator. Thin: it checks the input, runs a strategy and asks the posterior."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gpclass._typing import Array
+from gpclass.data import wanted
+from gpclass.estimators import checks
+from gpclass.estimators.mixins import Deciding, Planning, Savable
+from gpclass.estimators.task import Task, array_task, chosen_inference, source_task
+from gpclass.hyper.base import Fit, Run
+from gpclass.model.many_problem import MultiProblem
+from gpclass.predict.two import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
+from gpclass.registry import for_many, for_sparse, get_inference, get_strategy, takes_many
+
+INPUT_NAMES = ("n_features_in_", "feature_names_in_")
+MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
+
+
+class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+    """Gaussian process classifier for two classes and more.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, or list of one a class, default=None
+        Covariance function of the latent process. None: ``constant * RBF + constant``, the second constant
+        being a learned base rate, with the length scale started at the median distance between points.
+        Constructors for the papers' kernels are in :mod:`gpclass.kernels`. With more than two classes each has a
+        latent process of its own; they share the kernel, or have one each, in the order of ``classes_``.
+    likelihood : {"auto", "probit", "logit", "softmax", "multinomial-probit"} or object, default="auto"
+        Link from latent values to probabilities; "auto" is probit for two classes, and for more multinomial
+        probit, or softmax where the inference needs it. ``Probit(scale=...)`` and
+        ``Logit(scale=...)`` stretch it; with ``scale_bounds`` the scale is learned with the kernel.
+    inference : str or object, default="exact"
+        How the posterior is computed at fixed kernel parameters: a name that ``gpclass.methods("inference")``
+        lists, or a configured object such as ``EP(max_sweeps=200)``. The default draws from the exact posterior
+        until the probabilities have the Monte Carlo error ``tol``; "ep" is the fast approximation that it corrects.
+    hyperparameters : str or object, default="maximize"
+        How kernel parameters are found: a name that ``gpclass.methods("hyperparameters")`` lists, or a
+        configured object.
+    priors : prior or dict, default=None
+        Priors for ``map`` and the strategies that sample: one for all parameters, or by name or pattern, such as
+        ``{"*length_scale*": LogNormal(0, 1)}``. Parameters without one get that of the strategy: for ``map``, ``hmc``
+        and ``alternate`` weak log-normal ones about the starting values, for ``pseudo-marginal`` its paper's.
+    tol : float, default=1e-3
+        Wanted Monte Carlo standard error of the probabilities, for ``exact`` and ``dsgq``; the other methods are
+        deterministic or take the number of their draws.
+    class_weight : dict or "balanced", default=None
+        Weight of each class, multiplied into ``sample_weight``.
+    n_inducing : int, "auto" or None, default=None
+        Number m of inducing inputs for two classes and many rows (10⁴ to 10⁷): the prior becomes low rank plus
+        diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
+        memory map or a Dask collection.
+    inducing : "kmeans", "random" or array of shape (m, d), default="kmeans"
+        Where the inducing inputs start; ``maximize`` and ``map`` move them.
+    n_restarts : int, default=0
+        Further climbs of ``maximize`` and ``map`` from random kernel parameters within their bounds.
+    n_jobs : int, default=None
+        Workers, as in joblib, for restarts, chains, folds and batches of draws. The result does not depend on it.
+    random_state : int, Generator or RandomState, default=None
+        Source of randomness in fit. Prediction is never random.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (C,)
+    kernel_ : scikit-learn kernel, at the parameters that were found.
+    likelihood_ : likelihood, with the scale that was found.
+    theta_ : logarithms of the free parameters: ``kernel_.theta``, then the likelihood's scale if it is free.
+    log_evidence_, log_evidence_error_, evidence_kind_ : estimate of log p(y | X), its Monte Carlo standard
+        error (None if deterministic), and what kind of estimate it is.
+    log_marginal_likelihood_value_ : float, as in scikit-learn; the same as ``log_evidence_``.
+    fit_report_ : how the fit went; prints as a table.
+    inducing_ : ndarray of shape (m, d), the inducing inputs, if there are any.
+    trace_ : ArviZ object with the draws of the kernel parameters, if the strategy samples them; else None.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
+
+    Notes
+    -----
+    ``sample_weight`` w_i raises the likelihood of point i to the power w_i, so a whole number means that many
+    equal rows and zero means that the row is not there. Class weights multiply it. With a WhiteKernel whole weights
+    become rows, each with noise of its own; under a fractional weight the copies of a point share it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from gpclass import GPClassifier
+    >>> X, y = make_moons(60, noise=0.2, random_state=0)
+    >>> clf = GPClassifier(random_state=0).fit(X, y)
+    >>> clf.predict_proba([[0.0, 1.0]]).round(2)[0, 0] > 0.9
+    np.True_
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        likelihood: Any = "auto",
+        inference: Any = "exact",
+        hyperparameters: Any = "maximize",
+        priors: Any = None,
+        tol: float = 1e-3,
+        class_weight: Any = None,
+        n_inducing: Any = None,
+        inducing: Any = "kmeans",
+        n_restarts: int = 0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.inference = inference
+        self.hyperparameters = hyperparameters
+        self.priors = priors
+        self.tol = tol
+        self.class_weight = class_weight
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.n_restarts = n_restarts
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- fitting ------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPClassifier:
+        """Fit the model. Cost: see ``gpclass.methods()`` for the inference and the strategy chosen.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, d)
+            With ``n_inducing`` also a Parquet folder, a memory map or a Dask collection.
+        y : labels of shape (n,), of any type
+            Of a Parquet folder or a Dask data frame the name of a column.
+        sample_weight : array of shape (n,), default=None
+            Powers of the likelihood; see Notes of the class. Of a Parquet folder the name of a column.
+
+        Returns
+        -------
+        self
+        """
+        kept = {name: getattr(self, name) for name in INPUT_NAMES if hasattr(self, name)}
+        try:
+            return self._fit(X, y, sample_weight)
+        except BaseException:
+            for name in INPUT_NAMES:  # scikit-learn sets them first; a failed fit changes nothing
+                if name in kept:
+                    setattr(self, name, kept[name])
+                elif hasattr(self, name):
+                    delattr(self, name)
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> GPClassifier:
+        """Check the input, run the strategy, keep the outcome."""
+        began = time.perf_counter()
+        self._check_settings()
+        if wanted.is_source(X, self):
+            task = self._source_task(X, y, sample_weight)
+        else:
+            # A model must not change with the user's array; under inducing inputs predictions do not need the rows.
+            own = not wanted.is_wanted(self)
+            X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
+            task = array_task(self, X, y, sample_weight)
+        run = Run(
+            checks.generator(self.random_state), self.priors, self.n_restarts, self.n_jobs, self.verbose
+        )
+        self._store(task.run(run), task, began)
+        return self
+
+    def _source_task(self, X: Any, y: Any, sample_weight: Any) -> Task:
+        """The task of rows that are not an ordinary array; sets what scikit-learn would of an array's columns."""
+        task, names = source_task(self, X, y, sample_weight)
+        self.n_features_in_ = task.problem.n_features
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return task
+
+    def _check_settings(self) -> None:
+        """Refuse what is wrong whatever the rows are, before they are read."""
+        tol: Any = self.tol
+        n_restarts: Any = self.n_restarts
+        if not isinstance(tol, Real) or not float(tol) > 0:
+            raise ValueError(f"tol must be a positive number, got {tol!r}")
+        if not isinstance(n_restarts, Integral) or n_restarts < 0:
+            raise ValueError(f"n_restarts must be a whole number of at least 0, got {n_restarts!r}")
+        get_inference(self.inference)
+        get_strategy(self.hyperparameters)
+
+    def _store(self, fit: Fit, task: Task, began: float) -> None:
+        """Set the fitted attributes, and warn of what the user should know."""
+        problem, posterior = fit.problem, fit.posterior
+        evidence = posterior.evidence
+        self.fit_report_ = fit.report(
+            task.strategy.name, checks.advice(problem, evidence), time.perf_counter() - began
+        )
+        self.classes_ = task.classes
+        self.kernel_ = problem.kernel
+        self.likelihood_ = problem.likelihood
+        self.posterior_ = posterior
+        self._trace = fit.trace
+        self.log_evidence_ = None if evidence is None else evidence.log_z
+        self.log_evidence_error_ = None if evidence is None else evidence.error
+        self.evidence_kind_ = None if evidence is None else evidence.kind
+        self.log_marginal_likelihood_value_ = self.log_evidence_
+        self.theta_ = problem.theta
+        self._problem = problem
+        if hasattr(problem, "Z"):
+            self.inducing_ = problem.Z
+        elif hasattr(self, "inducing_"):
+            del self.inducing_  # of an earlier fit
+        if not self.fit_report_.converged:
+            warnings.warn(
+                f"the fit did not converge: {self.fit_report_.reason}", ConvergenceWarning, stacklevel=4
+            )
+        for text in self.fit_report_.warnings:
+            warnings.warn(text, UserWarning, stacklevel=4)
+
+    # ---- prediction ---------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The most probable class of each row of X."""
+        most_probable = np.argmax(self.predict_log_proba(X), axis=1)
+        return np.asarray(self.classes_[most_probable])
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, (m, C), the link averaged over the posterior of the latent values."""
+        return self._predict(X).proba
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities, (m, C), accurate also where a probability is 1e-300."""
+        return self._predict(X).log_proba
+
+    def decision_function(self, X: Any) -> Array:
+        """Log odds of the second class, (m,); for more than two classes the log probabilities, (m, C)."""
+        log_proba = self.predict_log_proba(X)
+        if log_proba.shape[1] > 2:
+            return log_proba
+        return np.asarray(log_proba[:, 1] - log_proba[:, 0])
+
+    def predict_uncertainty(self, X: Any, level: Any = 0.9) -> Uncertainty:
+        """Probabilities with two kinds of uncertainty, which are not the same.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, d)
+        level : float, default=0.9
+            Probability content of the credible interval.
+
+        Returns
+        -------
+        Uncertainty
+            ``proba`` (m, C); ``mcse`` (m, C), how far the computed number may be from the exact one (NaN for
+            a deterministic approximation, whose error is another, unknown one); ``lower`` and ``upper``
+            (m, C), the credible interval of p(x) itself; ``latent_mean`` and ``latent_sd``, (m, 1) for two
+            classes, (m, C) where each class has a latent value.
+        """
+        if not (isinstance(level, Real) and 0 < float(level) < 1):
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+        X = self._check_new(X)
+        found = in_blocks(
+            X, self.posterior_, lambda latent: uncertainty(latent, self.likelihood_, float(level))
+        )
+        self._warn_of_error(found.mcse, stacklevel=3)
+        return found
+
+    def sample_latent(self, X: Any, n_samples: Any = 1, random_state: Any = None) -> Array:
+        """Joint draws of the latent values at the rows of X from the posterior.
+
+        Shape (n_samples, m); with a latent value for each class (softmax, multinomial probit) (n_samples, m, C).
+        """
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
+        X = self._check_new(X)
+        draws = np.asarray(self.posterior_.draw(X, int(n_samples), checks.generator(random_state)))
+        return draws[:, :, 0] if draws.shape[2] == 1 else draws
+
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
+        """Log evidence at ``theta`` (log parameters, as ``theta_``), with its gradient on request.
+
+        Parameters
+        ----------
+        theta : array of shape (p,), default=None
+            None: the fitted parameters, without a new computation.
+        eval_gradient : bool, default=False
+
+        Returns
+        -------
+        float, or (float, array of shape (p,))
+        """
+        check_is_fitted(self)
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("the gradient needs theta: pass theta=clf.theta_")
+            return self.log_evidence_
+        problem: Any = self._problem.at(np.asarray(theta, dtype=float))
+        inference = chosen_inference(self)
+        if isinstance(problem, MultiProblem):
+            inference = for_many(inference)
+        elif hasattr(self, "inducing_"):
+            inference = for_sparse(inference, get_strategy("fixed"))[0]
+        evidence = inference(problem, checks.generator(0), gradient=eval_gradient).evidence
+        if evidence is None:
+            raise ValueError(f"inference={self.inference!r} gives no evidence; use 'ep' or 'laplace'")
+        return (evidence.log_z, evidence.gradient) if eval_gradient else evidence.log_z
+
+    def _check_new(self, X: Any) -> Array:
+        check_is_fitted(self)
+        if wanted.in_files(X):
+            raise ValueError(
+                "rows in files are predicted into files: gpclass.data.folders.predict_folder(model, folder, out)"
+            )
+        if wanted.is_dask(X):  # a frame with its names; scikit-learn would see an array without
+            X = X.compute()
+        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _predict(self, X: Any) -> Prediction:
+        X = self._check_new(X)
+        found = in_blocks(X, self.posterior_, lambda latent: predict_proba(latent, self.likelihood_))
+        self._warn_of_error(found.mcse, stacklevel=4)
+        return found
+
+    def _warn_of_error(self, mcse: Array, stacklevel: int) -> None:
+        """Say where the Monte Carlo error is larger than was asked for."""
+        above = mcse.max(axis=1) > MCSE_SLACK * self.tol  # NaN, a deterministic method, is not above
+        if np.any(above):
+            by_tol = getattr(get_inference(self.inference), "stochastic", False)
+            cure = "a smaller tol" if by_tol else "more draws, whose number the inference takes"
+            if hasattr(getattr(self, "_trace", None), "to_arviz"):  # tol has no say in the chains' length
+                cure = "more draws of the kernel parameters"
+            warnings.warn(
+                f"the Monte Carlo standard error of {above.sum()} of {len(mcse)} probabilities is above "
+                f"tol={self.tol:g}, up to {np.nanmax(mcse):.2g}; see predict_uncertainty(X).mcse, and fit with "
+                f"{cure}, if these points matter",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+
+    @property
+    def trace_(self) -> Any:
+        """What the strategy tried or sampled: an ArviZ object where kernel parameters were sampled, else its own."""
+        check_is_fitted(self)
+        return self._trace.to_arviz() if hasattr(self._trace, "to_arviz") else self._trace
+
+    def __sklearn_tags__(self) -> Any:
+        """More than two classes where the inference takes them."""
+        tags = super().__sklearn_tags__()
+        many = takes_many(self.inference, self.likelihood)
+        tags.classifier_tags.multi_class = many and not wanted.is_wanted(self)
+        return tags

@@ -1,0 +1,280 @@
+"""What a fit will cost, before it is begun: seconds and memory, from a short calibration on this machine.
+
+The very fit that is asked about is run on a few small subsets of the rows, so that a new method needs no cost
+model of its own. The seconds of each of its inferences are then taken to be
+
+    a + b n + c n² + d n³ e(n),
+
+and their number the largest that was seen; a to d come from the subsets, e(n) n³ is a Cholesky factorisation of
+that size on this machine: small matrices are slower a flop than large ones, which an extrapolation by n³ alone
+would carry along. On small subsets the cube is hidden below the rest, and noise in their times decides what is found
+of it; so d, the factorisations of one inference, is held to about ten unless the times say otherwise.
+The peak of memory is a n + b n², from allocations that were traced.
+
+Chains are timed by short ones.
+Cost: about ``budget`` seconds, and at least a fit of 60 rows; with chains some short ones of 60 and 120 rows.
+Fails when: the search for the kernel parameters is much harder at n than on the subset, or a sampler needs many more
+draws there; expect a factor of two or three. Chains that have not mixed are doubled, up to three times; that is not
+foreseen.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.optimize import nnls
+from sklearn.base import clone
+
+from gpclass._typing import Array, IntArray
+from gpclass.data.wanted import in_files, is_wanted
+from gpclass.estimators import checks
+from gpclass.numerics.threads import few_threads
+from gpclass.registry import get_inference, get_strategy
+
+SMALLEST = 60  # rows of the first subset
+LARGEST = 800
+DENSE = 3  # n×n matrices that every dense fit holds: the covariance, its factor, room to work in
+clock = time.perf_counter
+SHORTEST, LONGEST = 4, 128  # iterations of the chains that are timed
+SPEED_SIZE = 1000  # Cholesky factorisations are about as fast as they get from here on
+UNTIL_MIXED = "chains that have not mixed then are doubled, up to three times"
+FACTORISATIONS = 10.0  # of an inference, if nothing is known of it: Newton steps or sweeps, and the gradient
+NOISE = 0.1  # of a time, as a share of it; the factorisations are known to within their own number
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit is expected to cost; prints as a sentence."""
+
+    n: int
+    d: int
+    inference: str
+    hyperparameters: str
+    seconds: float  # the whole fit, one process
+    memory: float  # bytes at the peak
+    inferences: int  # calls of the inference
+    seconds_each: float
+    sizes: tuple[int, ...]  # rows of the subsets that were timed
+    available_memory: float
+    last: float = 0.0  # seconds after the calls, of the whole
+    note: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory is there."""
+        return self.memory < self.available_memory
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.inference} with {self.hyperparameters} on {self.n} rows of {self.d} features: about "
+            f"{_duration(self.seconds)} ({self.inferences} × {_duration(self.seconds_each)}"
+            + (f", then {_duration(self.last)}" if self.last else "")
+            + f") and {_bytes(self.memory)} of memory"
+        )
+        text += "" if self.fits else f", of which {_bytes(self.available_memory)} are free: it would fail"
+        text += f"; judged from {', '.join(map(str, self.sizes))} rows, good to a factor of two or three"
+        return text + (f"; {self.note}" if self.note else "")
+
+
+def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
+    """Expected cost of ``clf.fit(X, y)``.
+
+    Parameters
+    ----------
+    clf : GPClassifier
+        It is not changed.
+    X : array or data frame of shape (n, d)
+    y : labels of shape (n,)
+    budget : float
+        Seconds that the calibration may take, about.
+
+    Returns
+    -------
+    Plan
+    """
+    if in_files(X):
+        raise ValueError("a plan is made from an array or a data frame: give some rows of the folder as one")
+    X, y = np.asarray(X, dtype=float), np.asarray(y)
+    if X.ndim != 2 or len(X) != len(y):
+        raise ValueError(f"X must be (n, d) and y (n,), not {X.shape} and {y.shape}")
+    if is_wanted(clf):
+        from gpclass.estimators.sparse_plan import plan_sparse  # it builds on this module
+
+        return plan_sparse(clf, X, y)
+    n = len(y)
+    strategy: Any = get_strategy(clf.hyperparameters)
+    sampled = hasattr(strategy, "chains")
+    found = _calibrate_chains(clf, strategy, X, y) if sampled else _calibrate(clf, X, y, budget)
+    sizes, seconds, calls, traced, peaks = found
+    most = int(calls[-1] if sizes[-1] == n else calls.max())
+    each = _extrapolate(sizes, seconds / calls, n)
+    return Plan(
+        n=n,
+        d=X.shape[1],
+        inference=str(get_inference(clf.inference).name),
+        hyperparameters=str(strategy.name),
+        seconds=most * each,
+        memory=max(_memory(traced, peaks, n), DENSE * 8.0 * n * n),
+        inferences=most,
+        seconds_each=each,
+        sizes=tuple(int(k) for k in sizes),
+        available_memory=checks.available_memory(),
+        note=UNTIL_MIXED if sampled and strategy.draws is None else "",
+    )
+
+
+def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array, Array, Array, Array]:
+    """Sizes, seconds and calls of fits to subsets; sizes and bytes of those that were traced."""
+    largest = min(len(y), LARGEST)
+    timed: list[tuple[int, float, int]] = []
+    peaks: dict[int, float] = {}
+    calm = clone(clf).set_params(n_jobs=None, verbose=0)
+
+    def fit(rows: IntArray) -> Any:
+        return clone(calm).fit(X[rows], y[rows])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the subset, not about the data
+        rows = _subset(y, min(SMALLEST, largest))
+        fit(rows)  # not timed: what is made at first use is made here
+        began = clock()
+        while True:
+            last, fitted = _timed(partial(fit, rows), budget / 30)
+            timed.append((len(rows), last, getattr(fitted.fit_report_, "evaluations", None) or 1))
+            if last < budget / 8 or len(timed) <= 2:  # one size cannot tell n from n²
+                peaks[len(rows)] = _traced(partial(fit, rows))
+            spent = clock() - began
+            # The next costs up to eight times as much; two sizes are wanted even at twice the budget.
+            allowed = 2 * budget if len(timed) == 1 else budget - 6 * last
+            if len(rows) >= largest or spent > allowed:
+                break
+            rows = _subset(y, min(2 * len(rows), largest))
+    sizes, seconds, calls = np.array(timed, dtype=float).T
+    return sizes, seconds, calls, np.array(list(peaks), dtype=float), np.array(list(peaks.values()))
+
+
+def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array, Array, Array, Array, Array]:
+    """The same of fits with chains, which take long: an iteration is the difference of two short runs."""
+    calm = clone(clf).set_params(n_jobs=None, verbose=0)
+    sizes = sorted({min(k * SMALLEST, len(y)) for k in (1, 2)})
+
+    def timed(size: int, draws: int) -> tuple[float, int]:
+        rows = _subset(y, size)
+        work = clone(calm).set_params(hyperparameters=_with_draws(strategy, draws))
+        seconds, fitted = _timed(partial(work.fit, X[rows], y[rows]), 0.0)
+        return seconds, fitted.fit_report_.evaluations
+
+    seconds, calls = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the subset, not about the data
+        peak = _traced(partial(timed, sizes[0], SHORTEST))  # what is made at first use is made here
+        for size in sizes:
+            (first, spent), draws = timed(size, SHORTEST), 4 * SHORTEST
+            while True:
+                second, more_spent = timed(size, draws)
+                if second > 1.5 * first or draws >= LONGEST:  # the difference is more than noise
+                    break
+                draws *= 2
+            more = (_iterations(strategy) - SHORTEST) / (draws - SHORTEST)
+            seconds.append(first + more * max(second - first, 0.0))
+            calls.append(spent + more * max(more_spent - spent, 1))
+    k = np.array(sizes, dtype=float)
+    return k, np.array(seconds), np.array(calls), k[:1], np.array([peak])
+
+
+def _with_draws(strategy: Any, draws: int) -> Any:
+    """The strategy with so many iterations a chain, none dropped."""
+    dropped = {name: 0 for name in ("warmup", "discard") if hasattr(strategy, name)}
+    return replace(strategy, draws=draws, checkpoint=None, **dropped)
+
+
+def _iterations(strategy: Any) -> int:
+    """All of a chain's, at its first length."""
+    return int(strategy.length + sum(getattr(strategy, name, 0) for name in ("warmup", "discard")))
+
+
+def _subset(y: Any, size: int) -> IntArray:
+    """Rows of a subset with every class in its share (at least two of each), the same at every call."""
+    rng = np.random.default_rng(0)
+    chosen = []
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        take = min(len(rows), max(2, round(size * len(rows) / len(y))))
+        chosen.append(rng.permutation(rows)[:take])
+    return np.sort(np.concatenate(chosen))
+
+
+def _timed(work: Callable[[], Any], worth: float = np.inf) -> tuple[float, Any]:
+    """Least seconds of three calls, of one if that took more than ``worth``; and what the last gave."""
+    best = np.inf
+    for _ in range(3):
+        began = clock()
+        result = work()
+        best = min(best, clock() - began)
+        if best > worth:
+            break
+    return best, result
+
+
+def _traced(work: Callable[[], Any]) -> float:
+    """Peak of the bytes allocated."""
+    if tracemalloc.is_tracing():
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        work()
+        return float(tracemalloc.get_traced_memory()[1] - before)
+    tracemalloc.start()
+    try:
+        work()
+        return float(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+def _extrapolate(sizes: Array, seconds: Array, n: int) -> float:
+    """Seconds at n rows, from seconds at fewer."""
+    if sizes[-1] == n:
+        return float(seconds[-1])
+    if len(sizes) == 1:  # between a fixed number of draws a row, n, and the cube of factorisations
+        return float(seconds[0] * (n / sizes[0]) ** 2.0)
+    slowness = {int(k): _cholesky_slowness(int(k)) for k in {*sizes.tolist(), min(n, SPEED_SIZE)}}
+    cubes = [k**3.0 * slowness[int(k)] for k in sizes]
+    terms = np.column_stack([np.ones(len(sizes)), sizes, sizes**2.0, cubes])
+    # Relative errors, the largest size counting most: it is nearest to n.
+    weight = sizes / sizes[-1] / seconds
+    known = [0.0, 0.0, 0.0, NOISE / FACTORISATIONS]
+    (a, b, c, d), _ = nnls(np.vstack([terms * weight[:, None], known]), np.append(seconds * weight, NOISE))
+    return float(a + b * n + c * n**2 + d * n**3 * slowness[min(n, SPEED_SIZE)])
+
+
+def _cholesky_slowness(n: int) -> float:
+    """Seconds of a factorisation of size n over n³, the best of three, with the threads that a fit has."""
+    A = np.eye(n, order="F") + 0.5 / n
+    with few_threads(n):
+        best, _ = _timed(partial(lapack.dpotrf, A, lower=1, overwrite_a=0))
+    return best / n**3
+
+
+def _memory(sizes: Array, peaks: Array, n: int) -> float:
+    terms = np.column_stack([sizes, sizes**2.0])
+    (a, b), _ = nnls(terms / peaks[:, None], np.ones(len(peaks)))
+    return float(max(a * n + b * n**2, 0.0))
+
+
+def _duration(seconds: float) -> str:
+    for limit, unit, name in ((1.0, 1e-3, "ms"), (120.0, 1.0, "s"), (7200.0, 60.0, "min")):
+        if seconds < limit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 3600:.3g} h"
+
+
+def _bytes(count: float) -> str:
+    return f"{count / 2**20:.0f} MiB" if count < 2**30 else f"{count / 2**30:.1f} GiB"

@@ -1,0 +1,311 @@
+"""Classifiers for data frames: columns of numbers and words in, class probabilities out.
+
+Numbers are standardised, (x − mean)/sd; words and truth values become one column a category, 1 or 0. The
+mapping is learned in ``fit``, saved with the model, and applied as it was to new rows: a column that is absent, a
+category that was never seen or a missing value is an error that says which and how many, never a guess.
+
+Cost: O(rows × columns). Fails when: a column has more than ``MAX_CATEGORIES`` categories (an identifier).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from gpclass._typing import Array
+from gpclass.estimators.mixins import Deciding, Savable
+from gpclass.names import did_you_mean
+
+MAX_CATEGORIES = 50
+MAX_CODES = 20  # different numbers that may still be the names of categories
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A column of numbers, entered as (x − centre)/scale."""
+
+    name: str
+    centre: float
+    scale: float
+    median: float  # where a map holds the column
+
+    def encode(self, column: Any) -> Array:
+        """The standardised column, (m, 1)."""
+        try:
+            values = column.astype(float).to_numpy()
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"column {self.name!r} held numbers when the model was fitted; now it does not: {error}"
+            ) from error
+        if not np.all(np.isfinite(values)):
+            raise ValueError(f"column {self.name!r} holds {np.sum(~np.isfinite(values))} infinite values")
+        return np.asarray((values - self.centre) / self.scale)[:, None]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return (self.name,)
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A column of words, entered as one column of 0 and 1 a category."""
+
+    name: str
+    categories: tuple[str, ...]
+    most_common: str
+
+    def encode(self, column: Any) -> Array:
+        """Indicators, (m, number of categories)."""
+        words = column.astype(str).to_numpy()
+        strange = sorted(set(words) - set(self.categories))
+        if strange:
+            shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
+            raise ValueError(
+                f"column {self.name!r} holds {len(strange)} categories that the model has not seen: {shown}; it "
+                f"knows {', '.join(map(repr, self.categories))}"
+            )
+        return np.column_stack([(words == category).astype(float) for category in self.categories])
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return tuple(f"{self.name}={category}" for category in self.categories)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a frame becomes a matrix."""
+
+    columns: tuple[NumberColumn | CategoryColumn, ...]
+
+    @classmethod
+    def learn(cls, frame: Any, *, standardize: bool = True) -> Encoding:
+        """The encoding of a frame without missing values."""
+        if frame.shape[1] == 0:
+            raise ValueError("there are no feature columns")
+        check_missing(frame, list(frame.columns))
+        return cls(tuple(_learn(str(name), frame[name], standardize) for name in frame.columns))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that a frame must have."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Columns of the matrix."""
+        return tuple(name for column in self.columns for name in column.outputs)
+
+    def encode(self, frame: Any) -> Array:
+        """The matrix (m, D) of a frame; further columns of the frame are left alone."""
+        missing = [name for name in self.names if name not in frame.columns]
+        if missing:
+            listed = ", ".join(map(repr, missing))
+            raise ValueError(
+                f"the data lack the columns {listed}{did_you_mean(missing[0], frame.columns)} Name them as in the data "
+                "that the model was fitted to"
+            )
+        check_missing(frame, list(self.names))
+        return np.hstack([column.encode(frame[column.name]) for column in self.columns])
+
+
+def _learn(name: str, column: Any, standardize: bool) -> NumberColumn | CategoryColumn:
+    from pandas.api import types
+
+    if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
+        raise ValueError(
+            f"column {name!r} holds dates: make numbers of them, such as days since a start, first"
+        )
+    if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
+        values = column.astype(float)
+        if not np.all(np.isfinite(values)):
+            many = int(np.sum(~np.isfinite(values)))
+            raise ValueError(
+                f"column {name!r} holds infinite values, {many} of {len(values)}: correct or leave them out"
+            )
+        spread = float(values.std(ddof=0))
+        centre, scale = (float(values.mean()), spread) if standardize and spread > 0 else (0.0, 1.0)
+        return NumberColumn(name, centre, scale, float(values.median()))
+    words = column.astype(str)
+    _check_mostly_words(name, words)
+    count = words.value_counts()
+    if len(count) > MAX_CATEGORIES:
+        raise ValueError(
+            f"column {name!r} has {len(count)} different words in {len(words)} rows, more than "
+            f"{MAX_CATEGORIES}: an identifier? Leave it out (--exclude {name}), or group its categories"
+        )
+    return CategoryColumn(name, tuple(sorted(map(str, count.index))), str(count.index[0]))
+
+
+def _check_mostly_words(name: str, words: Any) -> None:
+    """Refuse a column of numbers in which a few words make categories of them all."""
+    import pandas as pd
+
+    number = pd.to_numeric(words, errors="coerce").notna().to_numpy()
+    if 0.5 * len(words) < number.sum() < len(words) and words[number].nunique() > MAX_CODES:
+        strange = list(dict.fromkeys(words[~number]))
+        shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
+        raise ValueError(
+            f"column {name!r} holds numbers, but {int(np.sum(~number))} of its {len(words)} values are words "
+            f"({shown}): correct them, or leave their cells empty"
+        )
+
+
+def check_missing(frame: Any, names: Sequence[Any], cure: str = "--drop-missing, or frame.dropna()") -> None:
+    """Refuse missing values, with their number in each column; ``cure`` says how their rows are left out."""
+    count = {name: int(frame[name].isna().sum()) for name in names}
+    found = {name: k for name, k in count.items() if k}
+    if found:
+        rows = int(frame[list(found)].isna().any(axis=1).sum())
+        each = ", ".join(f"{name} {k}" for name, k in found.items())
+        total = sum(found.values())
+        raise ValueError(
+            f"{total} value{'s are' if total > 1 else ' is'} missing in {rows} of {len(frame)} rows ({each}); fill "
+            f"them in, or leave these rows out ({cure})"
+        )
+
+
+class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+    """A classifier behind an encoding of data frames; what ``gpclass fit`` saves.
+
+    Parameters
+    ----------
+    classifier : estimator, default=None
+        Fitted to the encoded matrix; None: ``GPClassifier()``.
+    standardize : bool, default=True
+        Standardise the columns of numbers.
+
+    Attributes
+    ----------
+    encoding_ : Encoding
+    classifier_ : the fitted classifier. Whatever else is asked for (``kernel_``, ``fit_report_``) is its.
+    classes_ : ndarray
+    """
+
+    def __init__(self, classifier: Any = None, *, standardize: bool = True) -> None:
+        self.classifier = classifier
+        self.standardize = standardize
+
+    def fit(self, frame: Any, y: Any) -> Self:
+        """Learn the encoding and fit the classifier.
+
+        Parameters
+        ----------
+        frame : pandas DataFrame of shape (n, d), or path of a Parquet folder
+            Features alone; of a folder also the labels. A folder needs a classifier with ``n_inducing``.
+        y : labels of shape (n,), or the name of the folder's column that holds them
+        """
+        from gpclass.estimators.classifier import GPClassifier
+
+        classifier = GPClassifier() if self.classifier is None else clone(self.classifier)
+        encoding, X = self._encoded(frame, y)
+        self.classifier_ = classifier.fit(X, y)
+        self.encoding_ = encoding
+        self.classes_ = self.classifier_.classes_
+        self.n_features_in_ = len(self.encoding_.columns)
+        return self
+
+    def _encoded(self, frame: Any, y: Any) -> tuple[Encoding, Any]:
+        """The encoding, and what the classifier is fitted to."""
+        from gpclass.data.parquet import ParquetFolder
+
+        if not isinstance(frame, (str, PathLike, ParquetFolder)):
+            encoding = Encoding.learn(frame, standardize=self.standardize)
+            return encoding, encoding.encode(frame)
+        from gpclass.data.encoded import encoded_folder
+
+        if not isinstance(y, str):
+            raise ValueError(
+                "a Parquet folder needs the name of the column with the labels: fit(folder, 'label')"
+            )
+        if not isinstance(frame, ParquetFolder) or frame.encoding is None:
+            frame = encoded_folder(frame, y, standardize=self.standardize)
+        assert frame.encoding is not None
+        return frame.encoding, frame
+
+    def encode(self, frame: Any) -> Array:
+        """The matrix that the classifier sees."""
+        check_is_fitted(self)
+        return self.encoding_.encode(frame)
+
+    def predict(self, frame: Any) -> npt.NDArray[Any]:
+        """The most probable class of each row."""
+        return np.asarray(self.classifier_.predict(self.encode(frame)))
+
+    def predict_proba(self, frame: Any) -> Array:
+        """Probabilities of the classes, (m, C)."""
+        return np.asarray(self.classifier_.predict_proba(self.encode(frame)))
+
+    def predict_uncertainty(self, frame: Any, level: float = 0.9) -> Any:
+        """As the classifier's: probabilities, Monte Carlo error and credible interval."""
+        return self.classifier_.predict_uncertainty(self.encode(frame), level=level)
+
+    def __getattr__(self, name: str) -> Any:
+        """What is asked of the classifier: kernel_, fit_report_, log_evidence_, ..."""
+        fitted = self.__dict__.get("classifier_")
+        if fitted is None or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(fitted, name)
+
+
+def prediction_names(classes: Any) -> list[str]:
+    """Columns of :func:`predictions`."""
+    return ["class", "probability", "mcse", "lower", "upper", *(f"p_{label}" for label in classes)]
+
+
+def predictions(model: Any, X: Any, level: float = 0.9) -> Any:
+    """A frame of one row a prediction: class, its probability, error and interval, then every class."""
+    import pandas as pd
+
+    found = model.predict_uncertainty(X, level=level)
+    best = np.argmax(found.proba, axis=1)
+    at = np.arange(len(best))
+    of_best = [values[at, best] for values in (found.proba, found.mcse, found.lower, found.upper)]
+    columns = [model.classes_[best], *of_best, *found.proba.T]
+    return pd.DataFrame(dict(zip(prediction_names(model.classes_), columns, strict=True)))
+
+
+def check_truth(truth: Any, classes: Any) -> npt.NDArray[np.intp]:
+    """The place of each true label among the classes; those that are missing, or not among them, are refused."""
+    import pandas as pd
+
+    missing = int(pd.isna(truth).sum())
+    if missing:
+        raise ValueError(f"{missing} rows have no true label: fill them in or leave out --target")
+    # Python's numbers are one key whatever their type (1 == 1.0); a number and a word are compared as words.
+    labels = np.asarray(classes).tolist()
+    place = {str(label): c for c, label in enumerate(labels)} | {label: c for c, label in enumerate(labels)}
+    codes, present = pd.factorize(np.asarray(truth))
+    present = np.asarray(present).tolist()
+    places = [place.get(label, place.get(str(label))) for label in present]
+    strange = sorted(str(label) for label, c in zip(present, places, strict=True) if c is None)
+    if strange:
+        raise ValueError(
+            f"the true labels hold {', '.join(strange)}, which the model does not know; it knows "
+            f"{', '.join(map(str, classes))}: give another target, or correct them"
+        )
+    return np.array(places, dtype=np.intp)[codes]
+
+
+def scores(found: Any, classes: Any, truth: Any) -> dict[str, float]:
+    """Accuracy, log loss and Brier score of :func:`predictions` where the truth is known."""
+    from gpclass import metrics
+
+    y, known = check_truth(truth, classes), np.arange(len(classes))
+    proba = found[[f"p_{label}" for label in classes]].to_numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class that does not occur is no news here
+        return {
+            "accuracy": metrics.accuracy(y, proba, known),
+            "log_loss": metrics.log_loss(y, proba, known),
+            "brier": metrics.brier_score(y, proba, known),
+        }

@@ -1,0 +1,1 @@
+"""Evidence maximisation with inducing inputs: from few rows to all."""

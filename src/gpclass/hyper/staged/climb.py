@@ -1,0 +1,164 @@
+"""The stages of an ascent before the one over all rows: few rows find θ, some and ever more move θ and Z together.
+
+An evaluation over few rows costs a hundredth of one over all; each stage starts from q(u) of the last and from its
+memory of the curvature (:mod:`gpclass.hyper.staged.maximize` tells the whole way). Between two stages the climb is a few
+arrays, a :class:`~gpclass.hyper.staged.stage.Standing`, which a checkpoint keeps.
+Cost: iterations × 10 to 20 n m² flops, n the rows of the stage.
+Fails when: a random start of a restart has no finite evidence (left out, unless all have none).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from gpclass._typing import Array
+from gpclass.hyper.staged.checkpoint import Checkpoint
+from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing
+from gpclass.latent.low_rank_gaussian import Q, Warm
+from gpclass.latent.low_rank_problem import SparseProblem
+from gpclass.model.rows import Local
+from gpclass.numerics.memory import available_memory
+from gpclass.priors import PriorSet
+from gpclass.progress import Progress
+
+FEW_INDUCING = 100  # of the first stage
+FEW_ITERATIONS = 30  # of the first stage
+EARLY_TOL = 1e-4  # of the stages before all rows
+SOME_ITERATIONS = 16  # of a stage on some rows: more would fit Z to them alone
+EARLY_GAIN = 1e-4  # of the log loss of left-out rows, without which such a stage ends
+GROWTH = 4  # of the rows from one such stage to the next
+ROOM = 0.1  # share of the free memory that a part of the rows may take
+FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is left out
+
+
+@dataclass(frozen=True)
+class Told:
+    """Who is told which stage is under way."""
+
+    bar: Progress
+    label: str
+
+    def rows(self, n: int, what: str = "") -> None:
+        """So many rows are worked on."""
+        self.bar.doing(f"{self.label}, {n:,} rows" + (f", {what}" if what else ""))
+
+
+@dataclass
+class Climb:
+    """The stages before all rows."""
+
+    settings: Any  # SparseMaximize
+    guide: Any
+    prior: Any
+    n_restarts: int
+    n_jobs: int | None
+    rng: np.random.Generator
+    absent: Any  # rows that no stage may see
+    told: Told
+    evaluations: int = 0
+
+    def run(self, problem: SparseProblem, begun: Standing | None, checkpoint: Checkpoint | None) -> Standing:
+        """θ from few rows, then Z, then both from some rows and from ever more."""
+        at = self._begin(problem) if begun is None else begun
+        if begun is None:
+            self._save(at, checkpoint)
+        while at.sizes:
+            part = at.problem.part(at.sizes[0], self.rng, self.absent)
+            at = replace(at, sizes=at.sizes[1:])
+            if _of_both(part):
+                self.told.rows(part.n)
+                at = self._some(at, part)
+                self._save(at, checkpoint)
+        return at
+
+    def _save(self, at: Standing, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None:
+            checkpoint.save_between(at, self.absent, self.rng, self.evaluations)
+
+    def _begin(self, problem: SparseProblem) -> Standing:
+        """θ from few rows, Z placed."""
+        s, n = self.settings, problem.n
+        if n >= 2 * s.few_rows or self.n_restarts:
+            few = problem.part(s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
+            if n < 2 * s.few_rows or _of_both(few):
+                self.told.rows(few.n)
+                problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
+        problem = problem.placed(self.rng)
+        sizes = growing(n, problem.basis.m + problem.n_features, s.some_rows) if s.move_inducing else []
+        # Where other processes keep the rows, these do the work on more than some of them.
+        return Standing(
+            problem, None, tuple(sizes if isinstance(problem.data.executor, Local) else sizes[:1])
+        )
+
+    def _some(self, at: Standing, part: SparseProblem) -> Standing:
+        """Where an ascent over a part of the rows leads."""
+        problem, earlier = at.problem, at.earlier
+        rule, name = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN), self.guide.name
+        look = None if self.absent is None else problem.take(self.absent)
+        near, unit = (None, None) if earlier is None else (earlier.near, earlier.unit)
+        stage = Stage(part, self.guide, rule, self.prior, left_out=look, given_unit=unit, accepted=near)
+        state = stage.run(earlier=earlier)
+        self.evaluations += state.evaluations
+        some, last = stage.chosen(state), stage.accepted
+        near = Warm((), name, Q(last.mean, last.L, last.mean)) if name != "laplace" else None
+        moved = problem.at(some.theta, some.Z)
+        return replace(at, problem=moved, earlier=Earlier(state, stage.count, stage.unit, near))
+
+    def _few(self, problem: SparseProblem) -> Array:
+        """The best θ of climbs from the given parameters and from random ones within the bounds."""
+        low, high = problem.bounds.T
+        starts = [np.clip(problem.theta, low, high)]
+        if self.n_restarts:
+            if not (np.isfinite(low).all() and np.isfinite(high).all()):
+                raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
+            starts += list(self.rng.uniform(low, high, size=(self.n_restarts, len(low))))
+        if len(starts) == 1:
+            found = [climb_few(problem.at(starts[0]), self.guide, self.prior)]
+        else:
+            jobs = Parallel(n_jobs=self.n_jobs)
+            found = jobs(delayed(climb_few)(problem.at(theta), self.guide, self.prior) for theta in starts)
+        self.evaluations += sum(ended.evaluations for ended in found)
+        best = max(found, key=lambda ended: ended.value)
+        if best.refused is not None:
+            raise best.refused
+        return best.theta
+
+
+@dataclass(frozen=True)
+class Climbed:
+    """Where an ascent in θ over few rows ended, or why it could not begin."""
+
+    value: float
+    theta: Array
+    evaluations: int = 0
+    refused: ValueError | None = None
+
+
+def climb_few(problem: SparseProblem, guide: Any, prior: PriorSet | None) -> Climbed:
+    """An ascent in θ by evidence alone. A random start may be hopeless: the others are there."""
+    stage = Stage(problem, guide, Rule(FEW_ITERATIONS, EARLY_TOL), prior, free_Z=False)
+    try:
+        state = stage.run()
+    except ValueError as error:
+        return Climbed(-np.inf, problem.theta, refused=error)
+    return Climbed(state.value, stage.chosen(state).theta, state.evaluations)
+
+
+def growing(n: int, columns: int, first: int) -> list[int]:
+    """Rows of the stages between few and all: a part of the rows is read into this process, so memory ends them."""
+    most = ROOM * available_memory() / (8.0 * columns)
+    sizes, rows = [], first
+    while n >= 2 * rows and rows <= most:
+        sizes.append(rows)
+        rows *= GROWTH
+    return sizes
+
+
+def _of_both(part: SparseProblem) -> bool:
+    """Whether there are enough rows of both classes to learn from: of a rare one few rows may have none."""
+    y = np.concatenate([shard.y for shard in part.data.executor.fetch(part.data.held)])
+    return bool(min(np.sum(y > 0), np.sum(y < 0)) >= FEWEST_OF_A_CLASS)

@@ -1,0 +1,1 @@
+"""Priors over the latent values: dense, or low rank through inducing inputs."""

@@ -1,0 +1,165 @@
+r"""The prior as low rank plus diagonal, through m inducing inputs Z.
+
+With K_zz = L Lᵀ and u ~ N(0, I_m) the latent value of row i is
+
+    f_i = a_iᵀ u + e_i,    a_i = L⁻¹ k(Z, x_i),    e_i ~ N(0, λ_i) independent,    λ_i = k(x_i, x_i) − |a_i|²,
+
+the fully independent training conditional (FITC): right variances, and right covariances between each row and u.
+White noise in the kernel belongs to each row, so it is part of λ and not of K_zz; with Z = X the prior is then the
+dense one.
+
+Gradient. A function of the rows with derivatives Ā = ∂F/∂A (n, m), λ held fixed, and λ̄ = ∂F/∂λ (n,) has, with
+Â = Ā − 2 diag(λ̄) A,
+
+    ∂F/∂K_xz = Â L⁻¹,    ∂F/∂L = −tril(L⁻ᵀ ÂᵀA),    ∂F/∂k(x_i, x_i) = λ̄_i,
+
+and the derivative by L goes to K_zz through the Cholesky factorisation. Contracting with the derivatives of the kernel
+gives those by its parameters and by Z; no array larger than a block of rows by m is made.
+Cost: O(m²) a row for the value and for the gradient, O(m³) once; memory O(n m) if kept, else a block.
+Fails when: K_zz is singular beyond the allowed jitter (which is reported).
+Reference: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs; Naish-Guzman & Holden (2008),
+The generalized FITC approximation, for classification; Murray (2016), Differentiation of the Cholesky decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+from sklearn.gaussian_process.kernels import Kernel
+
+from gpclass._typing import Array
+from gpclass.covariance import Covariance, compile_kernel
+from gpclass.hyper.checkpoint import fingerprint
+from gpclass.model.rows import Shard
+from gpclass.numerics.linalg import factor, mirror_lower
+
+BLOCK = 512  # rows worked at once: a block by 300 inducing inputs is 1.2 MB, which a core keeps near
+COLUMNS = 32  # of a triangular solve at once
+LEAST_JITTER = 1e-10  # relative; the same at neighbouring parameters, so that the evidence is smooth
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """The functions a(x) at fixed kernel parameters and inducing inputs. Small: it travels to the shards."""
+
+    kernel: Kernel
+    Z: Array  # (m, d)
+    keep: bool = True  # whether shards keep their block of A
+
+    @property
+    def m(self) -> int:
+        """Number of inducing inputs."""
+        return len(self.Z)
+
+    @cached_property
+    def covariance(self) -> Covariance:
+        """The kernel with fast values and derivatives."""
+        return compile_kernel(self.kernel)
+
+    @cached_property
+    def key(self) -> str:
+        """What the kept blocks are known by."""
+        return fingerprint(self.kernel, np.asarray(self.kernel.theta), self.Z)
+
+    @cached_property
+    def _factor(self) -> tuple[Array, float]:
+        K = self.covariance(self.Z, self.Z.copy())  # as of different points: white noise stays with the rows
+        return factor(K, what="the covariance of the inducing inputs", least=LEAST_JITTER)
+
+    @property
+    def L(self) -> Array:
+        """Lower Cholesky factor of K_zz + jitter."""
+        return self._factor[0]
+
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal of K_zz."""
+        return self._factor[1]
+
+    def features(self, X: Array) -> tuple[Array, Array]:
+        """A (r, m) and λ (r,) of the rows of X."""
+        A = whiten(self.L, self.covariance(X, self.Z))
+        return A, self.rest(X, A)
+
+    def rest(self, X: Array, A: Array) -> Array:
+        """λ: what the inducing inputs leave of each prior variance."""
+        return np.asarray(np.maximum(self.covariance.diag(X) - np.einsum("ij,ij->i", A, A), 0.0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels: the factor, not the compiled kernel."""
+        state = dict(vars(self))
+        state.pop("covariance", None)
+        return state
+
+
+def whiten(L: Array, K: Array) -> Array:
+    """K L⁻ᵀ for K (r, m) in C order, in place: its rows are L⁻¹ k.
+
+    By blocks of columns, as products alone with the inverses of the small diagonal blocks: as accurate as a solve,
+    faster for many rows, and other threads can run.
+    """
+    for a in range(0, K.shape[1], COLUMNS):
+        part = slice(a, a + COLUMNS)
+        K[:, part] = (K[:, part] - K[:, :a] @ L[part, :a].T) @ _inverse_of_block(L, part).T
+    return K
+
+
+def unwhiten(L: Array, A: Array) -> Array:
+    """A L⁻¹ for A (r, m) in C order, in place: its rows are L⁻ᵀ a; see :func:`whiten`."""
+    for a in range((A.shape[1] - 1) // COLUMNS * COLUMNS, -1, -COLUMNS):
+        part, after = slice(a, a + COLUMNS), slice(a + COLUMNS, None)
+        A[:, part] = (A[:, part] - A[:, after] @ L[after, part]) @ _inverse_of_block(L, part)
+    return A
+
+
+def _inverse_of_block(L: Array, part: slice) -> Array:
+    return np.tril(lapack.dtrtri(L[part, part], lower=1)[0])
+
+
+def gram(A: Array, weights: Array) -> Array:
+    """Aᵀ diag(weights) A for weights ≥ 0."""
+    B = A * np.sqrt(weights)[:, None]
+    return np.asarray(B.T @ B)  # one triangle is computed and mirrored; other threads can run
+
+
+def blocks(shard: Shard, basis: Basis) -> Iterator[tuple[slice, Array, Array]]:
+    """Rows, A and λ of a shard, block by block; kept in its scratch where the basis says so."""
+    scratch, r = shard.scratch, len(shard)
+    slices = [slice(a, min(a + BLOCK, r)) for a in range(0, r, BLOCK)]
+    if not basis.keep:
+        scratch.clear()
+        X = shard.rows()
+        for rows in slices:
+            yield rows, *basis.features(X[rows])
+        return
+    if scratch.get("key") != basis.key:
+        X = shard.rows()
+        # One copy: the old block is overwritten where it has the right shape.
+        if scratch.get("A") is None or scratch["A"].shape != (r, basis.m):
+            scratch["A"], scratch["rest"] = np.empty((r, basis.m)), np.empty(r)
+        scratch["key"] = None
+        for rows in slices:
+            scratch["A"][rows], scratch["rest"][rows] = basis.features(X[rows])
+        scratch["key"] = basis.key
+    for rows in slices:
+        yield rows, scratch["A"][rows], scratch["rest"][rows]
+
+
+def cholesky_pullback(L: Array, L_bar: Array) -> Array:
+    """∂F/∂K, symmetric, from ∂F/∂L (lower triangle), K = L Lᵀ: L⁻ᵀ Φ(Lᵀ L̄) L⁻¹ made symmetric."""
+    S = np.tril(L.T @ np.tril(L_bar))
+    S.flat[:: len(S) + 1] *= 0.5
+    left = solve_triangular(L, S, lower=True, trans=1, check_finite=False)
+    K_bar = solve_triangular(L, left.T, lower=True, trans=1, check_finite=False).T
+    return np.asarray(0.5 * (K_bar + K_bar.T))
+
+
+def inverse(L: Array) -> Array:
+    """(L Lᵀ)⁻¹."""
+    P, _ = lapack.dpotri(np.asfortranarray(L), lower=1)
+    return mirror_lower(np.asarray(P))

@@ -1,0 +1,115 @@
+"""Where inducing inputs start: centres of clusters, random rows, or what the user gives; and how many.
+
+k-means centres lie where the rows lie, more of them where there are more rows. Columns are first divided by the
+kernel's length scales, where it has one a column, so that a column that matters little does not spread the centres.
+``"auto"`` takes the smallest number whose greedy choice (always the row of largest remaining prior variance, a pivoted
+Cholesky factorisation) leaves on average less than one per cent of the prior variance of a sample of rows, between
+``FEWEST`` and ``MOST``.
+White noise in the kernel does not count there: no inducing input can tell of it.
+Cost: O(rows × m × d) for a sample of ``SAMPLE`` rows, or 3 m if that is more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from gpclass._typing import Array, IntArray
+from gpclass.covariance import compile_kernel
+from gpclass.model.rows import Source
+
+SAMPLE = 10_000  # rows that k-means sees
+FEWEST, MOST = 50, 500  # inducing inputs that "auto" may choose
+LEFT = 0.01  # share of the prior variance that "auto" leaves
+LOOKED_AT = 1000  # rows that "auto" looks at
+
+
+def check_inducing(n_inducing: Any, inducing: Any, n: int, d: int) -> int | None:
+    """The number of inducing inputs that the settings mean, None for "auto"; errors that name the cure."""
+    if isinstance(n_inducing, np.ndarray | list | tuple):
+        raise ValueError("n_inducing is a number; to give the inducing inputs themselves, use inducing=")
+    if not isinstance(inducing, str):
+        Z = np.asarray(inducing, dtype=float)
+        if Z.ndim != 2 or Z.shape[1] != d:
+            raise ValueError(
+                f"inducing must have one row an inducing input and {d} columns, as X has; got shape {Z.shape}"
+            )
+        if not np.all(np.isfinite(Z)):
+            raise ValueError("inducing holds NaN or infinity: give finite inducing inputs")
+        if n_inducing not in (None, "auto") and n_inducing != len(Z):
+            raise ValueError(
+                f"n_inducing={n_inducing!r} and inducing has {len(Z)} rows; leave n_inducing at None or 'auto'"
+            )
+        n_inducing = len(Z)
+    elif inducing not in ("kmeans", "random"):
+        raise ValueError(f"inducing must be 'kmeans', 'random' or an array (m, {d}), got {inducing!r}")
+    if n_inducing == "auto":
+        return None
+    if not isinstance(n_inducing, (int, np.integer)) or n_inducing is True or n_inducing < 1:
+        raise ValueError(
+            f"n_inducing must be None (dense), 'auto' or a whole number of at least 1, got {n_inducing!r}"
+        )
+    if n_inducing > n:
+        raise ValueError(
+            f"n_inducing={n_inducing} is more than the {n} rows; at most {n} make sense, and n_inducing=None "
+            "is the dense model"
+        )
+    return int(n_inducing)
+
+
+def choose_inducing(
+    source: Source, kernel: Kernel, m: int | None, inducing: Any, rng: np.random.Generator
+) -> Array:
+    """Inducing inputs to start from, (m, d)."""
+    if not isinstance(inducing, str):
+        return np.array(inducing, dtype=float)
+    rows = sample_rows(source.n, max(SAMPLE, 3 * (m or 0)), rng)
+    X = np.unique(source.take(rows)[0], axis=0)
+    if m is None:
+        m = _enough(X, kernel, rng)
+    if m >= len(X):  # as many as there are different rows
+        return X
+    if inducing == "random":
+        return np.asarray(X[np.sort(rng.permutation(len(X))[:m])])
+    from sklearn.cluster import MiniBatchKMeans  # here, to keep the import of the package fast
+
+    scale = length_scales(kernel, X)
+    seed = int(rng.integers(2**31))
+    means = MiniBatchKMeans(m, random_state=seed, n_init=1, batch_size=2048, max_iter=20).fit(X / scale)
+    return np.asarray(means.cluster_centers_ * scale)
+
+
+def sample_rows(n: int, most: int, rng: np.random.Generator) -> IntArray:
+    """Rows of a random sample, in increasing order."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(rng.choice(n, size=most, replace=False))
+
+
+def length_scales(kernel: Kernel, X: Array) -> Array:
+    """The first length scales of the kernel that are one a column; else the columns' standard deviations."""
+    for name, value in kernel.get_params().items():
+        if name.endswith("length_scale") and np.size(value) == X.shape[1] > 1:
+            return np.asarray(value, dtype=float)
+    spread = X.std(axis=0)
+    return np.where(spread > 0, spread, 1.0)
+
+
+def _enough(X: Array, kernel: Kernel, rng: np.random.Generator) -> int:
+    """How many inducing inputs leave little of the prior variance, by greedy choice."""
+    X = X[sample_rows(len(X), LOOKED_AT, rng)]
+    covariance = compile_kernel(kernel)
+    left = total = np.diag(covariance(X, X.copy()))  # as of different points: without white noise
+    most = min(MOST, len(X))
+    C = np.empty((most, len(X)))
+    for k in range(most):
+        if k >= FEWEST and np.mean(left / total) < LEFT:
+            return k
+        i = int(np.argmax(left))
+        if left[i] <= 1e-10 * total[i]:
+            return max(k, min(FEWEST, len(X)))
+        C[k] = (covariance(X[i : i + 1], X)[0] - C[:k, i] @ C[:k]) / np.sqrt(left[i])
+        left = np.maximum(left - C[k] ** 2, 0.0)
+    return most

@@ -1,0 +1,1 @@
+"""Rows, labels, and the problem that they make with a kernel and a likelihood."""

@@ -1,0 +1,100 @@
+"""From a mixture of Gaussians over C latent values a point to probabilities, intervals and errors.
+
+As :mod:`gpclass.predict` for two classes: p_c = Σ_s w_s g_sc with g_sc the link's average over component s,
+and mcse_c² = G/(G−1) Σ_g (Σ_{s ∈ g} w_s (g_sc − p_c))². The credible interval of p_c(x) has no monotone link to
+pass through: it is read off fixed points of the mixture, so that its ends are known to a few per cent of
+its length.
+Cost: that of :mod:`gpclass.likelihoods.averages` for S components and m points; 500 links a point for intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.likelihoods.averages import normal_points
+from gpclass.likelihoods.many import MultiLikelihood
+from gpclass.posterior import LatentMixture
+from gpclass.predict.two import Prediction, Uncertainty, group_starts, log_sum
+
+CELLS = 500_000  # components × points × classes taken at once
+POINTS = 512  # of the mixture behind an interval
+
+
+def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Prediction:
+    """Probabilities of the C classes at the points of a mixture."""
+    m, C = mixture.means.shape[1:]
+    log_proba = np.empty((m, C))
+    mcse = np.full((m, C), np.nan)
+    with np.errstate(divide="ignore"):
+        log_w = np.log(mixture.weights)[:, None, None]
+    starts, order = group_starts(mixture.group)
+    for block in _blocks(mixture):
+        each = likelihood.log_predictive(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
+        log_proba[block] = log_sum(log_w + each)
+        if len(starts) > 1:
+            off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
+            off = np.add.reduceat(off[order], starts, axis=0)
+            share = len(starts) / (len(starts) - 1.0)
+            mcse[block] = np.sqrt(share * np.einsum("grc,grc->rc", off, off))
+    return Prediction(np.exp(log_proba), log_proba, mcse)
+
+
+def many_uncertainty(mixture: LatentMixture, likelihood: MultiLikelihood, level: float) -> Uncertainty:
+    """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of each p_c(x)."""
+    prediction = many_proba(mixture, likelihood)
+    tail = 0.5 * (1.0 - level)
+    lower, upper = np.empty_like(prediction.proba), np.empty_like(prediction.proba)
+    for block in _blocks(mixture):
+        f, w = _points(mixture, block)
+        p = np.exp(likelihood.log_prob(f))  # (N, r, C)
+        lower[block], upper[block] = _quantiles(p, w, (tail, 1.0 - tail))
+    return Uncertainty(
+        proba=prediction.proba,
+        mcse=prediction.mcse,
+        lower=lower,
+        upper=upper,
+        latent_mean=mixture.mean(),
+        latent_sd=np.sqrt(mixture.variance()),
+    )
+
+
+def _points(mixture: LatentMixture, block: slice) -> tuple[Array, Array]:
+    """Weighted points that stand for the mixture at some new points: f (N, r, C), w (N,)."""
+    means, covariances = mixture.means[:, block], mixture.covariances[:, block]
+    S, _, C = means.shape
+    weights = mixture.weights
+    if S > POINTS:  # one point a component, of as many components as are wanted, evenly through the weights
+        chosen = np.searchsorted(np.cumsum(weights), (np.arange(POINTS) + 0.5) / POINTS)
+        chosen = np.minimum(chosen, S - 1)
+        means, weights = means[chosen], np.full(POINTS, 1.0 / POINTS)
+        covariances = covariances if len(covariances) == 1 else covariances[chosen]
+        S = POINTS
+    each = max(1, POINTS // S)
+    values, vectors = np.linalg.eigh(covariances)
+    R = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]  # (1 or S, r, C, C)
+    z = normal_points(C, 1 << int(np.ceil(np.log2(S * each))))[: S * each].reshape(S, each, C)
+    f = means[:, None] + np.einsum("srab,seb->sera", np.broadcast_to(R, (S, *R.shape[1:])), z)
+    return f.reshape(S * each, *means.shape[1:]), np.repeat(weights / each, each)
+
+
+def _quantiles(p: Array, w: Array, levels: tuple[float, float]) -> tuple[Array, Array]:
+    """Weighted quantiles over the first axis of p (N, r, C)."""
+    order = np.argsort(p, axis=0)
+    ranked = np.take_along_axis(p, order, axis=0)
+    mass = np.cumsum(w[order], axis=0)
+    found = []
+    for level in levels:
+        place = np.minimum((mass < level).sum(axis=0), len(p) - 1)
+        found.append(np.take_along_axis(ranked, place[None], axis=0)[0])
+    return found[0], found[1]
+
+
+def _blocks(mixture: LatentMixture) -> Iterator[slice]:
+    """Slices of points, each of at most CELLS cells (or one point)."""
+    S, m, C = mixture.means.shape
+    size = max(1, CELLS // (max(S, POINTS) * C))
+    for start in range(0, m, size):
+        yield slice(start, min(start + size, m))

@@ -1,0 +1,291 @@
+r"""From a mixture of Gaussians over latent values to probabilities, intervals and Monte Carlo errors.
+
+A posterior gives f(x) ~ Σ_s w_s N(μ_s, v_s). The probability of a class is the link averaged over it,
+
+    p = Σ_s w_s g_s,   g_s = ∫ Λ(f) N(f; μ_s, v_s) df,
+
+summed in logs. Its Monte Carlo error is that of a self-normalised importance average (delta method): with G
+independent groups (chains, batches, or single draws) of components that may depend on each other,
+
+    mcse² = G/(G-1) Σ_g ( Σ_{s ∈ g} w_s (g_s - p) )².
+
+It says how far the computed number may be from the exact one. The credible interval is another thing: it
+holds p(x) = Λ(f(x)) itself, and comes from the quantiles of the mixture through the monotone link.
+
+Cost: O(S m) link averages; for quantiles about ten evaluations of the mixture's distribution function, O(S m)
+each. Memory is bounded: points are taken in blocks.
+Fails when: all components share one group, whose error cannot be known (mcse is NaN).
+Reference: Owen (2013), Monte Carlo theory, methods and examples, §9.2; Geyer (1992), Practical MCMC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from gpclass._typing import Array, IntArray
+from gpclass.likelihoods.binary import BinaryLikelihood
+from gpclass.likelihoods.many import MultiLikelihood
+from gpclass.posterior import LatentMixture, Posterior
+
+_CELLS = 500_000  # components × points taken at once: 4 MB an array, under 64 MB with all temporaries
+RARE = 1e-3  # probabilities below it are summed in logs
+EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
+MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
+QUANTILE_COMPONENTS = 4000  # of a mixture, that its quantiles are solved on
+_PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
+_MAX_STEPS = 200
+BLOCK_ELEMENTS = 8_000_000  # components × points of one mixture: 64 MB
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Class probabilities at m points, the columns in the order of the classes."""
+
+    proba: Array  # (m, C)
+    log_proba: Array  # (m, C), accurate however small the probability
+    mcse: Array  # (m, C) Monte Carlo standard error of proba; NaN for a deterministic mixture
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Probabilities with what is known of them: Monte Carlo error, and the credible interval of p(x)."""
+
+    proba: Array  # (m, C)
+    mcse: Array  # (m, C) how far proba may be from the exact value; NaN for a deterministic mixture
+    lower: Array  # (m, C) credible limits of p(x)
+    upper: Array  # (m, C)
+    latent_mean: Array  # (m, L)
+    latent_sd: Array  # (m, L)
+
+
+T = TypeVar("T", Prediction, Uncertainty)
+
+
+def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:
+    """Answer for the points of X_new in blocks, so that a mixture of many components fits into memory."""
+    rows = getattr(
+        getattr(posterior, "problem", None), "n", 1
+    )  # a posterior may hold (rows × points) beside the mixture
+    step = max(1, BLOCK_ELEMENTS // max(posterior.n_components * latents(posterior), rows))
+    parts = [answer(posterior.latent(X_new[begin : begin + step])) for begin in range(0, len(X_new), step)]
+    if len(parts) == 1:
+        return parts[0]
+    names = parts[0].__dataclass_fields__
+    return type(parts[0])(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLikelihood) -> Prediction:
+    """Probabilities of the classes -1 and +1 (in this order) at the points of a mixture.
+
+    Parameters
+    ----------
+    mixture : LatentMixture
+        Latent values at m points, one latent a point.
+    likelihood : BinaryLikelihood, or that of many classes
+        The link to average.
+    """
+    if not isinstance(likelihood, BinaryLikelihood):
+        found: Prediction = many_classes().many_proba(mixture, likelihood)
+        return found
+    _check_binary(mixture)
+    m = mixture.means.shape[1]
+    log_proba = np.empty((m, 2))
+    mcse = np.full((m, 2), np.nan)
+    with np.errstate(divide="ignore"):
+        log_w = np.log(mixture.weights)[:, None]
+    starts, order = group_starts(mixture.group)
+    for points in _point_blocks(mixture):
+        mean, var = mixture.means[:, points, 0], mixture.covariances[:, points, 0, 0]
+        block = np.arange(points.start, points.stop)
+        if len(mixture.weights) > 1:
+            p, error = _ordinary(mixture, likelihood, mean, var, starts, order)
+            log_proba[block] = np.log(np.column_stack([1.0 - p, p]))
+            mcse[block] = error[:, None]
+            rare = np.flatnonzero((p < RARE) | (p > 1.0 - RARE))
+            if len(rare) == 0:
+                continue
+            block, mean, var = block[rare], mean[:, rare], var[:, rare]
+        plus, minus = likelihood.log_predictive(mean, var)
+        log_proba[block, 0] = log_sum(log_w + minus)
+        log_proba[block, 1] = log_sum(log_w + plus)
+        if len(starts) > 1:
+            # Both classes have the same error; the rarer one shows it without cancellation.
+            rarer = np.where(log_proba[block, 1] < log_proba[block, 0], plus, minus)
+            log_p = log_proba[block].min(axis=1)
+            off = np.exp(log_w + (rarer - log_p)) - mixture.weights[:, None]  # (S, r) w_s (g_s - p)/p
+            if len(starts) < len(off):
+                off = np.add.reduceat(off[order], starts, axis=0)
+            share = len(starts) / (len(starts) - 1.0)
+            relative = np.sqrt(share * np.einsum("sr,sr->r", off, off))
+            mcse[block] = (np.exp(log_p) * relative)[:, None]
+    np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one but for rounding
+    return Prediction(np.exp(log_proba), log_proba, mcse)
+
+
+def _ordinary(
+    mixture: LatentMixture,
+    likelihood: BinaryLikelihood,
+    mean: Array,
+    var: Array,
+    starts: IntArray,
+    order: IntArray,
+) -> tuple[Array, Array]:
+    """Probability of the class +1 at r points and its error, for probabilities that need no logs.
+
+    Components go in their groups' order, so that sums over groups are matrix products or differences of rows.
+    """
+    w = mixture.weights
+    g = likelihood.predictive(mean, var)  # (S, r)
+    p = np.clip(w @ g, EDGE, 1.0 - EDGE)
+    if len(starts) == 1:
+        return p, np.full(len(p), np.nan)
+    if len(starts) <= MANY_GROUPS:
+        sums = np.zeros((len(starts), len(w)))
+        bounds = np.append(starts, len(w))
+        for row, (begin, end) in enumerate(pairwise(bounds)):
+            sums[row, order[begin:end]] = w[order[begin:end]]
+        off = sums @ g - sums.sum(axis=1)[:, None] * p
+    else:
+        off = w[:, None] * (g - p)
+        if len(starts) < len(w):
+            off = np.add.reduceat(off[order], starts, axis=0)
+    return p, np.sqrt(len(starts) / (len(starts) - 1.0) * np.einsum("gr,gr->r", off, off))
+
+
+def uncertainty(
+    mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLikelihood, level: float = 0.9
+) -> Uncertainty:
+    """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of p(x).
+
+    Parameters
+    ----------
+    mixture : LatentMixture
+        Latent values at m points, one latent a point.
+    likelihood : BinaryLikelihood
+        The link.
+    level : float
+        Posterior probability that the interval holds, between 0 and 1.
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(
+            f"level is the probability of the interval and must lie between 0 and 1, got {level!r}"
+        )
+    if not isinstance(likelihood, BinaryLikelihood):
+        found: Uncertainty = many_classes().many_uncertainty(mixture, likelihood, level)
+        return found
+    prediction = predict_proba(mixture, likelihood)
+    tail = 0.5 * (1.0 - level)
+    low = likelihood.log_inverse_link(mixture_quantile(mixture, tail))
+    high = likelihood.log_inverse_link(mixture_quantile(mixture, 1.0 - tail))
+    return Uncertainty(
+        proba=prediction.proba,
+        mcse=prediction.mcse,
+        lower=np.exp(np.column_stack([high[1], low[0]])),  # p(-1) falls as f rises
+        upper=np.exp(np.column_stack([low[1], high[0]])),
+        latent_mean=mixture.mean(),
+        latent_sd=np.sqrt(mixture.variance()),
+    )
+
+
+def many_classes() -> Any:
+    """The same for many classes; imported here, because it builds on this module."""
+    from gpclass.predict import many as predict
+
+    return predict
+
+
+def latents(posterior: Posterior) -> int:
+    """Latent values a point: one for two classes, C for C classes."""
+    return int(getattr(getattr(posterior, "problem", None), "n_classes", 1))
+
+
+def mixture_quantile(mixture: LatentMixture, level: float) -> Array:
+    """The quantile of the (single) latent value at each point, (m,)."""
+    _check_binary(mixture)
+    means, sds = mixture.means[..., 0], np.sqrt(mixture.covariances[..., 0, 0])
+    if len(mixture.weights) == 1:
+        return np.asarray(means[0] + ndtri(level) * sds[0])
+    weights = mixture.weights
+    if len(weights) > QUANTILE_COMPONENTS:  # evenly by weight: a limit of an interval needs no more
+        ticks = (np.arange(QUANTILE_COMPONENTS) + 0.5) / QUANTILE_COMPONENTS
+        chosen = np.minimum(np.searchsorted(np.cumsum(weights), ticks), len(weights) - 1)
+        means, sds = means[chosen], sds if len(sds) == 1 else sds[chosen]
+        weights = np.full(QUANTILE_COMPONENTS, 1.0 / QUANTILE_COMPONENTS)
+    out = np.empty(means.shape[1])
+    for block in _blocks(len(weights), means.shape[1]):
+        out[block] = _solve_quantile(weights, means[:, block], sds[:, block], level)
+    return out
+
+
+def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
+    """Root of Σ_s w_s Φ((q - μ_s)/sd_s) = level for r points: Newton's step, or bisection where it strays.
+
+    Shapes: w (S,), mu (S, r), sd (1 or S, r). The quantiles of the components bracket that of the mixture.
+    """
+    at_level = mu + ndtri(level) * sd
+    used = w > 0.0
+    low, high = at_level[used].min(axis=0), at_level[used].max(axis=0)
+    centre = w @ mu
+    spread = np.sqrt(w @ (mu - centre) ** 2 + (w @ sd**2 if len(sd) == len(w) else sd[0] ** 2))
+    q = np.clip(centre + ndtri(level) * spread, low, high)
+    todo = np.flatnonzero(high - low > _PRECISION * spread)
+    for _ in range(_MAX_STEPS):
+        if len(todo) == 0:
+            break
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            z = (q[todo] - mu[:, todo]) / sd[:, todo]  # ±inf where a component has no variance
+            z = np.where(np.isnan(z), np.inf, z)  # on such a component its step has been taken
+            excess = w @ ndtr(z) - level
+            density = w @ (np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * sd[:, todo]))
+            step = excess / density
+        low[todo] = np.where(excess < 0.0, q[todo], low[todo])
+        high[todo] = np.where(excess < 0.0, high[todo], q[todo])
+        newton = q[todo] - step
+        inside = (newton >= low[todo]) & (newton <= high[todo])
+        moved = np.where(inside, newton, 0.5 * (low[todo] + high[todo]))
+        small = _PRECISION * spread[todo]
+        done = (np.abs(step) <= small) | (high[todo] - low[todo] <= small)
+        q[todo] = moved
+        todo = todo[~done]
+    return q
+
+
+def log_sum(log_terms: Array) -> Array:
+    """The log of the sum over the first axis; overwrites its argument."""
+    if len(log_terms) == 1:
+        return np.asarray(log_terms[0])
+    top = log_terms.max(axis=0)
+    log_terms -= top
+    return np.asarray(top + np.log(np.exp(log_terms, out=log_terms).sum(axis=0)))
+
+
+def group_starts(group: IntArray) -> tuple[IntArray, IntArray]:
+    """Where each group starts once the components are ordered by group, and that order."""
+    order = np.argsort(group, kind="stable")
+    starts = np.unique(group[order], return_index=True)[1]
+    return starts, order
+
+
+def _point_blocks(mixture: LatentMixture) -> Iterator[slice]:
+    """Slices of points, each of at most _CELLS cells (or one point)."""
+    S, m, _ = mixture.means.shape
+    return _blocks(S, m)
+
+
+def _blocks(S: int, m: int) -> Iterator[slice]:
+    size = max(1, _CELLS // S)
+    for start in range(0, m, size):
+        yield slice(start, min(start + size, m))
+
+
+def _check_binary(mixture: LatentMixture) -> None:
+    """Two classes have one latent value a point."""
+    if mixture.means.shape[2] != 1:
+        latents = mixture.means.shape[2]
+        raise ValueError(f"two classes need one latent value a point, the mixture has {latents}")

@@ -1,0 +1,152 @@
+"""Gaussian sites, and the Gaussian that they make of a prior.
+
+A site exp(h_i v_i − ½ T_i v_i²), T_i >= 0, stands for a factor f_i(v_i) of the target N(v; m0, K) Π_i f_i(v_i). The
+prior times all sites is, up to its mass, N(mu, P) with P = (K^-1 + T)^-1 and mu = m0 + P (h − T m0). What is factored
+is B = I + T^½ K T^½, whose eigenvalues are at least one: P = T^-½ (I − B^-1) T^-½, or K − K R K where a site is so
+weak that the difference would cancel. How sites are fitted is in :mod:`gpclass.propagation`.
+
+Cost: two Cholesky factorisations of an n×n matrix or so, O(n²) memory.
+Fails when: K is no covariance matrix. Reference: Rasmussen & Williams (2006), §3.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from gpclass._typing import Array, BoolArray, IntArray
+from gpclass.numerics.linalg import NotPositiveDefiniteError, SiteFactor, mirror_upper
+
+WEAK = 1e-5  # where T_i P_ii is below this, (I − B^-1)/T loses digits and P comes from K − K R K
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Site i is exp(shift_i v_i − ½ precision_i v_i²)."""
+
+    precision: Array  # T (n,), >= 0
+    shift: Array  # h (n,)
+
+    @classmethod
+    def flat(cls, n: int) -> Sites:
+        """Sites that say nothing."""
+        return cls(np.zeros(n), np.zeros(n))
+
+    def take(self, order: IntArray) -> Sites:
+        """The sites in another order."""
+        return Sites(self.precision[order], self.shift[order])
+
+    def only(self, kept: BoolArray) -> Sites:
+        """These sites, flat where they are not kept."""
+        return Sites(np.where(kept, self.precision, 0.0), np.where(kept, self.shift, 0.0))
+
+
+@dataclass(frozen=True)
+class SiteApproximation:
+    """The Gaussian q(v) = N(mean, covariance) that the sites make of the prior, and how EP ended."""
+
+    sites: Sites
+    mean: Array  # mu (n,)
+    covariance: Array  # P (n, n)
+    log_z: float  # EP's evidence, for log ∫ N(v; m0, K) Π f_i^w_i
+    log_sites: float  # log ∫ N(v; m0, K) Π sites, exact for the sites as they are
+    cavity_mean: Array  # (n,), one copy of the site taken out
+    cavity_var: Array  # (n,)
+    sweeps: int
+    converged: bool
+    change: float  # the largest relative change of a site, or of log Z, in the last sweep
+
+    def widened(self, power: float) -> Sites:
+        """Sites of the same mean and a broader Gaussian: precision power·T, shift h − (1 − power) T mu.
+
+        Power 0 leaves the prior's covariance, moved to the mean of q: exponential tilting.
+        """
+        t, h = self.sites.precision, self.sites.shift
+        return Sites(power * t, h - (1 - power) * t * self.mean)
+
+
+@dataclass
+class Gaussian:
+    """q(v) for given sites. Of P the upper triangle alone means something."""
+
+    P: Array
+    variance: Array
+    mean: Array
+    log_sites: float
+
+    @property
+    def covariance(self) -> Array:
+        """P, symmetric."""
+        return mirror_upper(self.P)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """N(m0, K)."""
+
+    K: Array
+    m0: Array
+
+    def gaussian(self, sites: Sites) -> Gaussian:
+        """Factor afresh. P = T^-½ (I − B^-1) T^-½, and K − K R K in the columns whose site is weak."""
+        K, m0, T, h = self.K, self.m0, sites.precision, sites.shift
+        if not T.any() and not h.any():
+            return Gaussian(K.copy(), np.diag(K).copy(), m0.copy(), 0.0)
+        factor, n = SiteFactor(K, T), len(T)
+        inverse, _ = lapack.dpotri(factor.L, lower=1)
+        P = np.asarray(inverse).T  # in C order; its upper triangle holds B^-1
+        with np.errstate(divide="ignore"):
+            scale = 1 / factor.root
+        scale[T == 0] = 0.0
+        P *= -scale[:, None]
+        P *= scale
+        P.flat[:: n + 1] += scale**2
+        weak = np.flatnonzero(~(P.diagonal() * T > WEAK))
+        if len(weak):
+            if len(weak) <= n // 4:
+                columns = K[:, weak] - K @ factor.solve(K[:, weak])
+            else:
+                A = factor.half_solve(K)
+                columns = K[:, weak] - A.T @ A[:, weak]
+            P[:, weak] = columns
+            P[weak] = columns.T
+        shift = h - T * m0
+        tilt = np.asarray(blas.dsymv(1.0, P.T, shift, lower=1))  # P (h − T m0)
+        log_sites = -factor.half_log_det + 0.5 * shift @ tilt + h @ m0 - 0.5 * (T * m0) @ m0
+        return Gaussian(P, np.maximum(P.diagonal(), 0.0), m0 + tilt, float(log_sites))
+
+    def gaussian_near(self, sites: Sites, safe: Sites) -> tuple[Gaussian, Sites]:
+        """The Gaussian of these sites or, where rounding breaks them, of safe ones, weaker ones, none."""
+        flat = Sites.flat(len(self.m0))
+        trials = (
+            sites,
+            safe,
+            *(Sites(safe.precision * 0.5**k, safe.shift * 0.5**k) for k in range(1, 5)),
+            flat,
+        )
+        for trial in trials:
+            try:
+                q = self.gaussian(trial)
+            except NotPositiveDefiniteError:
+                continue
+            if np.isfinite(q.log_sites) and np.isfinite(q.mean).all():
+                return q, trial
+        raise NotPositiveDefiniteError(
+            "the covariance matrix holds values that are not finite; check the kernel and its parameters"
+        )
+
+
+def gaussian_from_sites(
+    K: Array, sites: Sites, prior_mean: Array | None = None
+) -> tuple[Array, Array, float]:
+    """Mean (n,) and covariance (n, n) of N(m0, K) Π sites, and the log of its mass, for sites as they are."""
+    q = Prior(K, np.zeros(len(K)) if prior_mean is None else prior_mean).gaussian(sites)
+    return q.mean, q.covariance, q.log_sites
+
+
+def log_site_mass(mean: Array, var: Array, t: Array, h: Array) -> Array:
+    """The log of ∫ N(v; mean, var) exp(h v − ½ t v²) dv."""
+    g = 1 + var * t
+    return np.asarray(-0.5 * np.log(g) + 0.5 * (var * h * h + 2 * mean * h - mean * mean * t) / g)
