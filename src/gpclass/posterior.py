@@ -8,8 +8,9 @@ mixture in :mod:`gpclass.predict`, and nowhere else.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -113,24 +114,47 @@ class LatentMixture:
         return np.asarray(within + np.einsum("s,sml->ml", self.weights, spread**2))
 
 
-@runtime_checkable
-class Posterior(Protocol):
+class Posterior(ABC):
     """The posterior over latent values with the kernel parameters fixed, or a mixture over them."""
 
-    @property
-    def evidence(self) -> Evidence | None:
-        """The estimate of log p(y | X, θ), if the method has one."""
+    problem: Any  # the :class:`~gpclass.model.problem.Problem` that it belongs to
+    evidence: Evidence | None  # the estimate of log p(y | X, θ), if the method has one
+    report: Report  # how the computation went
 
     @property
-    def report(self) -> Report:
-        """How the computation went."""
+    def start(self) -> Any:
+        """What a neighbouring θ may start from (:class:`gpclass.latent.base.Start`); None where there is nothing."""
+        return None
 
     @property
+    @abstractmethod
     def n_components(self) -> int:
         """Number S of Gaussians in the mixtures that ``latent`` gives."""
 
+    @abstractmethod
     def latent(self, X_new: Array) -> LatentMixture:
         """Latent values at X_new (m, d), each point by itself."""
 
+    @abstractmethod
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
         """Joint draws over the points of X_new, (n, m, L)."""
+
+    # ---- for mixtures over θ: a few vectors stand for the latent values given θ -------------------------------
+
+    def pack(self, r: int, rng: np.random.Generator) -> Array:
+        """Vectors (r or more, k) that stand for the posterior; draws are chosen by their weights."""
+        raise ValueError(f"{type(self).__name__} cannot be integrated over kernel parameters")
+
+    @classmethod
+    def unpack(cls, problem: Any, vectors: Array) -> Posterior:
+        """The posterior of :meth:`pack`, at the θ of ``problem``."""
+        raise ValueError(f"{cls.__name__} cannot be integrated over kernel parameters")
+
+    @classmethod
+    def packed_components(cls, vectors: Array) -> int:
+        """Number of Gaussians behind packed vectors (r, k)."""
+        return len(vectors)
+
+    def latent_draw(self, rng: np.random.Generator) -> Array:
+        """One draw of the latent values at the rows, (L n,)."""
+        raise ValueError(f"{type(self).__name__} has no latent values at the rows")

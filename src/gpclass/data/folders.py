@@ -33,7 +33,7 @@ from gpclass.data.parquet import (
     whole_rows,
 )
 from gpclass.estimators.tables import check_missing, check_truth, prediction_names, predictions, scores
-from gpclass.predict.two import in_blocks, predict_proba
+from gpclass.predict import in_blocks, predict_proba
 from gpclass.progress import progress
 
 BATCH = 16_384  # rows predicted at once

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, WhiteKernel
 
 from gpclass._typing import Array
 from gpclass.covariance import compile_kernel
-from gpclass.model.problem import Problem
+from gpclass.model.problem import Problem, sample_of
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.memory import available_memory
 from gpclass.posterior import Evidence
@@ -23,6 +23,7 @@ DENSE_FLOPS = 500.0  # × n³ of a fit with some fifty evaluations of the eviden
 SPEED = 3e10  # flops a second that a common machine reaches
 SCALE_RATIO = 1e3  # standard deviations of features that differ more make one length scale meaningless
 CONSTANT = 1e-10  # of its largest value: a column that varies less is constant up to rounding
+LOOK = 5000  # rows whose features are looked at
 NOTHING_LEARNED = 0.01  # nats a point above −log 2 (or the base rate's) that count as something
 
 
@@ -64,7 +65,7 @@ def check_memory(n: int, latents: int = 1) -> None:
     raise ValueError(
         f"a dense Gaussian process on n = {n} points needs about {need / 2**30:.1f} GiB of memory "
         f"({have / 2**30:.1f} GiB are free) and, with its kernel parameters learned, about {hours:.0f} hours; "
-        + (cure if latents == 1 else "fit a subset of the rows")
+        + cure
     )
 
 
@@ -114,7 +115,7 @@ def has_noise(kernel: Any) -> bool:
 def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
     """What a user should hear about the data and the fit, with the cure named."""
     found = []
-    X = problem.X
+    X = sample_of(problem, LOOK)
     spread = X.std(axis=0)
     spread = spread[spread > CONSTANT * np.abs(X).max(axis=0)]
     if len(spread) > 1 and spread.max() > SCALE_RATIO * spread.min():
@@ -123,9 +124,8 @@ def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
             "StandardScaler before the classifier: make_pipeline(StandardScaler(), GPClassifier())"
         )
     if evidence is not None:
-        sparse: Any = getattr(problem, "data", None)
-        count = problem.weighted(np.ones(problem.n)).sum() if sparse is None else sparse.count
-        chance = -count * np.log(getattr(problem, "n_classes", 2))
+        count = problem.rows.count
+        chance = -count * np.log(problem.n_classes)
         if abs(evidence.log_z - chance) < NOTHING_LEARNED * count:
             found.append(
                 f"the log evidence, {evidence.log_z:.1f}, is about that of a coin, {chance:.1f}: the fit has "

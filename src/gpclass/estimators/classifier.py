@@ -18,11 +18,12 @@ from gpclass._typing import Array
 from gpclass.data import wanted
 from gpclass.estimators import checks
 from gpclass.estimators.mixins import Deciding, Planning, Savable
-from gpclass.estimators.task import Task, array_task, chosen_inference, source_task
+from gpclass.estimators.task import Task, array_task, chosen_inference, form_of, source_task
 from gpclass.hyper.base import Fit, Run
-from gpclass.model.many_problem import MultiProblem
-from gpclass.predict.two import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
-from gpclass.registry import for_many, for_sparse, get_inference, get_strategy, takes_many
+from gpclass.hyper.trace import Trace
+from gpclass.latent.dense import Dense
+from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
+from gpclass.registry import get_inference, get_strategy, takes_many
 
 INPUT_NAMES = ("n_features_in_", "feature_names_in_")
 MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
@@ -33,7 +34,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : scikit-learn kernel, or list of one a class, default=None
+    kernel : scikit-learn kernel, or list of one per class, default=None
         Covariance function of the latent process. None: ``constant * RBF + constant``, the second constant
         being a learned base rate, with the length scale started at the median distance between points.
         Constructors for the papers' kernels are in :mod:`gpclass.kernels`. With more than two classes each has a
@@ -59,7 +60,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     class_weight : dict or "balanced", default=None
         Weight of each class, multiplied into ``sample_weight``.
     n_inducing : int, "auto" or None, default=None
-        Number m of inducing inputs for two classes and many rows (10⁴ to 10⁷): the prior becomes low rank plus
+        Number m of inducing inputs for many rows (10⁴ to 10⁷): the prior becomes low rank plus
         diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
         memory map or a Dask collection.
     inducing : "kmeans", "random" or array of shape (m, d), default="kmeans"
@@ -171,7 +172,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             task = self._source_task(X, y, sample_weight)
         else:
             # A model must not change with the user's array; under inducing inputs predictions do not need the rows.
-            own = not wanted.is_wanted(self)
+            own = form_of(self) is Dense
             X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
             task = array_task(self, X, y, sample_weight)
         run = Run(
@@ -206,7 +207,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
         self.fit_report_ = fit.report(
-            task.strategy.name, checks.advice(problem, evidence), time.perf_counter() - began
+            task.methods.strategy.name, checks.advice(problem, evidence), time.perf_counter() - began
         )
         self.classes_ = task.classes
         self.kernel_ = problem.kernel
@@ -219,8 +220,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.log_marginal_likelihood_value_ = self.log_evidence_
         self.theta_ = problem.theta
         self._problem = problem
-        if hasattr(problem, "Z"):
-            self.inducing_ = problem.Z
+        if problem.inducing is not None:
+            self.inducing_ = problem.inducing
         elif hasattr(self, "inducing_"):
             del self.inducing_  # of an earlier fit
         if not self.fit_report_.converged:
@@ -307,13 +308,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             if eval_gradient:
                 raise ValueError("the gradient needs theta: pass theta=clf.theta_")
             return self.log_evidence_
-        problem: Any = self._problem.at(np.asarray(theta, dtype=float))
-        inference = chosen_inference(self)
-        if isinstance(problem, MultiProblem):
-            inference = for_many(inference)
-        elif hasattr(self, "inducing_"):
-            inference = for_sparse(inference, get_strategy("fixed"))[0]
-        evidence = inference(problem, checks.generator(0), gradient=eval_gradient).evidence
+        problem = self._problem.at(np.asarray(theta, dtype=float))
+        evidence = chosen_inference(self)(problem, checks.generator(0), gradient=eval_gradient).evidence
         if evidence is None:
             raise ValueError(f"inference={self.inference!r} gives no evidence; use 'ep' or 'laplace'")
         return (evidence.log_z, evidence.gradient) if eval_gradient else evidence.log_z
@@ -338,9 +334,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """Say where the Monte Carlo error is larger than was asked for."""
         above = mcse.max(axis=1) > MCSE_SLACK * self.tol  # NaN, a deterministic method, is not above
         if np.any(above):
-            by_tol = getattr(get_inference(self.inference), "stochastic", False)
+            by_tol = get_inference(self.inference).stochastic
             cure = "a smaller tol" if by_tol else "more draws, whose number the inference takes"
-            if hasattr(getattr(self, "_trace", None), "to_arviz"):  # tol has no say in the chains' length
+            if isinstance(self._trace, Trace):  # tol has no say in the chains' length
                 cure = "more draws of the kernel parameters"
             warnings.warn(
                 f"the Monte Carlo standard error of {above.sum()} of {len(mcse)} probabilities is above "
@@ -354,11 +350,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def trace_(self) -> Any:
         """What the strategy tried or sampled: an ArviZ object where kernel parameters were sampled, else its own."""
         check_is_fitted(self)
-        return self._trace.to_arviz() if hasattr(self._trace, "to_arviz") else self._trace
+        return self._trace.to_arviz() if isinstance(self._trace, Trace) else self._trace
 
     def __sklearn_tags__(self) -> Any:
         """More than two classes where the inference takes them."""
         tags = super().__sklearn_tags__()
-        many = takes_many(self.inference, self.likelihood)
-        tags.classifier_tags.multi_class = many and not wanted.is_wanted(self)
+        tags.classifier_tags.multi_class = takes_many(self.inference, self.likelihood, form_of(self))
         return tags

@@ -24,7 +24,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -34,8 +34,11 @@ from scipy.optimize import nnls
 from sklearn.base import clone
 
 from gpclass._typing import Array, IntArray
-from gpclass.data.wanted import in_files, is_wanted
+from gpclass.data.wanted import in_files
 from gpclass.estimators import checks
+from gpclass.estimators.task import form_of
+from gpclass.hyper.full_bayes import OfLength
+from gpclass.latent.low_rank import LowRank
 from gpclass.numerics.threads import few_threads
 from gpclass.registry import get_inference, get_strategy
 
@@ -105,13 +108,13 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     X, y = np.asarray(X, dtype=float), np.asarray(y)
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must be (n, d) and y (n,), not {X.shape} and {y.shape}")
-    if is_wanted(clf):
-        from gpclass.estimators.sparse_plan import plan_sparse  # it builds on this module
+    if form_of(clf) is LowRank:
+        from gpclass.estimators.scale_plan import plan_inducing  # it builds on this module
 
-        return plan_sparse(clf, X, y)
+        return plan_inducing(clf, X, y)
     n = len(y)
     strategy: Any = get_strategy(clf.hyperparameters)
-    sampled = hasattr(strategy, "chains")
+    sampled = isinstance(strategy, OfLength)
     found = _calibrate_chains(clf, strategy, X, y) if sampled else _calibrate(clf, X, y, budget)
     sizes, seconds, calls, traced, peaks = found
     most = int(calls[-1] if sizes[-1] == n else calls.max())
@@ -192,7 +195,8 @@ def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array,
 
 def _with_draws(strategy: Any, draws: int) -> Any:
     """The strategy with so many iterations a chain, none dropped."""
-    dropped = {name: 0 for name in ("warmup", "discard") if hasattr(strategy, name)}
+    names = {item.name for item in fields(strategy)}
+    dropped = {name: 0 for name in ("warmup", "discard") if name in names}
     return replace(strategy, draws=draws, checkpoint=None, **dropped)
 
 

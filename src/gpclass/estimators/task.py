@@ -1,142 +1,139 @@
 """From an estimator's settings and data to what is to be done: a problem, an inference and a strategy for it.
 
 Two classes or many, the dense prior or the one of inducing inputs, rows in an array or elsewhere: it is decided here,
-once, and what does not go together is refused with the reason.
+once, and what does not go together is refused with the reason (:mod:`gpclass.registry.matrix`).
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass._typing import Array
-from gpclass.data import wanted
+from gpclass.data.wanted import as_source
 from gpclass.estimators import checks
-from gpclass.hyper.base import Fit, Inference, Run, Strategy
+from gpclass.hyper.base import Fit, Run, Strategy
+from gpclass.hyper.staged.quality import reviewed
+from gpclass.inference.base import Inference
 from gpclass.kernels import default_kernel
-from gpclass.latent import inducing
-from gpclass.latent.low_rank_problem import SparseProblem, make_problem
-from gpclass.likelihoods import MultiLikelihood
-from gpclass.likelihoods.binary import BinaryLikelihood
-from gpclass.model.labels import Rows, encode
-from gpclass.model.many_problem import MultiProblem
+from gpclass.latent.base import Form
+from gpclass.latent.dense import Dense
+from gpclass.latent.inducing import check_inducing, sample_rows
+from gpclass.latent.low_rank import LowRank
+from gpclass.likelihoods import Likelihood
+from gpclass.model.labels import Labelled, encode
 from gpclass.model.problem import Problem
-from gpclass.model.rows import ArraySource
+from gpclass.model.rows import ArraySource, Source
 from gpclass.numerics.threads import few_threads, one_thread, workers
-from gpclass.registry import (
-    check_pair,
-    choose_likelihood,
-    for_many,
-    for_sparse,
-    get_inference,
-    get_strategy,
-)
+from gpclass.registry import check_combination, choose_likelihood, get_inference, get_strategy
 
 LOOK = 2000  # rows that a kernel is checked against, and started from, where there are inducing inputs
 
 
-Methods: TypeAlias = "tuple[Inference, Strategy, BinaryLikelihood | MultiLikelihood]"
+@dataclass(frozen=True)
+class Methods:
+    """What an estimator's settings name, for a number of classes and a form of the prior."""
+
+    inference: Inference
+    strategy: Strategy
+    likelihood: Likelihood
+
+    @classmethod
+    def of(cls, clf: Any, n_classes: int) -> Methods:
+        """Inference, strategy and likelihood, which go together."""
+        inference, strategy, form = chosen_inference(clf), get_strategy(clf.hyperparameters), form_of(clf)
+        likelihood = choose_likelihood(clf.likelihood, inference, n_classes, form)
+        check_combination(inference, strategy, likelihood, form)
+        return cls(inference, strategy, likelihood)
 
 
 @dataclass(frozen=True)
 class Task:
     """A strategy with all that it is given, but for the random numbers."""
 
-    problem: Any
-    inference: Any
-    strategy: Any
+    problem: Problem
+    methods: Methods
     classes: npt.NDArray[Any]
 
     def run(self, run: Run) -> Fit:
         """Find the kernel parameters and the posterior."""
-        threads = one_thread() if isinstance(self.problem, SparseProblem) else few_threads(self.problem.n)
-        with threads, workers(run.n_jobs):
-            fit: Fit = self.strategy(self.problem, self.inference, run)
-        return fit
+        dense = isinstance(self.problem.form, Dense)
+        with few_threads(self.problem.n) if dense else one_thread(), workers(run.n_jobs):
+            fit = self.methods.strategy(self.problem, self.methods.inference, run)
+            return reviewed(fit, self.methods.inference, run.rng.spawn(1)[0])
+
+
+def form_of(clf: Any) -> type[Form]:
+    """How the prior is to be kept: through inducing inputs where they are asked for, else dense."""
+    return LowRank if clf.n_inducing is not None or not isinstance(clf.inducing, str) else Dense
 
 
 def chosen_inference(clf: Any) -> Inference:
     """The inference, with the estimator's tolerance where it is given by name and draws."""
     inference = get_inference(clf.inference)
-    if isinstance(clf.inference, str) and getattr(inference, "stochastic", False):
-        return replace(inference, tol=float(clf.tol))  # type: ignore[type-var]  # a dataclass, all are
-    return inference
+    return inference.with_tol(float(clf.tol)) if isinstance(clf.inference, str) else inference
 
 
 def array_task(clf: Any, X: Array, y: Any, sample_weight: Any) -> Task:
     """What ``clf`` asks for on an array (n, d) that was checked."""
     classes, index = encode(y)
-    methods = inference, strategy, likelihood = _methods(clf, len(classes))
-    rows = Rows(X, index).weighted(classes, sample_weight, clf.class_weight)
-    kernel = _kernel(clf, likelihood, rows.X)
+    methods = Methods.of(clf, len(classes))
+    rows = Labelled(X, index).weighted(classes, sample_weight, clf.class_weight)
+    kernel = _kernel(clf, methods.likelihood, rows.X)
     if checks.has_noise(kernel):
         rows = rows.repeated()  # each copy has noise of its own
-    if wanted.is_wanted(clf):
-        source = ArraySource(rows.X, rows.signs, rows.weights)
-        return _sparse_task(clf, source, kernel, classes, methods)
-    if isinstance(likelihood, BinaryLikelihood):
-        checks.check_memory(len(rows.X))
-        if strategy.name != "fixed":
+    if form_of(clf) is Dense:
+        latents = methods.likelihood.n_latents(len(classes))
+        checks.check_memory(len(rows.X), latents)
+        if methods.strategy.name != "fixed" and latents == 1:
             checks.warn_of_hours(len(rows.X))
-        problem = Problem(rows.X, rows.signs, kernel, likelihood, rows.weights)
-        return Task(problem, inference, strategy, classes)
-    checks.check_memory(len(rows.X), len(classes))
-    many = MultiProblem(rows.X, rows.index, len(classes), kernel, likelihood, rows.weights)
-    return Task(many, for_many(inference), strategy, classes)
+    source = ArraySource(rows.X, rows.index, rows.weights)
+    return Task(_problem(clf, source, kernel, methods.likelihood, len(classes)), methods, classes)
 
 
 def source_task(clf: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:
     """What ``clf`` asks for on rows that are not an ordinary array, and the names of their columns."""
-    if not wanted.is_wanted(clf):
+    if form_of(clf) is Dense:
         what = "folder" if isinstance(X, str | os.PathLike) else type(X).__name__
         raise ValueError(
             f"rows in a {what} are fitted through inducing inputs: set n_inducing, such as n_inducing=300; "
             "or read the rows into an array for the dense model"
         )
-    source, classes, names = wanted.as_source(X, y, sample_weight, clf.class_weight)
-    methods = _methods(clf, len(classes))
-    some = source.take(inducing.sample_rows(source.n, LOOK, np.random.default_rng(0)))[0]
-    return _sparse_task(clf, source, _kernel(clf, methods[2], some), classes, methods), names
+    source, classes, names = as_source(X, y, sample_weight, clf.class_weight)
+    methods = Methods.of(clf, len(classes))
+    some = source.take(sample_rows(source.n, LOOK, np.random.default_rng(0)))[0]
+    kernel = _kernel(clf, methods.likelihood, some)
+    return Task(_problem(clf, source, kernel, methods.likelihood, len(classes)), methods, classes), names
 
 
-def _sparse_task(clf: Any, source: Any, kernel: Kernel, classes: npt.NDArray[Any], methods: Methods) -> Task:
-    """What ``clf`` asks for under the low-rank prior."""
-    inference, strategy, likelihood = methods
-    if not isinstance(likelihood, BinaryLikelihood):
-        raise ValueError(
-            f"inducing inputs are for two classes with a probit or logit likelihood; y has {len(classes)} classes "
-            f"and the likelihood is {likelihood.name!r}; use sklearn.multiclass.OneVsRestClassifier, or "
-            "n_inducing=None"
-        )
-    inference, strategy = for_sparse(inference, strategy)
-    problem = make_problem(source, kernel, likelihood, clf.n_inducing, clf.inducing)
-    return Task(problem, inference, strategy, classes)
+def _problem(clf: Any, source: Source, kernel: Kernel, likelihood: Likelihood, n_classes: int) -> Problem:
+    """The problem of rows labelled by the places of their classes."""
+    form: Form = Dense()
+    if form_of(clf) is LowRank:
+        m = check_inducing(clf.n_inducing, clf.inducing, source.n, source.d)
+        kernels = len(kernel.kernels) if isinstance(kernel, CompoundKernel) else 1
+        form = LowRank.for_rows(source.n, m, clf.inducing, kernels)
+    relabelled: Any = source
+    rows = form.rows(replace(relabelled, y=likelihood.encode(relabelled.y)))
+    return Problem(rows, kernel, likelihood, n_classes, form)
 
 
-def _methods(clf: Any, n_classes: int) -> Methods:
-    """Inference, strategy and likelihood, which go together."""
-    inference, strategy = chosen_inference(clf), get_strategy(clf.hyperparameters)
-    likelihood = choose_likelihood(clf.likelihood, inference, n_classes)
-    check_pair(inference, strategy, likelihood.name)
-    return inference, strategy, likelihood
-
-
-def _kernel(clf: Any, likelihood: BinaryLikelihood | MultiLikelihood, X: Array) -> Kernel:
+def _kernel(clf: Any, likelihood: Likelihood, X: Array) -> Kernel:
     """The kernel to start from."""
-    if wanted.is_wanted(clf):  # of many rows a sample is enough to look at
-        X = X[inducing.sample_rows(len(X), LOOK, np.random.default_rng(0))]
+    if form_of(clf) is LowRank:  # of many rows a sample is enough to look at
+        X = X[sample_rows(len(X), LOOK, np.random.default_rng(0))]
     if clf.kernel is None:
         # Repeated rows do not count, so that a weight of two is the row twice here too.
         return default_kernel(np.unique(X, axis=0))
     kernel = checks.check_kernel(clf.kernel, X)
-    if isinstance(kernel, CompoundKernel) and isinstance(likelihood, BinaryLikelihood):
+    if isinstance(kernel, CompoundKernel) and not likelihood.many:
         raise ValueError(
-            "a list of kernels, one a class, is for likelihood='softmax' or 'multinomial-probit'; "
+            "a list of kernels, one per class, is for likelihood='softmax' or 'multinomial-probit'; "
             "give one kernel, such as 1.0 * RBF(1.0)"
         )
     return kernel

@@ -50,7 +50,7 @@ from gpclass.geostat.indicators import (
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.systems import KrigingSystem
 from gpclass.posterior import Report
-from gpclass.predict.two import Uncertainty
+from gpclass.predict import Uncertainty
 
 
 class OutsideWarning(UserWarning):

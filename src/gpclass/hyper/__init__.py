@@ -12,5 +12,6 @@ from gpclass.hyper.hmc import HMC
 from gpclass.hyper.map import Map
 from gpclass.hyper.maximize import Maximize
 from gpclass.hyper.pseudo_marginal import PseudoMarginal
+from gpclass.hyper.staged.settings import Stages
 
-__all__ = ["EM", "HMC", "Alternate", "CrossValidation", "Fixed", "Map", "Maximize", "PseudoMarginal"]
+__all__ = ["EM", "HMC", "Alternate", "CrossValidation", "Fixed", "Map", "Maximize", "PseudoMarginal", "Stages"]

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.base import Fit, Run, Strategy
 from gpclass.hyper.chains import Record, State, WarmUp
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
@@ -33,12 +33,11 @@ from gpclass.hyper.full_bayes import (
     Sampling,
     Schedule,
     check_lengths,
-    mixing,
     need_parameters,
     record,
     sample,
 )
-from gpclass.hyper.latent_prior import LatentPrior
+from gpclass.hyper.given_latents import GivenLatents
 from gpclass.hyper.proposal import (
     LogDensity,
     Mode,
@@ -49,13 +48,13 @@ from gpclass.hyper.proposal import (
     scattered,
     walk,
 )
-from gpclass.inference.elliptical_slice import EllipticalSlice, Particles, elliptical_step
-from gpclass.inference.hmc import LatentHMC, hmc_step
-from gpclass.inference.laplace import Laplace
-from gpclass.inference.many_laplace import SoftmaxLaplace
-from gpclass.inference.many_samplers import SoftmaxEllipticalSlice
-from gpclass.inference.whitened import BASES, Target, target_around
-from gpclass.model.many_problem import MultiProblem
+from gpclass.inference.around import BASES, gaussians_for, target_around
+from gpclass.inference.base import Inference
+from gpclass.inference.elliptical_slice import EllipticalSlice
+from gpclass.inference.mcmc import ChainSettings
+from gpclass.inference.particles import Particles
+from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Target
 from gpclass.model.problem import Problem
 
 ROUGH = 0.01  # tolerance of the Gaussian that latent steps are taken around
@@ -65,7 +64,7 @@ TRAJECTORIES = 0.7  # acceptance that the step of Hamiltonian moves is adapted t
 
 
 @dataclass(frozen=True)
-class Alternate(OfLength):
+class Alternate(OfLength, Strategy):
     """Settings of alternating latents and kernel parameters.
 
     Parameters
@@ -111,6 +110,7 @@ class Alternate(OfLength):
 
     first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "alternate"
+    needs: ClassVar[str] = "steps"
 
     def __post_init__(self) -> None:
         check_lengths(self, chains=1, warmup=0, draws=1, scans=1, leapfrog=1, keep=1, vectors=1)
@@ -132,24 +132,22 @@ class Alternate(OfLength):
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ and f."""
-        need_parameters(problem, self.name, many=True)
-        many = isinstance(problem, MultiProblem)
-        if many and problem.likelihood.name != "softmax":
-            raise ValueError("hyperparameters='alternate' takes many classes with likelihood='softmax'")
-        if inference.name in BASES:  # slices around that Gaussian
-            inference = (SoftmaxEllipticalSlice if many else EllipticalSlice)(around=inference.name)
-        if not isinstance(inference, (EllipticalSlice, LatentHMC)):
-            raise ValueError(
-                "hyperparameters='alternate' moves the latent values by inference='elliptical-slice' or 'hmc' ("
-                f"'laplace' and 'ep' mean slices around their Gaussian), got {inference.name!r}"
-            )
+        need_parameters(problem, self.name)
+        problem = problem.placed(run.rng)
+        moves = self._moves(inference)
         prior = priors_for(problem, run.priors, self.default_priors)
-        laplace: Any = SoftmaxLaplace() if many else Laplace()
-        guide = LogDensity(problem, laplace, prior)
+        has = gaussians_for(problem.likelihood)
+        guide = LogDensity(problem, BASES["laplace" if "laplace" in has else has[0]](), prior)
         mode = find_mode(guide)
-        sampler = AlternateSampler(self, guide, inference, mode)
-        sampling = Sampling(sampler, inference, prior, mixing("white"), mode.evaluations, has_evidence=False)
+        sampler = AlternateSampler(self, guide, moves, mode)
+        sampling = Sampling(sampler, moves, prior, WhiteDraws, mode.evaluations, has_evidence=False)
         return sample(self, problem, sampling, run)
+
+    def _moves(self, inference: Inference) -> ChainSettings:
+        """The latent sampler; a Gaussian means slices around it."""
+        if isinstance(inference, ChainSettings) and inference.steps:
+            return inference
+        return EllipticalSlice(around=inference.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,13 +156,13 @@ class AlternateSampler(WarmUp):
 
     settings: Alternate
     guide: LogDensity
-    inference: EllipticalSlice | LatentHMC
+    inference: ChainSettings
     mode: Mode
 
     def first(self, rng: np.random.Generator) -> State:
         """θ about the mode, f from Laplace's Gaussian there."""
         theta = scattered(self.mode, self.guide, rng)
-        target = target_around(self.guide.problem.at(theta), "laplace")
+        target = target_around(self.guide.problem.at(theta), self.guide.inference.name)
         eta = target.prior_coordinates(rng.standard_normal((1, target.dimension)))[0]
         r = self.settings.vectors
         state = {"theta": theta, "eta": eta, "vectors": np.tile(eta, (r, 1)), **first_walk(self.mode)}
@@ -188,7 +186,7 @@ class AlternateSampler(WarmUp):
         if iteration < settings.warmup:
             new = adapted(state, settings.acceptance, settings.acceptance, iteration)
             return {**state, **new}, {"accepted": np.asarray(np.mean(chances))}
-        latent_prior = LatentPrior.of(self.guide.problem.at(state["theta"]))
+        latent_prior = GivenLatents.of(self.guide.problem.at(state["theta"]))
         f = latent_prior.latents(state["eta"])
         log_lik = latent_prior.log_likelihood(f)
         kept = record(
@@ -211,17 +209,13 @@ class AlternateSampler(WarmUp):
 
     def _around(self, theta: Array) -> Target:
         """Coordinates for the latent steps. Right around any Gaussian that θ alone decides: a rough one does."""
-        return target_around(self.guide.problem.at(theta), self.inference.around, tol=ROUGH)
+        return target_around(self.guide.problem.at(theta), self.inference.coordinates, tol=ROUGH)
 
     def _latent(self, state: State, target: Target, rng: np.random.Generator) -> State:
         """Some steps of f given θ."""
         particles = Particles.at(target, target.from_prior_coordinates(state["eta"][None], rng))
         for _ in range(self.settings.scans):
-            if isinstance(self.inference, EllipticalSlice):
-                particles = elliptical_step(target, particles, rng)
-            else:
-                size, steps = self.settings.latent_step, self.inference.leapfrog or 5
-                particles, _ = hmc_step(target, particles, rng, size=size, leapfrog=steps)
+            particles = self.inference.latent_step(target, particles, rng, self.settings.latent_step)
         return {**state, "eta": target.prior_coordinates(particles.xi)[0]}
 
     def _spread(self, state: State, target: Target | None, rng: np.random.Generator) -> Array:
@@ -269,11 +263,11 @@ class AlternateSampler(WarmUp):
         chance = float(np.exp(min(gain, 0.0))) if np.isfinite(gain) else 0.0
         if not gain >= log_u:
             return state, chance, False
-        eta = LatentPrior.of(self.guide.problem.at(theta)).white(f)
+        eta = GivenLatents.of(self.guide.problem.at(theta)).white(f)
         return {**state, "theta": theta, "eta": eta}, chance, True
 
     def _latents(self, state: State) -> Array:
-        return LatentPrior.of(self.guide.problem.at(state["theta"])).latents(state["eta"])
+        return GivenLatents.of(self.guide.problem.at(state["theta"])).latents(state["eta"])
 
     def _target(self, theta: Array, eta: Array, f: Array, given: str) -> tuple[float, Array] | None:
         """Log density of θ given f or η, and η there; None outside the bounds."""
@@ -281,7 +275,7 @@ class AlternateSampler(WarmUp):
         if log_prior == -np.inf:
             return None
         try:
-            latent_prior = LatentPrior.of(self.guide.problem.at(theta))
+            latent_prior = GivenLatents.of(self.guide.problem.at(theta))
         except ValueError:
             return None
         if given == "eta":
@@ -295,7 +289,7 @@ def centred(density: LogDensity, theta: Array, f: Array) -> tuple[float, Array]:
     log_prior = density.log_prior(theta)
     if log_prior == -np.inf:
         return -np.inf, np.zeros_like(theta)
-    latent_prior = LatentPrior.of(density.problem.at(theta))
+    latent_prior = GivenLatents.of(density.problem.at(theta))
     white = latent_prior.white(f)
     total = latent_prior.log_density(white) + log_prior + latent_prior.log_likelihood(f)
     return total, np.asarray(latent_prior.slope(f, white) + density.prior.gradient(theta))

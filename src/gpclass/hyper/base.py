@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from gpclass._typing import Array
+from gpclass.inference.around import BASES
+from gpclass.inference.base import Inference
 from gpclass.kernels import kernel_text
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior, Report
 from gpclass.priors import PriorSpec
-
-
-class Inference(Protocol):
-    """Inference with θ fixed: a frozen dataclass of settings, callable."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the registry."""
-
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> Posterior:
-        """The posterior of ``problem``, warm-started from ``start``."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +60,12 @@ class Fit:
     warnings: tuple[str, ...] = ()
     trace: Any = None
 
+    def with_details(self, details: dict[str, Any]) -> Fit:
+        """The fit with more figures in its posterior's report."""
+        posterior: Any = self.posterior
+        report = replace(posterior.report, details={**posterior.report.details, **details})
+        return replace(self, posterior=replace(posterior, report=report))
+
     def report(self, strategy: str, advice: tuple[str, ...], seconds: float) -> FitReport:
         """How the fit went, the inference's own report included."""
         problem, evidence, inner = self.problem, self.posterior.evidence, self.posterior.report
@@ -98,13 +90,49 @@ class Fit:
         )
 
 
-class Strategy(Protocol):
+NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
+    "nothing": (lambda inference: True, ""),
+    "gradient": (
+        lambda inference: inference.gradient,
+        "climbs the gradient of the evidence, which inference={name!r} does not have",
+    ),
+    "gaussian": (
+        lambda inference: inference.gaussian,
+        "needs one Gaussian with a deterministic evidence, which inference={name!r} does not give",
+    ),
+    "unbiased": (
+        lambda inference: inference.evidence_kind in ("unbiased", "closed-form"),
+        "needs an unbiased evidence, which inference={name!r} does not have",
+    ),
+    "steps": (
+        lambda inference: inference.steps or (inference.gaussian and inference.name in BASES),
+        "moves latent values step by step, which inference={name!r} cannot",
+    ),
+}  # what a strategy may need of an inference, and the reason why others are refused
+
+
+class Strategy(ABC):
     """How θ is found: a frozen dataclass of settings, callable."""
 
     name: ClassVar[str]
+    needs: ClassVar[str] = "nothing"  # a key of NEEDS
 
+    @abstractmethod
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Choose or sample θ and return the posterior."""
+
+    @classmethod
+    def brief(cls) -> Self:
+        """Settings for a run of seconds, for tests; the defaults, unless they take longer."""
+        return cls()
+
+    def takes(self, inference: Inference) -> bool:
+        """Whether the inference has what this strategy needs."""
+        return NEEDS[self.needs][0](inference)
+
+    def why_not(self, inference: Inference) -> str:
+        """Why the inference is refused."""
+        return f"hyperparameters={self.name!r} {NEEDS[self.needs][1].format(name=inference.name)}"
 
 
 def parameters_at_bounds(problem: Problem, theta: Array, slack: float = 1e-6) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ Reference: Röder, Tolosana-Delgado & Hamprecht (2011), §5.2; Varma & Simon (20
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, ClassVar
 
@@ -27,9 +27,11 @@ from sklearn.base import clone
 
 from gpclass._typing import Array, IntArray
 from gpclass.folds import spatial_folds, stratified_folds
-from gpclass.hyper.base import Fit, Inference, Run
-from gpclass.model.problem import SCALE_NAME, Problem
-from gpclass.predict.two import in_blocks, predict_proba
+from gpclass.hyper.base import Fit, Run, Strategy
+from gpclass.inference.base import Inference
+from gpclass.model.parameters import SCALE_NAME
+from gpclass.model.problem import Problem
+from gpclass.predict import in_blocks, predict_proba
 from gpclass.progress import progress
 
 SCORINGS = ("log-loss", "brier", "accuracy")
@@ -39,7 +41,7 @@ SHRINK = 1.0 / 3.0  # of the box's logarithmic width, from one round to the next
 
 
 @dataclass(frozen=True)
-class CrossValidation:
+class CrossValidation(Strategy):
     """Settings of the search.
 
     Parameters
@@ -83,6 +85,11 @@ class CrossValidation:
 
     name: ClassVar[str] = "cv"
 
+    @classmethod
+    def brief(cls) -> CrossValidation:
+        """Two candidates, two folds."""
+        return cls(n_points=1, folds=2)
+
     def __post_init__(self) -> None:
         if self.scoring not in SCORINGS:
             raise ValueError(f"scoring must be one of {SCORINGS}, not {self.scoring!r}")
@@ -104,10 +111,10 @@ class CrossValidation:
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Score all candidates and fit the best to all rows."""
+        problem = problem.placed(run.rng)
         fold = self._fold_of(problem, run.rng)
         seed = int(run.rng.integers(2**63))
-        searching: Inference = getattr(inference, "for_search", inference)
-        tried, losses = self._scan(problem, searching, run, fold, seed)
+        tried, losses = self._scan(problem, inference.for_search, run, fold, seed)
         score = _pooled(losses, problem.weights)
         best = int(np.argmin(score))
         if not np.isfinite(score[best]):
@@ -120,22 +127,21 @@ class CrossValidation:
         trace = Search(self.scoring, tried, losses, fold, best, problem.weights)
         shown = {"cv_score": trace.scores[best], "cv_score_error": trace.errors[best]}
         shown |= {f"chosen_{name}": value for name, value in tried[best].items()}
-        report = replace(posterior.report, details={**posterior.report.details, **shown})
         return Fit(
             at_best,
-            replace(posterior, report=report),  # type: ignore[type-var]  # posteriors are dataclasses
+            posterior,
             figures={"evaluations": len(tried) * (int(fold.max()) + 1) + 1},
             warnings=self._at_an_end(tried[best]),
             trace=trace,
-        )
+        ).with_details(shown)
 
     def _fold_of(self, problem: Problem, rng: np.random.Generator) -> IntArray:
         n_folds = min(self.folds, problem.n)
         if self.block_size is None:
             return _stratified_by_place(problem, n_folds, rng)
-        if self.coordinates is not None and not set(self.coordinates) <= set(range(problem.X.shape[1])):
+        if self.coordinates is not None and not set(self.coordinates) <= set(range(problem.n_features)):
             raise ValueError(
-                f"coordinates {self.coordinates} are not among the {problem.X.shape[1]} columns of X"
+                f"coordinates {self.coordinates} are not among the {problem.n_features} columns of X"
             )
         x = problem.X if self.coordinates is None else problem.X[:, list(self.coordinates)]
         size = None if isinstance(self.block_size, str) else float(self.block_size)
@@ -259,8 +265,7 @@ def point_losses(
     out = np.empty(problem.n)
     for k in range(int(fold.max()) + 1):
         test = fold == k
-        weights = None if problem.weights is None else problem.weights[~test]
-        train = replace(at, X=at.X[~test], y=at.y[~test], weights=weights)
+        train = at.subset(~test)
         try:
             posterior = chosen(train, np.random.default_rng(seed))
         except (np.linalg.LinAlgError, ValueError):
@@ -290,8 +295,7 @@ def _is_number(value: Any) -> bool:
 
 def _column(problem: Problem, rows: Any) -> IntArray:
     """The column of each label among the probabilities: classes −1 and +1, or 0 to C − 1."""
-    y = problem.y[rows]
-    return np.asarray(y if hasattr(problem, "n_classes") else (y > 0), dtype=np.intp)
+    return problem.likelihood.decode(problem.y[rows])
 
 
 def _loss(log_proba: Array, label: IntArray, scoring: str) -> Array:
@@ -340,7 +344,7 @@ def assign(problem: Problem, inference: Inference, values: Mapping[str, Any]) ->
     moved = problem.at(theta)
     if fixed:
         moved = replace(moved, kernel=clone(moved.kernel).set_params(**fixed))
-    return moved, replace(inference, **settings) if settings else inference  # type: ignore[type-var]  # a dataclass
+    return moved, replace(inference, **settings) if settings else inference
 
 
 def current(name: str, problem: Problem, inference: Inference) -> Any:
@@ -354,10 +358,10 @@ def current(name: str, problem: Problem, inference: Inference) -> Any:
 
 def full_name(name: str, problem: Problem, inference: Inference) -> str:
     """The one parameter that a name, or the end of one, means."""
-    if name in SCALE_NAMES and hasattr(problem.likelihood, "scale"):
+    if name in SCALE_NAMES and not problem.likelihood.many:
         return SCALE_NAME
     if name.startswith("inference__"):
-        if name.removeprefix("inference__") in getattr(inference, "__dataclass_fields__", {}):
+        if name.removeprefix("inference__") in {item.name for item in fields(inference)}:
             return name
         raise ValueError(f"{inference!r} has no setting {name.removeprefix('inference__')!r}")
     held = {

@@ -52,7 +52,7 @@ def _named(name: str, given: Mapping[str, Prior]) -> bool:
 
 def _paper_prior(paper: str, name: str, start: float, problem: Problem) -> Prior:
     if paper == "filippone" and "length_scale" in name:
-        return Gamma(1.0, 1.0) if "[" in name else Gamma(1.0, 1.0 / np.sqrt(problem.X.shape[1]))
+        return Gamma(1.0, 1.0) if "[" in name else Gamma(1.0, 1.0 / np.sqrt(problem.n_features))
     if paper == "filippone" and "constant_value" in name:
         return Gamma(1.1, 0.1)
     if paper == "williams-barber" and "length_scale" in name:

@@ -22,22 +22,29 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import lapack
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import CompoundKernel, WhiteKernel
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array
-from gpclass.hyper.base import Fit, Inference, Run, parameters_at_bounds
-from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.latent.many_gaussian import MultiGaussianPosterior
+from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
+from gpclass.hyper.expected_prior import ExpectedPrior
+from gpclass.inference.base import Inference
+from gpclass.inference.ep import RULE as EP_RULE
+from gpclass.inference.laplace import RULE as LAPLACE_RULE
+from gpclass.inference.posteriors import GaussianPosterior
+from gpclass.inference.variational import RULE as VARIATIONAL_RULE
+from gpclass.latent.base import SiteRule
 from gpclass.likelihoods.averages import normal_points
-from gpclass.model.many_problem import MultiProblem
-from gpclass.model.problem import Problem
-from gpclass.numerics.linalg import cholesky, mirror_lower
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.local import RowMarginals, RowSites, symmetric_root
+from gpclass.model.problem import Problem, sample_of
+from gpclass.model.rows import Labels
 from gpclass.progress import progress
 
 JITTER = 1e-6  # of the mean prior variance
-POINTS = 256  # of q at a data point, for the expected log likelihood of many classes
+POINTS = 256  # of q at a data point, where the likelihood has no averages of its own
+LOOK = 2000  # rows whose variance the jitter is relative to
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class EMTrace:
 
 
 @dataclass(frozen=True)
-class EM:
+class EM(Strategy):
     """Settings of variational EM.
 
     Parameters
@@ -69,13 +76,23 @@ class EM:
     m_steps: int = 5
 
     name: ClassVar[str] = "em"
+    needs: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        check_settings(self, positive=("tol",), whole=("max_iter", "m_steps"))
+
+    @classmethod
+    def brief(cls) -> EM:
+        """Three iterations."""
+        return cls(max_iter=3)
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Alternate the two steps from the kernel's own parameters."""
-        if getattr(problem, "scale_is_free", False):
+        if problem.scale_is_free:
             raise ValueError(
                 "hyperparameters='em' learns kernel parameters only; fix the scale of the likelihood, or use 'maximize'"
             )
+        problem = problem.placed(run.rng)
         noisy, jitter = _with_jitter(problem)
         low, high = problem.bounds.T if len(problem.theta) else (problem.theta, problem.theta)
         theta, last = np.clip(problem.theta, low, high), None
@@ -85,22 +102,21 @@ class EM:
         with progress(label=f"em ({inference.name})", verbose=run.verbose) as bar:
             while not converged and len(rows) < self.max_iter:
                 posterior = inference(noisy.at(theta), np.random.default_rng(seed), start=last)
-                moments = _moments(posterior)
-                moved, gain = self._m_step(noisy, theta, moments)
+                moved, gain = self._m_step(noisy, theta, ExpectedPrior.of(posterior))
                 evidence = posterior.evidence.log_z if posterior.evidence is not None else np.nan
-                rows.append((theta, evidence, _bound(posterior), gain))
+                rows.append((theta, evidence, bound(posterior), gain))
                 converged = gain < self.tol
                 theta, last = moved, posterior
                 bar.update(log_evidence=evidence)
         return self._fit(problem, inference, theta, rows, seed, jitter, converged)
 
-    def _m_step(self, noisy: Problem, theta: Array, moments: list[Array]) -> tuple[Array, float]:
+    def _m_step(self, noisy: Problem, theta: Array, expected: ExpectedPrior) -> tuple[Array, float]:
         """Climb Q; the new parameters and how much Q rose."""
-        before, _ = _objective(noisy, theta, moments)
+        before, _ = expected.value_and_slope(noisy.at(theta))
 
         def minus(t: Array) -> tuple[float, Array]:
             try:
-                value, slope = _objective(noisy, t, moments)
+                value, slope = expected.value_and_slope(noisy.at(t))
             except np.linalg.LinAlgError:
                 return 1e12, np.zeros_like(t)
             return -value, -slope
@@ -135,7 +151,7 @@ class EM:
             trace = EMTrace(thetas, evidences, bounds, gains)
             details |= {
                 "em_iterations": len(rows),
-                "em_bound": _bound(posterior),
+                "em_bound": bound(posterior),
                 "em_bound_at_start": float(bounds[0]),
                 "em_evidence_at_start": float(evidences[0]),
                 "em_falls_of_evidence": int(np.sum(np.diff(evidences) < 0)),
@@ -154,67 +170,60 @@ class EM:
         )
 
 
-def _with_jitter(problem: Any) -> tuple[Any, float]:
+def _with_jitter(problem: Problem) -> tuple[Problem, float]:
     """The same problem with a fixed small nugget, which has no place in θ."""
-    kernels = problem.kernel.kernels if isinstance(problem.kernel, CompoundKernel) else [problem.kernel]
-    jitter = JITTER * float(np.mean([kernel.diag(problem.X).mean() for kernel in kernels]))
-    noisy = [kernel + WhiteKernel(jitter, "fixed") for kernel in kernels]
+    X = sample_of(problem, LOOK)
+    jitter = JITTER * float(np.mean([kernel.diag(X).mean() for kernel in problem.kernels]))
+    noisy = [kernel + WhiteKernel(jitter, "fixed") for kernel in problem.kernels]
     return replace(problem, kernel=noisy[0] if len(noisy) == 1 else CompoundKernel(noisy)), jitter
 
 
-def _moments(posterior: Any) -> list[Array]:
-    """m_c m_cᵀ + V_cc, for each class that has a kernel of its own, or their sum for a shared one."""
-    if isinstance(posterior, GaussianPosterior):
-        K = posterior.problem.prior.K
-        A = posterior.factor.half_solve(K)
-        return [np.outer(posterior.mean, posterior.mean) + K - A.T @ A]
-    if not isinstance(posterior, MultiGaussianPosterior):
-        raise ValueError(
-            "hyperparameters='em' needs an inference with a Gaussian posterior; use inference='laplace' or 'ep'"
-        )
-    problem, found = posterior.problem, []
-    for c, block in enumerate(posterior.factor.blocks()):
-        K, m = problem.K[c], posterior.mean[c]
-        found.append(np.outer(m, m) + K - K @ block @ K)
-    return [np.sum(found, axis=0)] if problem.shared else found
+def rule_of(name: str) -> SiteRule:
+    """How the sites of a Gaussian approximation are kept by the rows."""
+    rules = {rule.name: rule for rule in (EP_RULE, LAPLACE_RULE, VARIATIONAL_RULE)}
+    return rules[name]
 
 
-def _objective(noisy: Any, theta: Array, moments: list[Array]) -> tuple[float, Array]:
-    """Q without its constant, and its gradient."""
-    problem = noisy.at(theta)
-    many = isinstance(problem, MultiProblem)
-    copies = problem.n_classes if many and problem.shared else 1
-    value, G = 0.0, []
-    for c, S in enumerate(moments):
-        K = problem.K[c] if many else problem.prior.K
-        L = cholesky(K)
-        inverse = mirror_lower(np.asarray(lapack.dpotri(L, lower=1)[0]))
-        KS = inverse @ S
-        value += -copies * np.log(np.diag(L)).sum() - 0.5 * np.trace(KS)
-        G.append(0.5 * (KS @ inverse - copies * inverse))
-    if many:
-        first = problem._values[0][1](G[0]) if problem.shared else problem.pull(G)
-        return float(value), first
-    return float(value), problem.prior.pullback(G[0])
+class BoundOf(SiteRule):
+    """The variational bound at sites that another rule found: sites stay, terms are E log p − E log site."""
+
+    name: ClassVar[str] = "bound"
+
+    def __init__(self, rule: SiteRule) -> None:
+        self.rule = rule
+
+    def numbers(self, likelihood: Likelihood, L: int) -> int:
+        """The other rule's."""
+        return self.rule.numbers(likelihood, L)
+
+    def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
+        """The other rule's."""
+        return self.rule.sites(likelihood, labels, numbers)
+
+    def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
+        """The other rule's."""
+        return self.rule.first(likelihood, labels, at)
+
+    def update(
+        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
+    ) -> tuple[Array, Array]:
+        """The same numbers."""
+        second = at.cov + at.mean.T[:, :, None] * at.mean.T[:, None, :]
+        site = np.sum(at.sites.b * at.mean, axis=0) - 0.5 * np.einsum("rab,rab->r", at.sites.W, second)
+        return numbers, labels.power * expected_log(likelihood, labels, at) - site
 
 
-def _bound(posterior: Any) -> float:
-    """E_q log p(y|f) − KL(q‖p), free of K⁻¹: KL = ½ αᵀm − ½ tr MK + ½ log|I + KW|."""
-    if isinstance(posterior, GaussianPosterior):
-        problem, factor = posterior.problem, posterior.factor
-        expected = problem.likelihood.expected_log_prob(problem.y, posterior.mean, factor.variances)[0]
-        taken = float(factor.leverage.sum())
-        quadratic = float(posterior.alpha @ posterior.mean)
-        total = float(problem.weighted(expected).sum())
-        return total - 0.5 * (quadratic - taken) - float(factor.half_log_det)
-    task, coupled = posterior.problem, posterior.factor
-    taken = sum(float(np.vdot(block, K)) for block, K in zip(coupled.blocks(), task.K, strict=True))
-    quadratic = float(np.vdot(posterior.alpha, posterior.mean))
-    values, vectors = np.linalg.eigh(coupled.covariance)
-    R = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    z = normal_points(task.n_classes, POINTS).T
-    f = posterior.mean.T[:, :, None] + R @ np.hstack([z, -z])  # (n, C, nodes)
-    log_p = task.likelihood.log_prob(np.ascontiguousarray(f.transpose(2, 0, 1)))
-    expected = log_p[:, np.arange(task.n), task.y].mean(axis=0)
-    total = float(task.weighted(expected).sum())
-    return total - 0.5 * (quadratic - taken) - float(coupled.half_log_det)
+def expected_log(likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
+    """E log p(y | f) over the rows' marginals, (r,)."""
+    if "average" in likelihood.offers():
+        return likelihood.average(labels.y, at.mean, at.cov).value
+    z = normal_points(len(at.mean), POINTS).T
+    f = at.mean.T[:, :, None] + symmetric_root(at.cov) @ np.hstack([z, -z])  # (r, L, nodes)
+    return np.asarray(likelihood.log(labels.y, f.transpose(2, 1, 0)).mean(axis=0))
+
+
+def bound(posterior: GaussianPosterior) -> float:
+    """E_q log p(y|f) − KL(q‖p) of a Gaussian posterior, free of K⁻¹."""
+    start = posterior.start
+    assert start is not None
+    return posterior.gaussian.sweep(start.held, BoundOf(rule_of(start.name)), 1.0, 0).value

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.base import Fit, Run, Strategy
+from gpclass.inference.base import Inference
 from gpclass.model.problem import Problem
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """No search: one inference at the kernel's own parameters."""
+class Fixed(Strategy):
+    """No search: one inference at the kernel's own parameters; inducing inputs are placed and stay."""
 
     name: ClassVar[str] = "fixed"
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Run ``inference`` once."""
+        problem = problem.placed(run.rng)
         return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})

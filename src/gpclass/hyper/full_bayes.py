@@ -6,21 +6,20 @@ before they have run: unless ``draws`` says, they are doubled as long as R-hat o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.base import Fit, Run
 from gpclass.hyper.chains import ChainRun, Sampler, run_chains
 from gpclass.hyper.checkpoint import fingerprint
 from gpclass.hyper.loo import leave_one_out
 from gpclass.hyper.mixture import ThetaMixture
 from gpclass.hyper.trace import build_trace
-from gpclass.inference.samples import ChainFigures, chain_figures
+from gpclass.inference.base import Inference
+from gpclass.inference.diagnostics import ChainFigures, chain_figures
 from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.priors import PriorSet
@@ -58,7 +57,7 @@ class Schedule:
 
 
 def check_lengths(settings: object, **least: int) -> None:
-    """Refuse lengths of chains that are none."""
+    """Refuse invalid lengths of chains."""
     for name, low in least.items():
         value = getattr(settings, name)
         if value is None and name == "draws":  # as many as it takes
@@ -69,13 +68,8 @@ def check_lengths(settings: object, **least: int) -> None:
             )
 
 
-def need_parameters(problem: Any, name: str, *, many: bool = False) -> None:
-    """Refuse to sample nothing, and problems of many classes where the strategy cannot."""
-    if not (many or isinstance(problem, Problem)):
-        raise ValueError(
-            f"hyperparameters={name!r} samples kernel parameters of two-class problems; for more classes use 'hmc', "
-            "'map' or 'em', or sklearn.multiclass.OneVsRestClassifier"
-        )
+def need_parameters(problem: Problem, name: str) -> None:
+    """Refuse to sample nothing."""
     if len(problem.theta) == 0:
         raise ValueError(
             f"hyperparameters={name!r} samples kernel parameters, and all of this kernel's are fixed; "
@@ -85,16 +79,9 @@ def need_parameters(problem: Any, name: str, *, many: bool = False) -> None:
 
 def run_fingerprint(problem: Problem, inference: Inference, prior: PriorSet, *settings: Any) -> str:
     """What chains are of: data, model, inference, priors and settings."""
-    return fingerprint(
-        problem.X,
-        problem.y,
-        problem.weights,
-        problem.kernel,
-        problem.likelihood,
-        inference,
-        prior,
-        *settings,
-    )
+    Z = problem.inducing
+    model = (problem.kernel, problem.likelihood, np.empty(0) if Z is None else Z)
+    return fingerprint(*problem.rows.everything, *model, inference, prior, *settings)
 
 
 @dataclass(frozen=True)
@@ -131,18 +118,6 @@ def evenly(at: IntArray, most: int) -> IntArray:
     return np.unique(np.where(wanted - at[after - 1] <= at[after] - wanted, after - 1, after))
 
 
-Mixing: TypeAlias = Callable[[Problem, Kept, Evidence | None, Report], Posterior]
-
-
-def mixing(kind: str) -> Mixing:
-    """Builds the mixture over θ from vectors of one kind (:mod:`gpclass.hyper.mixture`)."""
-    return partial(_mixed, kind)
-
-
-def _mixed(kind: str, problem: Problem, kept: Kept, evidence: Evidence | None, report: Report) -> Posterior:
-    return ThetaMixture(problem, kind, kept.theta, kept.vectors, kept.chain, evidence, report)
-
-
 @dataclass(frozen=True, eq=False)
 class Sampling:
     """What a strategy wants sampled.
@@ -155,8 +130,8 @@ class Sampling:
     inference : Inference
         Gives the evidence at the mean of log θ, if ``has_evidence``.
     prior : PriorSet
-    mix : callable
-        Makes the posterior of what was kept.
+    of : type
+        The class of posteriors that the kept vectors stand for.
     evaluations : int
         Evidences that were spent before the chains began.
     """
@@ -164,7 +139,7 @@ class Sampling:
     sampler: Sampler
     inference: Inference
     prior: PriorSet
-    mix: Mixing
+    of: type[Posterior]
     evaluations: int = 0
     has_evidence: bool = True
 
@@ -194,6 +169,7 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
     figures = chain_figures(theta)
     at_mean = problem.at(theta.reshape(-1, p).mean(axis=0))
     spent = sum(int(chain.state.get("evaluations", chain.iteration)) for chain in outcome.chains)
+    kept = Kept.of(outcome, sampling.sampler.first_kept, strategy.keep)
     report = Report(
         method=inference.name,
         iterations=draws,
@@ -203,12 +179,12 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
             "chains": chains,
             "theta_mcse": figures.mcse,
             "interrupted": outcome.interrupted,
-            **({"n_classes": problem.n_classes} if hasattr(problem, "n_classes") else {}),
+            **({"n_classes": problem.n_classes} if problem.n_latents > 1 else {}),
         },
     )
     return Fit(
         at_mean,
-        sampling.mix(at_mean, Kept.of(outcome, sampling.sampler.first_kept, strategy.keep), evidence, report),
+        _mixture(at_mean, sampling.of, kept, evidence, report),
         converged=not (outcome.interrupted or figures.apart),
         reason="interrupted" if outcome.interrupted else figures.apart,
         figures={
@@ -220,6 +196,12 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
         warnings=_warnings(strategy, outcome, figures, chains, draws),
         trace=_trace(strategy, problem, inference, outcome, run.rng),
     )
+
+
+def _mixture(
+    problem: Problem, of: type[Posterior], kept: Kept, evidence: Evidence | None, report: Report
+) -> ThetaMixture:
+    return ThetaMixture(problem, of, kept.theta, kept.vectors, kept.chain, evidence, report)
 
 
 def _warnings(
@@ -254,7 +236,8 @@ def _trace(
         "interrupted": int(outcome.interrupted),
         "acceptance_rate": float(accepted.mean()),
     }
-    latent = outcome.stack("f") if "f" in outcome.chains[0].kept else None
+    rows = problem.form.predicts_from_rows and "f" in outcome.chains[0].kept
+    latent = outcome.stack("f") if rows else None
     loo = leave_one_out(problem, theta.reshape(-1, theta.shape[-1]))
     return build_trace(problem, theta, stats, latent, rng, attrs, loo)
 

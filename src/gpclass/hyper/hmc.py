@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.base import Fit, Run, Strategy
 from gpclass.hyper.chains import Record, State, WarmUp
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
@@ -28,23 +28,25 @@ from gpclass.hyper.full_bayes import (
     Sampling,
     Schedule,
     check_lengths,
-    mixing,
     need_parameters,
     record,
     sample,
 )
-from gpclass.hyper.mixture import GAUSSIANS, gaussian_vectors, kind_of, latent_draw
+from gpclass.hyper.mixture import latent_draw
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode, scattered
+from gpclass.inference.base import Inference
 from gpclass.inference.hmc import JITTER, QUARTER, StepSize
+from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
+from gpclass.posterior import Posterior
 
 MOST_STEPS = 20  # leapfrog steps, where their number follows the step size
 DUAL = ("steps", "slack", "log_mean", "anchor", "size")  # what dual averaging remembers
 
 
 @dataclass(frozen=True)
-class HMC(OfLength):
+class HMC(OfLength, Strategy):
     """Settings of Hamiltonian Monte Carlo over kernel parameters.
 
     Parameters
@@ -85,6 +87,7 @@ class HMC(OfLength):
 
     first_draws: ClassVar[int] = 150
     name: ClassVar[str] = "hmc"
+    needs: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
         check_lengths(self, chains=1, warmup=0, draws=1, keep=1)
@@ -121,27 +124,16 @@ class HMC(OfLength):
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ."""
-        need_parameters(problem, self.name, many=True)
+        need_parameters(problem, self.name)
+        problem = problem.placed(run.rng)
         prior = priors_for(problem, run.priors, self.default_priors)
         density = LogDensity(problem, inference, prior)
-        posterior = inference(problem, run.rng.spawn(1)[0], gradient=True)
-        gaussian = isinstance(posterior, GAUSSIANS)
-        if not gaussian or posterior.evidence is None or posterior.evidence.gradient is None:
-            raise ValueError(
-                f"hyperparameters='hmc' follows the gradient of a deterministic evidence, which inference="
-                f"{inference.name!r} does not have; use inference='laplace' or 'ep', or "
-                "hyperparameters='pseudo-marginal'"
-            )
         p = len(problem.theta)
         climbs = self.precondition or self.start == "mode"
         mode = find_mode(density) if climbs else Mode(problem.theta, np.eye(p), 0)
-        sampler = HMCSampler(self, density, mode, kind_of(posterior))
-        return sample(
-            self,
-            problem,
-            Sampling(sampler, inference, prior, mixing(kind_of(posterior)), mode.evaluations),
-            run,
-        )
+        of = inference.posterior_type(problem)
+        sampler = HMCSampler(self, density, mode, of)
+        return sample(self, problem, Sampling(sampler, inference, prior, of, mode.evaluations), run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +143,7 @@ class HMCSampler(WarmUp):
     settings: HMC
     density: LogDensity
     mode: Mode
-    kind: str = "sites"  # of the vectors that are kept
+    of: type[Posterior] = GaussianPosterior  # what the kept vectors stand for
 
     @property
     def root(self) -> Array:
@@ -164,18 +156,18 @@ class HMCSampler(WarmUp):
         scatter = self.settings.start == "mode"
         theta = scattered(self.mode, self.density, rng) if scatter else self.density.problem.theta
         value, slope, posterior = self.density.value_and_slope(theta)
-        if not isinstance(posterior, GAUSSIANS):
+        if posterior is None:
             theta = self.mode.theta
             value, slope, posterior = self.density.value_and_slope(theta)
-        if not isinstance(posterior, GAUSSIANS):
+        if posterior is None:
             raise ValueError("the evidence is not finite where the chains start; give other priors")
         size = StepSize(self.settings.step_size, self.settings.acceptance or 0.8)
         return {
             "theta": theta,
             "value": np.asarray(value),
             "slope": slope,
-            "log_z": np.asarray(posterior.evidence.log_z),
-            "vectors": gaussian_vectors(posterior),
+            "log_z": np.asarray(_log_z(posterior)),
+            "vectors": posterior.pack(1, rng),
             "evaluations": np.asarray(1),
             **{name: np.asarray(getattr(size, name), dtype=float) for name in DUAL},
         }
@@ -193,7 +185,7 @@ class HMCSampler(WarmUp):
         kept = record(moved["theta"], float(moved["value"]), float(moved["log_z"]), float(accepted))
         if not warming:
             problem = self.density.problem.at(moved["theta"])
-            kept["f"] = latent_draw(problem, self.kind, moved["vectors"], rng)
+            kept["f"] = latent_draw(problem, self.of, moved["vectors"], rng)
             settings = self.settings
             if iteration in Schedule.of(settings.warmup, settings.length, settings.chains, settings.keep):
                 kept |= {"kept_at": np.asarray(iteration), "vectors": moved["vectors"]}
@@ -228,7 +220,7 @@ class HMCSampler(WarmUp):
         gain = float(energy - (0.5 * p @ p - value))
         chance = float(np.exp(min(gain, 0.0))) if np.isfinite(gain) else 0.0
         counted = {"evaluations": state["evaluations"] + done}
-        if not isinstance(posterior, GAUSSIANS) or not gain >= log_u:
+        if posterior is None or not gain >= log_u:
             return {**state, **counted}, chance, False
         moved = {
             **state,
@@ -236,7 +228,12 @@ class HMCSampler(WarmUp):
             "theta": theta,
             "value": np.asarray(value),
             "slope": slope,
-            "log_z": np.asarray(posterior.evidence.log_z),
-            "vectors": gaussian_vectors(posterior),
+            "log_z": np.asarray(_log_z(posterior)),
+            "vectors": posterior.pack(1, rng),
         }
         return moved, chance, True
+
+
+def _log_z(posterior: Posterior) -> float:
+    assert posterior.evidence is not None
+    return posterior.evidence.log_z

@@ -22,24 +22,27 @@ from scipy.special import logsumexp
 
 from gpclass._typing import Array
 from gpclass.inference.ep import EP
-from gpclass.inference.gaussian import GaussianPosterior
+from gpclass.inference.posteriors import GaussianPosterior
+from gpclass.latent.dense import DenseGaussian
 from gpclass.model.problem import Problem
+from gpclass.model.rows import Labels
 
 MOST = 20  # draws of θ
 
 
 def cavity_log_density(posterior: GaussianPosterior) -> Array:
     """The log p(y_i | y_-i, θ) of every point, (n,), from EP's sites."""
-    variance, left = posterior.factor.variances, 1.0 - posterior.factor.leverage
-    cavity_var = variance / left
-    cavity_mean = (posterior.mean - variance * posterior.h) / left
-    problem = posterior.problem
-    return problem.likelihood.tilted(problem.y, cavity_mean, cavity_var)[0]
+    gaussian, problem = posterior.gaussian, posterior.problem
+    assert isinstance(gaussian, DenseGaussian)
+    mean, cov = gaussian.marginals.cavity()
+    labels = Labels(problem.y)
+    return problem.likelihood.smear(labels, mean[:, :, None], np.einsum("nll->ln", cov))[:, 0]
 
 
 def leave_one_out(problem: Problem, theta: Array) -> Array | None:
     """The log p(y_i | y_-i), (n,), over draws θ (S, p); None where rows are weighted, EP fails, or classes are many."""
-    if problem.weights is not None or not isinstance(problem, Problem):
+    dense = "covariance" in problem.form.offers
+    if problem.n_latents > 1 or not dense or problem.weights is not None:
         return None
     chosen = np.unique(np.linspace(0, len(theta) - 1, min(MOST, len(theta))).astype(np.intp))
     try:

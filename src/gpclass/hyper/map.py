@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.base import Fit, Run
 from gpclass.hyper.maximize import Maximize
+from gpclass.inference.base import Inference
 from gpclass.model.problem import Problem
 from gpclass.priors import resolve_priors
 

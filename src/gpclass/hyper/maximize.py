@@ -8,15 +8,18 @@ An inference may name a ``guide``, a cheaper one that climbs first: EP with loos
 inference. Where the evidence has a Monte Carlo error, the climb then ends with a few quasi-Newton steps on that
 evidence itself, its curvature taken from the guide's climb and its random numbers the same at every step; a step
 whose expected gain is within the noise is not taken.
-Cost: one inference with gradient an evaluation, 20 to 100 evaluations a climb.
+With inducing inputs the climb goes from few rows to all, and moves the inducing inputs too
+(:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the last.
+Cost: one inference with gradient per evaluation, 20 to 100 evaluations per climb.
 Fails when: the evidence has several modes (use ``n_restarts``), or a maximum at the edge (reported).
 Reference: Williams & Barber (1998), section 3, for the penalised form.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -25,12 +28,16 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
-from gpclass.hyper.base import Fit, Inference, Run, parameters_at_bounds
+from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
+from gpclass.hyper.staged.settings import Stages
+from gpclass.inference.base import Inference
+from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
 from gpclass.progress import progress
 
+MAX_ITER, TOL = 200, 1e-6  # of a climb with a dense prior, by default
 POLISH_STEP = 0.3  # largest change of a log-parameter in one step
 POLISH_GAIN = 0.02  # nats: less is not worth an exact evaluation
 REFUSED = 1e12  # value of the objective where the inference fails: the line search turns back
@@ -46,32 +53,41 @@ class Climb:
     converged: bool
     reason: str
     inverse_curvature: Array  # (p, p), of minus the objective, as L-BFGS sees it
+    posterior: Posterior | None = None  # at ``theta``; None where it was found in another process
 
 
 @dataclass(frozen=True)
-class Maximize:
+class Maximize(Strategy):
     """Settings of evidence maximisation.
 
     Parameters
     ----------
-    max_iter : int
-        Largest number of L-BFGS-B iterations a climb.
-    tol : float
-        Stop when an iteration gains less than this share of the log evidence. The default leaves about
-        0.001 nats unclimbed; the ridge to an irrelevant feature's infinite length scale would take as many
-        evaluations again.
+    max_iter : int, optional
+        Largest number of iterations per climb; by default 200, and 60 over all rows with inducing inputs.
+    tol : float, optional
+        Stop when an iteration gains less than this share of the log evidence; by default 1e-6, which leaves about 0.001
+        nats unclimbed (the ridge to an irrelevant feature's infinite length scale would take as many evaluations
+        again), and 1e-5 with inducing inputs.
     gradient_tol : float
         Stop when no log-parameter has a slope above this.
     polish_steps : int
         Largest number of steps on an evidence with Monte Carlo error.
+    stages : Stages
+        How the climb goes from few rows to all, where there are inducing inputs.
+    checkpoint : path, optional
+        File that a climb with inducing inputs is written to after every stage and every iteration over all rows, and
+        taken up from.
     """
 
-    max_iter: int = 200
-    tol: float = 1e-6
+    max_iter: int | None = None
+    tol: float | None = None
     gradient_tol: float = 1e-3
     polish_steps: int = 3
+    stages: Stages = field(default_factory=Stages)
+    checkpoint: str | os.PathLike[str] | None = None
 
     name: ClassVar[str] = "maximize"
+    needs: ClassVar[str] = "gradient"
 
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol", "gradient_tol"), whole=("max_iter",))
@@ -80,31 +96,46 @@ class Maximize:
         """Climb from the kernel's parameters, and from ``run.n_restarts`` random ones."""
         return self._search(problem, inference, run, prior=None)
 
+    def why_not(self, inference: Inference) -> str:
+        """With the cure."""
+        return (
+            f"{super().why_not(inference)}; use hyperparameters='fixed', or fit the kernel parameters with "
+            "inference='ep' first"
+        )
+
     def _search(self, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None) -> Fit:
+        if isinstance(problem.form, LowRank):
+            from gpclass.hyper.staged.ascent import ascend  # it builds on this module
+
+            return ascend(self, problem, inference, run, prior)
         if len(problem.theta) == 0:
-            posterior = inference(problem, run.rng)
-            return Fit(problem, posterior, figures={"evaluations": 1})
+            return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
         starts = _starts(problem, run)
         seed = int(run.rng.integers(2**63))
-        guide = getattr(inference, "guide", inference)
+        guide = inference.guide
         with progress(label=f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
             if len(starts) == 1:
                 climbs = [climb(problem, guide, starts[0], prior, self, seed, bar.update)]
             else:
                 jobs = Parallel(n_jobs=run.n_jobs)
-                climbs = jobs(delayed(climb)(problem, guide, start, prior, self, seed) for start in starts)
+                climbs = jobs(delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts)
         best = max(climbs, key=lambda c: c.value)
         evaluations = sum(c.evaluations for c in climbs)
-        theta = best.theta
-        if is_stochastic(inference):
-            theta, spent = polish(problem, inference, best, prior, self, seed)
+        theta, last = best.theta, best.posterior
+        if inference.stochastic:
+            theta, last, spent = polish(problem, inference, best, prior, self, seed)
             evaluations += spent
         at_best = problem.at(theta)
-        posterior = inference(at_best, np.random.default_rng(seed))
+        posterior = inference(at_best, np.random.default_rng(seed), start=last)
         hit = parameters_at_bounds(at_best, theta)
         figures = {"evaluations": evaluations, "at_bounds": hit or None}
         warned = (bounds_warning(at_best, hit, prior is not None),) if hit else ()
         return Fit(at_best, posterior, best.converged, best.reason, figures, warned)
+
+
+def _climb_apart(*arguments: Any) -> Climb:
+    """A climb in a process of its own: its posterior, with n×n factors, does not travel."""
+    return replace(climb(*arguments), posterior=None)
 
 
 def climb(
@@ -118,14 +149,14 @@ def climb(
 ) -> Climb:
     """One ascent from ``theta0``; every evaluation sees the same random numbers."""
     last: list[Posterior | None] = [None]
-    best = (-np.inf, theta0)
+    best: tuple[float, Array, Posterior | None] = (-np.inf, theta0, None)
     evaluations = 0
 
     def objective(theta: Array) -> tuple[float, Array]:
         nonlocal best, evaluations
         evaluations += 1
         try:
-            posterior = inference(
+            posterior: Posterior = inference(
                 problem.at(theta), np.random.default_rng(seed), start=last[0], gradient=True
             )
         except (np.linalg.LinAlgError, ValueError):
@@ -140,7 +171,7 @@ def climb(
         if prior is not None:
             value, slope = value + prior.log_density(theta), slope + prior.gradient(theta)
         if value > best[0]:
-            best = (value, theta.copy())
+            best = (value, theta.copy(), posterior)
         if callable(tell):
             tell(log_evidence=value)
         return -value, -slope
@@ -152,8 +183,8 @@ def climb(
         method="L-BFGS-B",
         bounds=Bounds(*problem.bounds.T),
         options={
-            "maxiter": settings.max_iter,
-            "ftol": settings.tol,
+            "maxiter": settings.max_iter or MAX_ITER,
+            "ftol": settings.tol or TOL,
             "gtol": settings.gradient_tol,
         },
     )
@@ -165,21 +196,18 @@ def climb(
         )
     reason = "" if outcome.success else str(outcome.message)
     curvature = np.asarray(outcome.hess_inv @ np.eye(len(theta0)))
-    return Climb(best[1], best[0], evaluations, bool(outcome.success), reason, curvature)
-
-
-def is_stochastic(inference: Inference) -> bool:
-    """Whether the inference's evidence has a Monte Carlo error."""
-    return bool(getattr(inference, "stochastic", False))
+    return Climb(best[1], best[0], evaluations, bool(outcome.success), reason, curvature, best[2])
 
 
 def polish(
     problem: Problem, inference: Inference, best: Climb, prior: PriorSet | None, settings: Maximize, seed: int
-) -> tuple[Array, int]:
-    """Quasi-Newton steps on a noisy evidence from where its guide ended; parameters and evaluations spent."""
+) -> tuple[Array, Posterior | None, int]:
+    """Quasi-Newton steps on a noisy evidence from where its guide ended.
+
+    Parameters, the posterior of the last evaluation, and evaluations spent.
+    """
     low, high = problem.bounds.T
-    searching: Inference = getattr(inference, "for_search", inference)
-    last: Posterior | None = None
+    searching, last = inference.for_search, best.posterior
 
     def evaluate(theta: Array) -> tuple[float, float, Array]:
         nonlocal last
@@ -201,13 +229,14 @@ def polish(
         )  # L-BFGS knows little of flat directions
         step = np.clip(theta + step, low, high) - theta
         if 0.5 * float(slope @ step) < max(error, POLISH_GAIN):
-            return theta, spent
+            return theta, last, spent
         moved = theta + step
+        before = last
         new_value, error, slope = evaluate(moved)
         if new_value < value:
-            return theta, spent + 1
+            return theta, before, spent + 1
         theta, value = moved, new_value
-    return theta, settings.polish_steps + 1
+    return theta, last, settings.polish_steps + 1
 
 
 def _starts(problem: Problem, run: Run) -> list[Array]:
@@ -245,7 +274,7 @@ def bounds_warning(problem: Problem, hit: tuple[str, ...], penalised: bool) -> s
 def _multiplies(kernel: Kernel, name: str) -> bool:
     """Whether a parameter is a constant that multiplies another kernel: a variance."""
     *path, last = name.split("__")
-    if isinstance(kernel, CompoundKernel) and path:  # one kernel a class, known by its number
+    if isinstance(kernel, CompoundKernel) and path:  # one kernel per class, known by its number
         kernel, path = kernel.kernels[int(path[0])], path[1:]
     if last != "constant_value" or not path:
         return False

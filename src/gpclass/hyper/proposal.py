@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.hyper.base import Inference
 from gpclass.hyper.maximize import Maximize, climb
+from gpclass.inference.base import Inference
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
@@ -54,9 +54,8 @@ class LogDensity:
 
     def outline(self, theta: Array) -> Any:
         """What the inference knows at θ before it draws, with a deterministic ``log_z``; None where it has none."""
-        make = getattr(self.inference, "outline", None)
         try:
-            return None if make is None else make(self.problem.at(theta), self.start)
+            return self.inference.outline(self.problem.at(theta), self.start)
         except (np.linalg.LinAlgError, ValueError):
             return None
 
@@ -66,9 +65,9 @@ class LogDensity:
         """The inference at θ, completed from its outline if there is one; None where it fails: evidence zero."""
         try:
             if outline is None:
-                posterior = self.inference(self.problem.at(theta), rng, start=self.start)
+                posterior: Posterior = self.inference(self.problem.at(theta), rng, start=self.start)
             else:
-                posterior = self.inference.complete(outline, rng)  # type: ignore[attr-defined]  # made by it
+                posterior = self.inference.complete(outline, rng or np.random.default_rng(0))
         except (np.linalg.LinAlgError, ValueError):
             return None
         evidence = posterior.evidence
@@ -88,7 +87,7 @@ class LogDensity:
         if log_prior == -np.inf:
             return flat
         try:
-            posterior = self.inference(self.problem.at(theta), None, start=start, gradient=True)
+            posterior: Posterior = self.inference(self.problem.at(theta), None, start=start, gradient=True)
         except (np.linalg.LinAlgError, ValueError):
             return flat
         evidence = posterior.evidence

@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.hyper.base import Fit, Inference, Run
+from gpclass.hyper.base import Fit, Run, Strategy
 from gpclass.hyper.chains import Record, State
 from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.full_bayes import (
@@ -38,12 +38,11 @@ from gpclass.hyper.full_bayes import (
     Sampling,
     Schedule,
     check_lengths,
-    mixing,
     need_parameters,
     record,
     sample,
 )
-from gpclass.hyper.mixture import distil, kind_of, latent_draw
+from gpclass.hyper.mixture import latent_draw
 from gpclass.hyper.proposal import (
     LogDensity,
     Mode,
@@ -55,8 +54,9 @@ from gpclass.hyper.proposal import (
     scattered,
     walk,
 )
+from gpclass.inference.around import BASES, gaussians_for
+from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
-from gpclass.inference.whitened import BASES
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 
@@ -65,7 +65,7 @@ WIDE = 0.5  # standard deviation of the first proposal, in logs, where chains st
 
 
 @dataclass(frozen=True)
-class PseudoMarginal(OfLength):
+class PseudoMarginal(OfLength, Strategy):
     """Settings of pseudo-marginal sampling.
 
     Parameters
@@ -82,8 +82,8 @@ class PseudoMarginal(OfLength):
         Iterations kept a chain; by default 500, doubled up to three times until the chains have mixed.
     acceptance : float
         Acceptance that the proposal is tuned to on the deterministic evidence.
-    guide : {"laplace", "ep"}
-        That evidence.
+    guide : {"laplace", "ep", "variational"}, optional
+        That evidence; by default Laplace's where the likelihood has it, else EP's.
     start : {"mode", "prior"}
         Chains start scattered about the mode of the guide's posterior, or from the prior.
     screen : bool, optional
@@ -108,7 +108,7 @@ class PseudoMarginal(OfLength):
     discard: int = 50
     draws: int | None = None
     acceptance: float = 0.25
-    guide: str = "laplace"
+    guide: str | None = None
     start: str = "mode"
     screen: bool | None = None
     particles: int = 64
@@ -120,11 +120,12 @@ class PseudoMarginal(OfLength):
 
     first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "pseudo-marginal"
+    needs: ClassVar[str] = "unbiased"
 
     def __post_init__(self) -> None:
         check_lengths(self, chains=1, warmup=0, discard=0, draws=1, particles=1, keep=1, vectors=1)
         check_priors(self.default_priors)
-        if self.guide not in BASES or self.start not in ("mode", "prior") or not 0 < self.acceptance < 1:
+        if self.guide not in (None, *BASES) or self.start not in ("mode", "prior") or not 0 < self.acceptance < 1:
             raise ValueError(
                 f"PseudoMarginal: guide must be one of {list(BASES)}, start 'mode' or 'prior', acceptance "
                 f"between 0 and 1; got {self.guide!r}, {self.start!r}, {self.acceptance!r}"
@@ -141,40 +142,48 @@ class PseudoMarginal(OfLength):
         """A run of seconds that says nothing, for tests, with any evidence."""
         return cls(chains=2, warmup=5, discard=0, draws=6, approximate=True)
 
+    def takes(self, inference: Inference) -> bool:
+        """An unbiased evidence, unless another is allowed."""
+        return super().takes(inference) or (self.approximate and inference.evidence_kind is not None)
+
+    def why_not(self, inference: Inference) -> str:
+        """With what has one."""
+        return (
+            f"{super().why_not(inference)}; use inference='exact', 'annealed' or 'importance', or hyperparameters='hmc' "
+            "with 'laplace' or 'ep'"
+        )
+
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ and f."""
         need_parameters(problem, self.name)
-        inference = self._fixed_size(inference)
+        problem = problem.placed(run.rng)
+        inference = inference.for_chains(self.particles)
         prior = priors_for(problem, run.priors, self.default_priors)
-        kind = self._check(problem, inference, run.rng)
-        guide = LogDensity(problem, BASES[self.guide](), prior)
+        guide = LogDensity(problem, self._guide(problem), prior)
         mode = find_mode(guide) if self.start == "mode" else _wide(problem)
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
-        sampler = MetropolisSampler(self, guide, density, mode, kind)
-        return sample(self, problem, Sampling(sampler, inference, prior, mixing(kind), mode.evaluations), run)
+        of = inference.posterior_type(problem)
+        sampler = MetropolisSampler(self, guide, density, mode, of)
+        return sample(self, problem, Sampling(sampler, inference, prior, of, mode.evaluations), run)
 
-    def _fixed_size(self, inference: Inference) -> Inference:
-        """The inference with its number of draws fixed in advance, as unbiasedness needs."""
-        for_chains = getattr(inference, "for_chains", None)
-        return inference if for_chains is None else for_chains(self.particles)
-
-    def _check(self, problem: Problem, inference: Inference, rng: np.random.Generator) -> str:
-        """Refuse an evidence that is not unbiased; the kind of the inference's posterior."""
-        posterior = inference(problem, rng.spawn(1)[0])
-        found = None if posterior.evidence is None else posterior.evidence.kind
-        if found is None or (found not in ("unbiased", "closed-form") and not self.approximate):
-            what = "no evidence" if found is None else f"an evidence that is {found!r}, not unbiased"
+    def _guide(self, problem: Problem) -> Inference:
+        """The deterministic evidence that the proposal is tuned on."""
+        has = gaussians_for(problem.likelihood)
+        name = self.guide or ("laplace" if "laplace" in has else has[0])
+        if name not in has:
             raise ValueError(
-                f"hyperparameters='pseudo-marginal' needs an unbiased evidence, and inference={inference.name!r} has "
-                f"{what}; use inference='exact', 'annealed' or 'importance', or hyperparameters='hmc' with "
-                "'laplace' or 'ep'"
+                f"PseudoMarginal: guide={name!r} does not go with likelihood={problem.likelihood.name!r}; "
+                f"use one of {has}"
             )
-        return kind_of(posterior)
+        return BASES[name]()
 
 
 def common_start(problem: Problem, inference: Inference) -> Posterior | None:
-    """What every estimate starts from: EP at one θ, for an inference that can make use of it."""
-    return EP(tol=START_TOL)(problem) if hasattr(inference, "for_chains") else None
+    """What every estimate starts from: EP at one θ, for an inference that draws behind EP's sites."""
+    if not inference.stochastic:
+        return None
+    found: Posterior = EP(tol=START_TOL)(problem)
+    return found
 
 
 def _wide(problem: Problem) -> Mode:
@@ -191,7 +200,7 @@ class MetropolisSampler:
     guide: LogDensity
     density: LogDensity
     mode: Mode
-    kind: str
+    of: type[Posterior]
 
     @cached_property
     def screens(self) -> bool:
@@ -266,7 +275,7 @@ class MetropolisSampler:
         posterior = self.density.posterior(theta, rng, outline)
         if posterior is None or posterior.evidence is None:
             return None
-        vectors = distil(posterior, self.settings.vectors, rng)
+        vectors = posterior.pack(self.settings.vectors, rng)
         log_z = posterior.evidence.log_z
         return {
             "log_z": np.asarray(log_z),
@@ -301,7 +310,7 @@ class MetropolisSampler:
             return state, {"accepted": np.asarray(float(accepted))}
         if "f" not in state:
             problem = self.density.problem.at(state["theta"])
-            state = {**state, "f": latent_draw(problem, self.kind, state["vectors"], rng)}
+            state = {**state, "f": latent_draw(problem, self.of, state["vectors"], rng)}
         kept = record(state["theta"], float(state["value"]), float(state["log_z"]), float(accepted))
         kept["f"] = state["f"]
         settings = self.settings

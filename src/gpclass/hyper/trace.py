@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.model.many_problem import MultiProblem
 from gpclass.model.problem import Problem
 
 MOST = 20_000_000  # numbers in one pointwise array: 160 MB
@@ -54,7 +53,7 @@ class Trace:
 
 
 def build_trace(
-    problem: Problem | MultiProblem,
+    problem: Problem,
     theta: Array,
     stats: dict[str, Any],
     latent: Array | None,
@@ -80,32 +79,20 @@ def build_trace(
     attrs = {**attrs, "pointwise": "kept"}
     dims["y"] = ["point"]
     if latent is not None and latent.size <= MOST:
-        pointwise = (
-            _of_many(problem, latent, rng)
-            if isinstance(problem, MultiProblem)
-            else _of_two(problem, theta, latent, rng)
-        )
+        pointwise = _pointwise(problem, theta, latent, rng)
         groups["log_likelihood"], groups["posterior_predictive"] = ({"y": values} for values in pointwise)
     else:
         attrs["pointwise"] = f"left out: more than {MOST} numbers"
     return Trace(groups, dims, attrs)
 
 
-def _of_two(problem: Problem, theta: Array, latent: Array, rng: np.random.Generator) -> tuple[Array, Any]:
-    """Log likelihoods of the labels, and labels drawn, (chains, draws, n)."""
+def _pointwise(problem: Problem, theta: Array, latent: Array, rng: np.random.Generator) -> tuple[Array, Any]:
+    """Log likelihoods of the labels, and labels drawn, (chains, draws, n), from f (chains, draws, L n)."""
     plain = problem.likelihood.with_scale(1.0)
     u = _scales(problem, theta)[:, :, None] * latent
-    coin = rng.random(latent.shape) < plain.inverse_link(u)
-    return problem.weighted(plain.log_prob(problem.y, u)), np.where(coin, 1, -1).astype(np.int8)
-
-
-def _of_many(problem: MultiProblem, latent: Array, rng: np.random.Generator) -> tuple[Array, Any]:
-    """Log likelihoods of the labels, and labels drawn, (chains, draws, n), from f (chains, draws, C n)."""
-    f = np.moveaxis(latent.reshape(*latent.shape[:2], problem.n_classes, problem.n), 2, 3)  # (..., n, C)
-    log_p = problem.likelihood.log_prob(np.ascontiguousarray(f))
-    steps = np.cumsum(np.exp(log_p), axis=-1)
-    drawn = (rng.random(steps.shape[:-1])[..., None] > steps[..., :-1]).sum(axis=-1)
-    return problem.weighted(log_p[..., np.arange(problem.n), problem.y]), drawn.astype(np.int16)
+    u = u.reshape(*latent.shape[:2], problem.n_latents, problem.n)
+    drawn = plain.draw_labels(u, rng)
+    return problem.weighted(plain.log(problem.y, u)), drawn.astype(np.int16 if plain.many else np.int8)
 
 
 def grouped(names: list[str]) -> dict[str, list[int]]:

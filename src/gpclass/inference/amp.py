@@ -20,45 +20,27 @@ Reference: Röder, Tolosana-Delgado & Hamprecht (2011), §4.2.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array
-from gpclass.inference.gaussian import BLOCK_ELEMENTS, GaussianPosterior
+from gpclass.inference.base import Inference, Way
 from gpclass.inference.laplace import Laplace
+from gpclass.inference.posteriors import GaussianPosterior, ModePosterior
+from gpclass.latent.dense import DenseGaussian
 from gpclass.likelihoods.binary import Logit
 from gpclass.model.problem import Problem
-from gpclass.posterior import LatentMixture, Posterior
+from gpclass.posterior import Posterior
 
 STATIONARY = 1e-9  # largest residual of R eq. 20 at which the mode counts as found, in units of c0
 POLISH = 4  # steps at most; each squares the residual until rounding
 
 
-@dataclass(frozen=True, eq=False)
-class ModePosterior(GaussianPosterior):
-    """The mode of the latent field as if it were known: one component without variance."""
-
-    def latent(self, X_new: Array) -> LatentMixture:
-        """The kriged mode, with variance zero."""
-        m = len(X_new)
-        mean = np.empty(m)
-        step = max(1, BLOCK_ELEMENTS // self.problem.n)
-        for start in range(0, m, step):
-            block = slice(start, start + step)
-            mean[block] = self.problem.cross(X_new[block]).T @ self.alpha
-        return LatentMixture.single(mean, np.zeros(m))
-
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
-        """The kriged mode n times, (n, m, 1): nothing of it is uncertain here."""
-        mean = self.latent(X_new).means  # (1, m, 1)
-        return np.repeat(mean, n, axis=0)
-
-
 @dataclass(frozen=True)
-class AMP:
+class AMP(Inference):
     """Settings of Aitchison's maximum posterior.
 
     Parameters
@@ -76,9 +58,17 @@ class AMP:
     max_iter: int = 50
 
     name: ClassVar[str] = "amp"
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("expand third", "given covariance"),)
+    only_two: ClassVar[str] = "it is the mode of one latent field under the logistic link"
+    prefers: ClassVar[tuple[str, ...]] = ("logit",)
+    gradient: ClassVar[bool] = True
+    gaussian: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self, positive=("c0",), whole=("max_iter",))
 
     @property
-    def likelihood(self) -> Logit:
+    def own_likelihood(self) -> Logit:
         """The link that these settings mean."""
         return Logit(1.0 if self.c0 is None else self.c0, self.c0_bounds)
 
@@ -87,51 +77,49 @@ class AMP:
         """Whether the settings name a scale, which another likelihood must then not contradict."""
         return self.c0 is not None
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
+    def posterior_type(self, problem: Problem) -> type[Posterior]:
+        """The mode alone."""
+        return ModePosterior
+
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> ModePosterior:
         """Find the mode of ``problem``; ``noise`` is not used."""
-        began = time.perf_counter()
         found = Laplace(max_iter=self.max_iter, tol=1e-18)(problem, start=start, gradient=gradient)
-        f, alpha, residual = _polished(problem, found)
+        gaussian, residual = _polished(problem, found)
         near = residual <= STATIONARY
         report = replace(
             found.report,
             method=self.name,
             converged=near,
             reason="" if near else f"{found.report.reason}; R eq. 20 holds to {residual:.1e}".lstrip("; "),
-            seconds=time.perf_counter() - began,
             details={"stationarity": residual},
         )
         parts = {item.name: getattr(found, item.name) for item in fields(found)}
-        return ModePosterior(**(parts | {"mean": f, "alpha": alpha, "report": report}))
+        return ModePosterior(**(parts | {"gaussian": gaussian, "report": report}))
 
 
-def _polished(problem: Problem, found: GaussianPosterior) -> tuple[Array, Array, float]:
-    """The mode φ, Σ⁻¹φ, and the residual of R eq. 20 after some last steps with the factor that is there.
+def _polished(problem: Problem, found: GaussianPosterior) -> tuple[DenseGaussian, float]:
+    """The Gaussian at the mode φ, and the residual of R eq. 20 after some last steps with the factor that is there.
 
     Laplace stops by the gain in the objective, which near the mode is the square of the residual: of a residual
     of 1e-8 it sees nothing. Each step costs O(n²).
     """
-    K, f, alpha = problem.prior.K, found.mean, found.alpha
-    residual = stationarity(problem, f, alpha)
+    gaussian = found.gaussian
+    assert isinstance(gaussian, DenseGaussian)
+    residual = stationarity(problem, gaussian.mean[0], gaussian.alpha[0])
     for _ in range(POLISH):
-        r = problem.weighted(problem.likelihood.derivatives(problem.y, f)[1]) - alpha
-        step = r - found.factor.solve(K @ r)
-        new_f, new_alpha = f + K @ step, alpha + step
-        new_residual = stationarity(problem, new_f, new_alpha)
+        slope = problem.weighted(problem.likelihood.expand(problem.y, gaussian.mean).slope)
+        alpha = gaussian.alpha + gaussian.shrunk(slope - gaussian.alpha)
+        moved = replace(gaussian, alpha=alpha, mean=gaussian.prior.product(alpha))
+        new_residual = stationarity(problem, moved.mean[0], moved.alpha[0])
         if not new_residual < residual:
             break
-        f, alpha, residual = new_f, new_alpha, new_residual
-    return f, alpha, residual
+        gaussian, residual = moved, new_residual
+    return gaussian, residual
 
 
 def stationarity(problem: Problem, f: Array, alpha: Array) -> float:
     """Largest entry of −Σ⁻¹φ + c0 (y − σ(c0 φ)), y in {0, 1}, divided by c0 (R eq. 20)."""
-    _, slope, _, _ = problem.likelihood.derivatives(problem.y, f)
+    slope = problem.likelihood.expand(problem.y, f[None]).slope[0]
     return float(np.max(np.abs(problem.weighted(slope) - alpha)) / problem.likelihood.scale)

@@ -5,7 +5,7 @@ by steps that leave g_β invariant, and carries the weight
 
     log w = Σ_j (β_j − β_{j−1}) r(f_{j−1}),
 
-r of :mod:`gpclass.inference.whitened`. The mean of w is unbiased for p(y|θ), whatever the steps and
+r of :mod:`gpclass.latent.base`. The mean of w is unbiased for p(y|θ), whatever the steps and
 temperatures. q may be the prior, or the Gaussian of Laplace or EP, from which far fewer temperatures do.
 Cost: √n temperatures (the paper's ladder), each M n² for one elliptical slice step of M particles.
 Fails when: the ladder is too short for the distance between q and the posterior: uneven weights, which the
@@ -15,21 +15,25 @@ Reference: Neal (2001), Annealed importance sampling; Filippone (2014), §IV and
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array
-from gpclass.inference.elliptical_slice import Particles, elliptical_step
-from gpclass.inference.importance import check_particles, weighted_evidence, weighted_posterior
-from gpclass.inference.mcmc import Transition
-from gpclass.inference.samples import Samples
-from gpclass.inference.whitened import AROUND, Target, check_around, target_around
+from gpclass.inference.around import check_around, target_around
+from gpclass.inference.base import Inference, Way
+from gpclass.inference.elliptical_step import elliptical_step
+from gpclass.inference.importance import Importance, weighted_evidence, weighted_posterior
+from gpclass.inference.particles import Particles
+from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Target
 from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Posterior
 
+Transition: TypeAlias = "Callable[[Target, Particles, np.random.Generator, float], Particles]"
 COLDEST, KNEE = 1e-6, 0.2  # the paper's ladder: first positive β, and where its two halves meet
 
 
@@ -67,44 +71,38 @@ def annealed_evidence(
 
 
 @dataclass(frozen=True)
-class Annealed:
+class Annealed(Inference):
     """Settings of annealed importance sampling.
 
     Parameters
     ----------
     n_samples : int
         Particles, N_imp in the paper.
-    around : {"ep", "laplace", "prior"}
-        Where particles start; the paper has Laplace's Gaussian and the prior.
+    around : {"ep", "variational", "laplace", "prior"}, optional
+        Where particles start; the paper has Laplace's Gaussian and the prior. By default the best Gaussian that the
+        likelihood has.
     temperatures : int, optional
         Length of the ladder; √n by default.
     """
 
     n_samples: int = 500
-    around: str = "ep"
+    around: str | None = None
     temperatures: int | None = None
 
     name: ClassVar[str] = "annealed"
-    gaussians: ClassVar[tuple[str, ...]] = AROUND
+    ways: ClassVar[tuple[Way, ...]] = Importance.ways
+    prefers: ClassVar[tuple[str, ...]] = Importance.prefers
+    evidence_kind: ClassVar[str | None] = "unbiased"
 
     def __post_init__(self) -> None:
-        check_particles(self, self.n_samples)
-        check_around(self.around, self.gaussians)
+        check_settings(self, whole=("n_samples", "temperatures"))
+        check_around(self.around)
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> Samples:
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> WhiteDraws:
         """Weighted draws and an unbiased evidence; ``start`` is not used: nothing depends on the past."""
-        began = time.perf_counter()
-        rng = np.random.default_rng(0) if noise is None else noise
         target = target_around(problem, self.around)
         beta = ladder(problem.n, self.temperatures)
         state, log_w = anneal(target, beta, self.n_samples, rng)
-        return weighted_posterior(
-            self.name, target, state.xi, log_w, time.perf_counter() - began, len(beta) - 1
-        )
+        return weighted_posterior(self.name, target, state.xi, log_w, len(beta) - 1)

@@ -20,7 +20,6 @@ control variables.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,11 +30,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum, 
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.annealed import annealed_evidence, ladder
-from gpclass.inference.elliptical_slice import elliptical_step
+from gpclass.inference.around import target_around
+from gpclass.inference.base import Way
+from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
-from gpclass.inference.samples import Samples
-from gpclass.inference.whitened import Whitened, whiten, whiten_around
+from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.whitened import Whitened, whiten
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
 from gpclass.posterior import Posterior
@@ -66,6 +67,8 @@ class ControlVariables(ChainSettings):
     acceptance: float = 0.3
 
     name: ClassVar[str] = "control-variables"
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand", "covariance whitened"),)
+    only_two: ClassVar[str] = "it moves one latent function"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,36 +78,29 @@ class ControlVariables(ChainSettings):
                 f"{self.controls!r}, {self.acceptance!r}"
             )
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> Samples:
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> WhiteDraws:
         """Draw from the posterior of ``problem``; ``start`` is not used."""
-        began = time.perf_counter()
         check_smooth(problem.kernel)
-        rng = np.random.default_rng(0) if noise is None else noise
+        thin = self.every(problem)
         target = whiten(problem)
         controls, state, accepted = self._choose(problem, target, rng)
         kept = np.empty((self.chains, self.draws, problem.n))
         log_lik = np.empty((self.chains, self.draws))
         rates = [accepted]
-        for i in range(-self.warmup, self.draws * self.thin):
+        for i in range(-self.warmup, self.draws * thin):
             state, rate = controls.sweep(state, rng)
-            if i >= 0 and (i + 1) % self.thin == 0:
+            if i >= 0 and (i + 1) % thin == 0:
                 rates.append(rate)
-                kept[:, i // self.thin] = state.eta
-                log_lik[:, i // self.thin] = state.r
+                kept[:, i // thin] = state.eta
+                log_lik[:, i // thin] = state.r
         evidence = None
         if self.evidence:
-            around, _ = whiten_around(problem, "ep")
+            around = target_around(problem, "ep")
             evidence = annealed_evidence(around, ladder(problem.n), EVIDENCE_PARTICLES, rng, elliptical_step)
         details = {"controls": controls.M, "latent_acceptance": float(np.mean(rates))}
-        seconds = time.perf_counter() - began
-        return collect(self, target, kept.reshape(-1, problem.n), log_lik, evidence, seconds, details)
+        return collect(self, target, kept.reshape(-1, problem.n), log_lik, evidence, details)
 
     def _choose(
         self, problem: Problem, target: Whitened, rng: np.random.Generator

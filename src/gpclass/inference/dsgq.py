@@ -24,11 +24,10 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._typing import Array
+from gpclass.inference.base import Way
 from gpclass.inference.exact import Exact
-from gpclass.inference.exact_latent import K0
-from gpclass.inference.particles import ParticlePosterior
-from gpclass.inference.samples import SamplePosterior
-from gpclass.likelihoods.binary import Probit
+from gpclass.inference.posteriors import NoisyDraws, WhiteDraws
+from gpclass.likelihoods.binary import K0, Probit
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 
@@ -50,9 +49,11 @@ class DSGQ(Exact):
     k0_bounds: tuple[float, float] | str = "fixed"
 
     name: ClassVar[str] = "dsgq"
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("orthant match", "box given"),)
+    only_two: ClassVar[str] = "its link is a stretched probit of one latent value"
 
     @property
-    def likelihood(self) -> Probit:
+    def own_likelihood(self) -> Probit:
         """The link that these settings mean."""
         return Probit(K0 if self.k0 is None else self.k0, self.k0_bounds)
 
@@ -61,16 +62,11 @@ class DSGQ(Exact):
         """Whether the settings name a scale, which another likelihood must then not contradict."""
         return self.k0 is not None
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> ParticlePosterior | SamplePosterior:
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior of ``problem`` with the random numbers of ``noise``."""
-        posterior = super().__call__(problem, noise, start=start, gradient=gradient)
+        posterior = super().infer(problem, rng, start, gradient)
         return replace(posterior, report=replace(posterior.report, method=self.name))
 
 

@@ -17,69 +17,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._typing import Array, IntArray
+from gpclass.inference.around import check_around, target_around
+from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import ChainSettings, run_latent_chains
-from gpclass.inference.samples import Samples
-from gpclass.inference.whitened import AROUND, Target, Whitened, check_around, target_around
+from gpclass.inference.particles import Particles
+from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Target
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 
-MOST_SHRINKS = 200  # the bracket is then below 1e-30 of the circle: rounding, not a sample, stops it
-
-
-@dataclass
-class Particles:
-    """The state of M chains or particles: where they are, and the log ratio there."""
-
-    xi: Array  # (M, n)
-    f: Array  # (M, n)
-    r: Array  # (M,)
-
-    @classmethod
-    def draw(cls, target: Target, size: int, rng: np.random.Generator) -> Particles:
-        """Independent draws from q."""
-        return cls.at(target, rng.standard_normal((size, target.dimension)))
-
-    @classmethod
-    def at(cls, target: Target, xi: Array) -> Particles:
-        """The state of given ξ."""
-        f = target.latents(xi)
-        return cls(xi, f, target.log_ratio(f))
-
-
-def elliptical_step(
-    target: Target, state: Particles, rng: np.random.Generator, power: float = 1.0
-) -> Particles:
-    """One step of every particle; leaves N(ξ; 0, I) exp(power · r) invariant."""
-    M = len(state.xi)
-    nu = rng.standard_normal(state.xi.shape)
-    ellipse = target.spread(nu)  # (M, n)
-    gap = state.f - target.m
-    level = power * state.r + np.log(rng.random(M))
-    angle: Array = np.asarray(rng.uniform(0.0, 2.0 * np.pi, M))
-    low, high = angle - 2.0 * np.pi, angle.copy()
-    f, r = state.f.copy(), state.r.copy()
-    final = np.zeros(M)  # an angle of zero is the current point
-    todo: IntArray = np.arange(M)
-    for _ in range(MOST_SHRINKS):
-        a = angle[todo]
-        tried = target.m + gap[todo] * np.cos(a)[:, None] + ellipse[todo] * np.sin(a)[:, None]
-        rows = target
-        if isinstance(target, Whitened) and target.y.ndim == 2:
-            rows = target.with_labels(target.y[todo])
-        r_tried = rows.log_ratio(tried)
-        hit = power * r_tried > level[todo]
-        done = todo[hit]
-        f[done], r[done], final[done] = tried[hit], r_tried[hit], a[hit]
-        todo = todo[~hit]
-        if len(todo) == 0:
-            break
-        a = angle[todo]
-        low[todo] = np.where(a < 0.0, a, low[todo])
-        high[todo] = np.where(a >= 0.0, a, high[todo])
-        angle[todo] = rng.uniform(low[todo], high[todo])
-    xi = state.xi * np.cos(final)[:, None] + nu * np.sin(final)[:, None]
-    return Particles(xi, f, r)
+THIN = (3, 6)  # by default, for one latent value per row and for several
 
 
 @dataclass(frozen=True)
@@ -88,34 +35,46 @@ class EllipticalSlice(ChainSettings):
 
     Parameters
     ----------
-    around : {"ep", "laplace", "prior"}
-        The Gaussian whose ellipses are used; "prior" is Murray's sampler.
-    chains, warmup, draws, thin, evidence
+    around : {"ep", "variational", "laplace", "prior"}, optional
+        The Gaussian whose ellipses are used; "prior" is Murray's sampler. By default the best that the likelihood has.
+    thin : int, optional
+        Steps between kept draws; by default 3 for two classes and 6 for more.
+    chains, warmup, draws, evidence
         See :class:`~gpclass.inference.mcmc.ChainSettings`.
     """
 
-    thin: int = 3
-    around: str = "ep"
+    thin: int | None = None
+    around: str | None = None
 
     name: ClassVar[str] = "elliptical-slice"
-    gaussians: ClassVar[tuple[str, ...]] = AROUND
+    steps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_around(self.around, self.gaussians)
+        check_around(self.around)
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> Samples:
+    def every(self, problem: Problem) -> int:
+        """Steps between kept draws."""
+        return self.thin or THIN[problem.n_latents > 1]
+
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> WhiteDraws:
         """Draw from the posterior of ``problem``; chains start in the Gaussian, or in ``start``'s draws."""
         target = target_around(problem, self.around)
 
         def step(state: Particles, rng: np.random.Generator, _warming: bool) -> Particles:
             return elliptical_step(target, state, rng)
 
-        return run_latent_chains(self, target, step, noise, start, transition=elliptical_step)
+        return run_latent_chains(self, target, step, rng, start, transition=elliptical_step)
+
+    @property
+    def coordinates(self) -> str | None:
+        """The Gaussian whose coordinates are used."""
+        return self.around
+
+    def latent_step(
+        self, target: Target, state: Particles, rng: np.random.Generator, size: float
+    ) -> Particles:
+        """One step of the latent values given θ."""
+        return elliptical_step(target, state, rng)

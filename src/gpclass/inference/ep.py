@@ -1,18 +1,20 @@
-"""Expectation propagation: Gaussian sites that match moments of the true factors, one point at a time.
+r"""Expectation propagation: Gaussian sites that match moments of the true factors.
 
-The work is in :mod:`gpclass.propagation`; here the factors are the likelihood's, on the latent values f. For the
-probit link the moments are in closed form, for the logit by quadrature. With the sites at their fixed point,
-d log Z / dK = ½(ααᵀ − (K + T⁻¹)⁻¹), α = K⁻¹ E[f].
-Cost: O(n³) a sweep, 3 to 10 sweeps from a cold start, 1 to 3 from neighbouring sites; O(n²) memory.
+With the sites at their fixed point, d log Z / dK = ½(ααᵀ − (K + T⁻¹)⁻¹), α = K⁻¹ E[f]. How a row's site is matched is
+the likelihood's affair: in closed form (probit), by quadrature (logit), nested (multinomial probit,
+:mod:`gpclass.likelihoods.nested`). How the rows are visited depends on the prior: one after another in blocks where a
+dense prior has one latent value per row (:mod:`gpclass.propagation`), all at once elsewhere
+(:mod:`gpclass.inference.sweeps`).
+Cost: O(n³) per sweep dense, 3 to 10 sweeps from a cold start, 1 to 3 from neighbouring sites; 2 L C n³ for many classes,
+5 to 20 sweeps; O(L² n m²) with m inducing inputs.
 Fails when: nothing here is exact; log Z is usually right to a few hundredths of a nat, and the probabilities
 to about 0.001, but nothing in EP says so. Use ``exact`` to know.
 Reference: Minka (2001); Rasmussen & Williams (2006), section 3.6; Filippone & Girolami (2014) on its quality
-as an importance distribution.
+as an importance distribution; Naish-Guzman & Holden (2008) for inducing inputs.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -20,21 +22,63 @@ import numpy as np
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
-from gpclass.inference.gaussian import GaussianPosterior
+from gpclass.inference.base import Inference, Way
+from gpclass.inference.posteriors import GaussianPosterior
+from gpclass.inference.sweeps import FixedPoint, fixed_point, starting
+from gpclass.latent.base import Held, SiteRule, Start, labels_of
+from gpclass.latent.dense import DenseGaussian, DensePrior
+from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.binary import BinaryLikelihood
+from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.problem import Problem
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.model.rows import Labels
+from gpclass.posterior import Posterior
 from gpclass.propagation import expectation_propagation
 from gpclass.propagation.sites import Sites
+
+LOOSE = 0.5  # of ``tol`` during an ascent with inducing inputs: the evidence is then wrong by a tenth of a nat or so
+
+
+class MomentMatching(SiteRule):
+    """Sites by the likelihood's own matching."""
+
+    name: ClassVar[str] = "ep"
+    careful: ClassVar[bool] = True
+
+    def numbers(self, likelihood: Likelihood, L: int) -> int:
+        """The likelihood's."""
+        return likelihood.site_numbers(L)
+
+    def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
+        """The likelihood's."""
+        return likelihood.sites(labels.y, numbers)
+
+    def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
+        """The likelihood's."""
+        return likelihood.first_site(labels, at)
+
+    def update(
+        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
+    ) -> tuple[Array, Array]:
+        """The likelihood's."""
+        return likelihood.match(labels, numbers, at)
+
+    def sound(self, mixed: Array, newest: Array) -> Array:
+        """Precisions, the first half of the numbers, that have not fallen to nothing."""
+        half = len(mixed) // 2
+        return np.asarray(np.all(mixed[:half] > 0.2 * newest[:half], axis=0) & np.isfinite(mixed).all(axis=0))
+
+
+RULE = MomentMatching()
 
 
 @dataclass(frozen=True)
 class LikelihoodFactors:
-    """The factors p(y_i | f_i) that EP's sites stand for."""
+    """The factors p(y_i | f_i)^power_i that sequential EP's sites stand for."""
 
     likelihood: BinaryLikelihood
     y: Array  # (n,)
-    power: Array | None = None  # (n,), in ]0, 1]: factors p(y_i | f_i)^power_i; None: all one
+    power: Array | None = None  # (n,), in ]0, 1]; None: all one
 
     def tilted(self, mean: Array, var: Array) -> tuple[Array, Array, Array]:
         """Log normaliser, mean and variance of N(f; mean, var) p(y|f), for all points."""
@@ -50,20 +94,8 @@ class LikelihoodFactors:
         return float(log_z[0]), float(m[0]), float(v[0])
 
 
-def as_copies(weights: Array | None) -> tuple[Array | None, Array | None]:
-    """A weight w as ⌈w⌉ copies of the factor raised to the power w/⌈w⌉: copies and powers.
-
-    So a whole number is that many rows, each with a site of its own, and w < 1 one site for a weaker factor.
-    """
-    if weights is None:
-        return None, None
-    copies = np.ceil(weights)
-    power = weights / copies
-    return copies, None if np.all(power == 1.0) else power
-
-
 @dataclass(frozen=True)
-class EP:
+class EP(Inference):
     """Settings of expectation propagation.
 
     Parameters
@@ -71,9 +103,11 @@ class EP:
     max_sweeps : int
         Largest number of passes over all sites.
     tol : float
-        Stop when log Z and every site change by less than this, relatively, in a sweep.
+        Stop when every site (sequential), or the posterior in its standard deviations (all at once), changes by less
+        than this in a sweep, relatively.
     block : int
-        Sites that are updated one after the other on their own marginal before the full covariance is.
+        Sites that are updated one after the other on their own marginal before the full covariance is, where that is
+        done.
     """
 
     max_sweeps: int = 100
@@ -81,6 +115,9 @@ class EP:
     block: int = 64
 
     name: ClassVar[str] = "ep"
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("match", "given"),)
+    gradient: ClassVar[bool] = True
+    gaussian: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("max_sweeps", "block"))
@@ -90,48 +127,43 @@ class EP:
         """Itself with looser sites: log Z is stationary in them, so an error of 1e-4 there is one of 1e-8 in it."""
         return replace(self, tol=100 * self.tol)
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> GaussianPosterior:
-        """Approximate the posterior of ``problem``; ``noise`` is not used."""
-        began = time.perf_counter()
+        """Sites at their fixed point."""
+        return self.sites(problem, start).posterior(problem, RULE, "approximate", gradient)
+
+    def sites(self, problem: Problem, start: Posterior | None = None) -> FixedPoint:
+        """The fixed point alone."""
+        near, prior = starting(start, RULE), problem.prior
+        if isinstance(prior, DensePrior) and prior.L == 1:
+            return self._sequential(problem, prior, near)
+        return fixed_point(problem, RULE, near, self.max_sweeps, self.tol)
+
+    def _sequential(self, problem: Problem, prior: DensePrior, start: Start | None) -> FixedPoint:
+        """Sites one after another, in blocks."""
+        (shard,) = problem.rows.held
+        likelihood = problem.likelihood
+        assert isinstance(likelihood, BinaryLikelihood)
+        labels = labels_of(shard, likelihood)
         sites = None
-        if isinstance(start, GaussianPosterior) and len(start.t) == problem.n:
-            sites = Sites(start.t, start.h)
-        copies, power = as_copies(problem.weights)
-        result = expectation_propagation(
-            problem.prior.K,
-            LikelihoodFactors(problem.likelihood, problem.y, power),
-            copies=copies,
+        if start is not None and start.held and len(start.held[0]) == problem.n:
+            t, h = labels.count * start.held[0].kept[:2]
+            sites = Sites(t, h)
+        found = expectation_propagation(
+            prior.K,
+            LikelihoodFactors(likelihood, labels.y, None if labels.plain else np.asarray(labels.power)),
+            copies=None if isinstance(labels.copies, float) else labels.copies,
             start=sites,
             block=self.block,
             max_sweeps=self.max_sweeps,
             tol=self.tol,
         )
-        t, h = result.sites.precision, result.sites.shift
-        factor = problem.prior.with_sites(t)
-        alpha = h - t * result.mean
-        slope = problem.gradient(factor, 0.5 * alpha[:, None], alpha[:, None]) if gradient else None
-        return GaussianPosterior(
-            problem=problem,
-            mean=result.mean,
-            alpha=alpha,
-            t=t,
-            h=h,
-            factor=factor,
-            evidence=Evidence(result.log_z, kind="approximate", gradient=slope),
-            report=Report(
-                method=self.name,
-                converged=result.converged,
-                reason=""
-                if result.converged
-                else f"sites still moved by {result.change:.1e} after {result.sweeps} sweeps",
-                iterations=result.sweeps,
-                seconds=time.perf_counter() - began,
-            ),
+        t, h = found.sites.precision, found.sites.shift
+        one = RowSites(b=(h / labels.copies)[None], D=(t / labels.copies)[None])
+        alpha = h - t * found.mean
+        gaussian = DenseGaussian(
+            prior, one, labels.copies, prior.with_sites(one, labels.copies), alpha[None], found.mean[None]
         )
+        held: Held = (shard.with_values(np.stack([one.D[0] if one.D is not None else t, one.b[0]])),)
+        return FixedPoint(held, gaussian, found.log_z, found.sweeps, found.converged, found.change)

@@ -1,63 +1,71 @@
-"""The exact posterior of the probit classifier, by draws that EP's sites guide.
+r"""The exact posterior by draws that EP's sites guide, each number with its Monte Carlo error.
 
-p(y|X, θ) is the probability of the orthant v > 0 under v ~ N(0, D_y (K + I/s²) D_y). :mod:`gpclass.orthant.guided`
-draws v one coordinate after another, each draw weighted so that the weights' mean is unbiased for the ratio of
-p(y|X, θ) to what EP's sites integrate to. The weighted draws answer predictions
-(:mod:`gpclass.inference.particles`), and the score identity
+Where the likelihood is an orthant of noisy latent values (probit, multinomial probit) and the prior is dense, p(y|X, θ)
+is the probability of v > 0 under a Gaussian of dimension n max(1, C − 1), and :mod:`gpclass.orthant.guided` draws v one
+coordinate after another, each draw weighted so that the weights' mean is unbiased for the ratio of p(y|X, θ) to what
+EP's sites integrate to. With z the noisy latents of a draw, the score identity
 
-  ∂ log p(y) / ∂K = ½ (E[R z zᵀ R] − R),   R = (K + I/s²)⁻¹, z = y∘v,
+  ∂ log p(y) / ∂K = ½ (E[R z zᵀ R] − R),   R = (K + I/s²)⁻¹,
 
-gives the gradient. Draws are added until the probabilities at the training points have a Monte Carlo standard
-error below ``tol``; the number of draws, the order of coordinates and the strength of the sites are chosen on
-pilot draws that are not used otherwise, so that the evidence stays unbiased.
+gives the gradient. The logit, weights that are no whole numbers, and inducing inputs go through the latent values
+(:mod:`gpclass.inference.exact_latent`). Draws are made until the probabilities at the training points have a Monte
+Carlo standard error below ``tol``; the number of draws, the order of coordinates and the strength of the sites are
+chosen on pilot draws that are not used otherwise, so that the evidence stays unbiased
+(:mod:`gpclass.inference.draws`).
 
 "Exact" means: no approximation but the Monte Carlo error, which is stated, and which more draws make as small as
-you like.
-Cost: EP (some O(n³) sweeps), then n²M multiply-adds for M draws; O(n² + nM) memory.
+you like. With inducing inputs it is exact for the prior that they define.
+Cost: EP (some O(n³) sweeps), then N²M multiply-adds for M draws in dimension N; O(N² + NM) memory. With m inducing
+inputs n m M multiply-adds.
 Fails when: the weights have a heavy tail (k-hat > 0.7 in the report): the stated error may then be too small.
-Reference: Atiya, Abdel-Gawad & Fayed (2020) for the orthant form; the guided sampler is this package's own.
+Reference: Atiya, Abdel-Gawad & Fayed (2020) for the orthant form; the guided sampler, and the extension to many
+classes, are this package's own.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
-from gpclass.inference.ep import EP
-from gpclass.inference.exact_latent import (
-    HEAVY,
-    importance_posterior,
-    logit_posterior,
-    stretched,
-    white_latents,
-    worst_error,
+from gpclass.inference.base import Inference, Way
+from gpclass.inference.draws import HEAVY, Enough, enough, unmet
+from gpclass.inference.ep import EP, RULE
+from gpclass.inference.exact_latent import around_ep, reweighted
+from gpclass.inference.posteriors import (
+    GaussianPosterior,
+    NoiseFactor,
+    NoisyDraws,
+    WhiteDraws,
+    noise_factor,
+    noisy_latents,
 )
-from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor
 from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
-from gpclass.inference.samples import SamplePosterior
+from gpclass.inference.sweeps import FixedPoint
+from gpclass.latent.base import Start
+from gpclass.latent.dense import DenseGaussian, dense_prior
+from gpclass.likelihoods import nested
 from gpclass.model.problem import Problem
-from gpclass.numerics.linalg import SiteFactor, factor
+from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box, BoxFactors
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
-from gpclass.predict.two import predict_proba
+from gpclass.predict import predict_proba
 from gpclass.propagation import expectation_propagation, refined_sites
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 FEW_SWEEPS = 2  # of EP, where many guides are wanted and none for long
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough
-LOOK_AT = 200  # training points at which the error of the probabilities is judged
-ROUNDS = 4  # of drawing anew with more draws
-GROWTH = 5  # at most, a round: lattice points need fewer draws than the root law says
-SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
+EP_SWEEPS = 60
+LOOK_AT = (200, 60)  # rows at which the error is judged, for one latent value per row and for several
+MOST = (50_000, 10_000)  # draws for ``tol`` by default, likewise
+MOST_OF_U = 20_000  # from EP's Gaussian
+TERMS = 400_000_000  # rows × draws that ``tol`` may ask for: half a minute
 DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB an array
 
 
@@ -67,7 +75,8 @@ class Outline:
 
     problem: Problem  # its rows, repeated by their weights
     box: Box
-    ep: SiteApproximation
+    ep: SiteApproximation  # on the box's coordinates
+    start: Start | None = None  # EP's sites on the rows, where there are several latent values
 
     @property
     def log_z(self) -> float:
@@ -76,7 +85,7 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(Inference):
     """Settings of the exact inference.
 
     Parameters
@@ -87,8 +96,11 @@ class Exact:
     n_samples : int, optional
         A fixed number of draws instead of ``tol``. Nothing is then chosen by a pilot, so that the evidence is
         unbiased whatever the data, as pseudo-marginal sampling needs.
-    first, max_samples : int
-        Draws before ``tol`` is judged, and the most that may be drawn for it.
+    first : int
+        Draws of the first pilot.
+    max_samples : int, optional
+        The most draws that may be made for ``tol``; by default 50,000 for two classes, 10,000 for more, 20,000 with
+        inducing inputs.
     sweeps : int, optional
         Sweeps of EP at most; by default until it has converged. After two the draws are as even, for a third of the
         time, and any number leaves them exact. Where sweeps are few and a start is given, its sites are taken over
@@ -98,15 +110,25 @@ class Exact:
     tol: float = 1e-3
     n_samples: int | None = None
     first: int = 1000
-    max_samples: int = 50_000
+    max_samples: int | None = None
     sweeps: int | None = None
 
     name: ClassVar[str] = "exact"
+    ways: ClassVar[tuple[Way, ...]] = (
+        Way.needs("orthant match", "box given"),
+        Way.needs("match smear", "given whitened"),
+    )
+    evidence_kind: ClassVar[str | None] = "unbiased"
+    gradient: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
-    guide: ClassVar[EP] = EP(tol=1e-4)  # climbs to the kernel parameters before exact steps finish
 
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("n_samples", "first", "max_samples", "sweeps"))
+
+    @property
+    def guide(self) -> EP:
+        """EP climbs to the kernel parameters before exact steps finish."""
+        return EP(tol=EP_TOL)
 
     @property
     def for_search(self) -> Exact:
@@ -121,104 +143,48 @@ class Exact:
         """
         return replace(self, n_samples=self.n_samples or n_samples, sweeps=self.sweeps or FEW_SWEEPS)
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> ParticlePosterior | SamplePosterior:
-        """Draw from the posterior of ``problem`` with the random numbers of ``noise``."""
-        began = time.perf_counter()
-        rng = np.random.default_rng(0) if noise is None else noise
-        rows = problem.repeated()
-        if rows is not None and rows.likelihood.name == "probit":
-            return self.complete(self._outline(rows, start), rng, gradient=gradient, began=began)
-        posterior = self._latent(problem, rows, rng, start, gradient)
-        return replace(posterior, report=replace(posterior.report, seconds=time.perf_counter() - began))
+    def with_tol(self, tol: float) -> Exact:
+        """The estimator's tolerance."""
+        return replace(self, tol=tol)
 
-    def _latent(
-        self,
-        problem: Problem,
-        rows: Problem | None,
-        rng: np.random.Generator,
-        start: Posterior | None,
-        gradient: bool,
-    ) -> SamplePosterior:
-        """The logit link, or weights that are no whole numbers; the first draws tell how many are needed."""
-        target = problem if rows is None else rows
-        most = self._most(target.n)
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> NoisyDraws | WhiteDraws:
+        """Draw from the posterior, in the orthant where there is one."""
+        rows = self._orthant(problem)
+        if rows is not None:
+            return self.complete(self._outline(rows, start), rng, gradient=gradient)
+        near = problem.likelihood.near_probit()
+        whole = problem.repeated() if "box" in problem.form.offers else None
+        if near is not None and whole is not None:
+            return reweighted(self, whole, replace(whole, likelihood=near), rng, start, gradient)
+        return around_ep(self, problem, rng, start, gradient)
 
-        def draws(M: int) -> SamplePosterior:
-            if rows is None:
-                return importance_posterior(problem, M, rng.spawn(1)[0], gradient)
-            half = replace(self, n_samples=(M + 1) // 2)
-            probit = half.complete(half._outline(stretched(rows), start), rng.spawn(1)[0])
-            return logit_posterior(rows, probit, rng.spawn(1)[0], gradient)
+    def posterior_type(self, problem: Problem) -> type[Posterior]:
+        """Noisy latent values where there is an orthant, latent values elsewhere."""
+        return WhiteDraws if self._orthant(problem) is None else NoisyDraws
 
-        if self.n_samples is not None:
-            return draws(self.n_samples)
-        few = look_at(target.n)
-        M, posterior = self.first, draws(self.first)
-        for _ in range(ROUNDS):
-            wanted = _needed(worst_error(posterior, few), M, self, most)
-            if wanted <= M and M > self.first:
-                break
-            M = max(wanted, M)
-            posterior = draws(M)
-            if worst_error(posterior, few) <= self.tol:
-                return posterior
-        if worst_error(posterior, few) > SLACK * self.tol:
-            report = posterior.report
-            posterior = replace(
-                posterior, report=replace(report, warnings=(*report.warnings, self._unmet(M)))
-            )
-        return posterior
+    def _orthant(self, problem: Problem) -> Problem | None:
+        """The problem with its rows repeated, if its evidence is the probability of an orthant."""
+        if "box" not in problem.form.offers or "orthant" not in problem.likelihood.offers():
+            return None
+        return problem.repeated()
 
     def outline(self, problem: Problem, start: Posterior | None = None) -> Outline | None:
-        """The guide alone, to be completed if EP's evidence makes it worth while; None unless the link is probit."""
-        rows = problem.repeated()
-        return None if rows is None or rows.likelihood.name != "probit" else self._outline(rows, start)
+        """The guide alone, to be completed if EP's evidence makes it worth while; None unless there is an orthant."""
+        rows = self._orthant(problem)
+        return None if rows is None else self._outline(rows, start)
 
     def _outline(self, rows: Problem, start: Posterior | None) -> Outline:
-        box = as_box(rows)
-        return Outline(rows, box, self._guide(box, starting_sites(rows, start)))
+        box = rows.prior.box()
+        if rows.n_latents == 1:
+            return Outline(rows, box, self._guide(box, starting_sites(rows, start)))
+        found = self.row_sites(rows, start)
+        return Outline(rows, box, _on_the_box(rows, found, box), Start(RULE.name, found.held))
 
-    def complete(
-        self,
-        outline: Outline,
-        rng: np.random.Generator,
-        *,
-        gradient: bool = False,
-        began: float | None = None,
-    ) -> ParticlePosterior:
-        """Draws in the orthant behind a guide."""
-        problem, box, ep = outline.problem, outline.box, outline.ep
-        began = time.perf_counter() if began is None else began
-        plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
-        factor = noise_factor(problem)
-        if self.n_samples is not None:
-            drawn = _Drawn.empty(problem.n).grown(plan, self.n_samples, rng)
-            met = True
-        else:
-            drawn, met = _until(plan, problem, factor, self, rng)
-        A = factor.solve(problem.y[:, None] * drawn.v)
-        w = drawn.weights
-        slope = problem.gradient(factor, A * (0.5 * w), A) if gradient else None
-        log_z = log_mean(drawn.log_w)
-        error = relative_error(drawn.log_w, drawn.group)
-        return ParticlePosterior(
-            problem=problem,
-            factor=factor,
-            A=A,
-            weights=w,
-            group=drawn.group,
-            evidence=Evidence(log_z, error, "unbiased", slope),
-            report=self._report(drawn, plan, met, time.perf_counter() - began, ep),
-            sites=ep.sites,
-            recipe=Recipe.of(plan, ep, drawn.seed),
-        )
+    def row_sites(self, problem: Problem, start: Posterior | None) -> FixedPoint:
+        """EP's sites on the rows."""
+        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
 
     def _guide(self, box: Box, start: Sites | None) -> SiteApproximation:
         """EP's sites, or quick ones where few sweeps are asked for; a function of the box and the start alone."""
@@ -230,137 +196,202 @@ class Exact:
             return quick
         return expectation_propagation(box.S, factors, max_sweeps=self.sweeps, tol=EP_TOL)
 
-    def _most(self, n: int) -> int:
+    def complete(
+        self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False
+    ) -> NoisyDraws:
+        """Draws in the orthant behind a guide."""
+        problem, box, ep = outline.problem, outline.box, outline.ep
+        plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
+        found = noise_factor(problem)
+        if self.n_samples is not None:
+            got = Enough(draw_box(plan, self.n_samples, rng), 0.0, True)
+        else:
+            error = _error_at_rows(problem, found, look_at(problem), rng)
+            got = enough(
+                lambda M, one: draw_box(plan, M, one), error, rng,
+                tol=self.tol, first=self.first, most=self.most(problem),
+            )  # fmt: skip
+        drawn = got.drawn
+        hubs = rng.spawn(1)[0] if problem.n_latents > 1 else None
+        seed = None if hubs is None else Seed.of(hubs)
+        A = noisy_latents(problem, found, drawn.v, hubs)
+        recipe = Recipe.of(plan, ep, drawn.seed)
+        return NoisyDraws(
+            problem=problem,
+            factor=found,
+            A=A,
+            weights=drawn.weights,
+            group=drawn.group,
+            evidence=Evidence(
+                log_mean(drawn.log_w),
+                relative_error(drawn.log_w, drawn.group),
+                "unbiased",
+                _score(problem, found, A, drawn.weights) if gradient else None,
+            ),
+            report=self._report(problem, got, plan, ep),
+            sites=ep.sites if problem.n_latents == 1 else None,
+            start=outline.start,
+            recipe=recipe if hubs is None or recipe is None or seed is None
+            else LatentRecipe(recipe, drawn.weights, seed),
+        )  # fmt: skip
+
+    def most(self, problem: Problem) -> int:
         """The most draws that budget and memory allow."""
-        return max(self.first, min(self.max_samples, DRAWS_IN_MEMORY // n))
+        several = problem.n_latents > 1
+        numbers = problem.n * problem.n_latents
+        return max(self.first, min(self.max_samples or MOST[several], DRAWS_IN_MEMORY // numbers))
 
-    def _unmet(self, M: int) -> str:
-        return (
-            f"the Monte Carlo error of the probabilities is above tol={self.tol:g} after {M} draws; "
-            "raise Exact(max_samples=...) or tol"
-        )
+    def most_of_u(self, problem: Problem, n: int) -> int:
+        """The most draws from EP's Gaussian for n rows, within memory and patience."""
+        if self.n_samples is not None:
+            return self.n_samples
+        k = problem.prior.white_dimension()
+        return max(self.first, min(self.max_samples or MOST_OF_U, DRAWS_IN_MEMORY // k, TERMS // n))
 
-    def _report(self, drawn: _Drawn, plan: Plan, met: bool, seconds: float, ep: SiteApproximation) -> Report:
-        warnings = []
-        if not met:
-            warnings.append(self._unmet(len(drawn.log_w)))
+    def _report(self, problem: Problem, got: Enough[Drawn], plan: Plan, ep: SiteApproximation) -> Report:
+        drawn, M, N, L = got.drawn, len(got.drawn.log_w), plan.box.n, problem.n_latents
+        warnings = [] if got.met else [unmet(got.expected, self.tol, M)]
         if heavy(drawn.log_w) and not plan.bounded:
             warnings.append(HEAVY)
+        details: dict[str, Any] = {"ep_log_evidence": ep.log_z, "defended": len(plan.shares) > 1}
+        if L > 1:
+            memory = 8 * (3 * N * N + 2 * L * problem.n * (problem.n + M) + N * M) / 2**20
+            details |= {"n_classes": L, "orthant_dimension": N, "memory_mb": memory}
         return Report(
             method=self.name,
-            n_samples=len(drawn.log_w),
+            n_samples=M,
             ess=effective_size(drawn.log_w),
             khat=pareto_khat(drawn.log_w),
-            seconds=seconds,
             warnings=tuple(warnings),
-            details={"ep_log_evidence": ep.log_z, "defended": len(plan.shares) > 1},
+            details=details,
         )
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """Draws so far, in the problem's order and units."""
+class Drawn:
+    """Draws in the orthant, in the problem's order and units."""
 
-    v: Array  # (n, M)
+    v: Array  # (N, M)
     log_w: Array  # (M,), log_sites included
     group: IntArray  # (M,)
-    seed: Seed | None = None  # of all draws, when they were made in one go
-
-    @classmethod
-    def empty(cls, n: int) -> _Drawn:
-        return cls(np.empty((n, 0)), np.empty(0), np.empty(0, dtype=np.intp))
+    seed: Seed | None = None  # of all draws
 
     @property
     def weights(self) -> Array:
+        """Sum to one."""
         w = np.exp(self.log_w - self.log_w.max())
         return np.asarray(w / w.sum())
 
-    def grown(self, plan: Plan, M: int, rng: np.random.Generator) -> _Drawn:
-        """M more draws, in independent randomisations."""
-        back = np.argsort(plan.order)
-        seed = Seed.of(rng) if not len(self.group) else None
-        v, log_w, group = [self.v], [self.log_w], [self.group]
-        last = int(self.group.max()) + 1 if len(self.group) else 0
-        for x, lw, replicate in batches(plan, "lattice", M, rng):
-            v.append(plan.box.restore(x).T[back])
-            log_w.append(lw)
-            group.append(replicate + last)
-        return _Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
+
+def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
+    """M draws in independent randomisations."""
+    seed, back = Seed.of(rng), np.argsort(plan.order)
+    v, log_w, group = [], [], []
+    for x, lw, replicate in batches(plan, "lattice", M, rng):
+        v.append(plan.box.restore(x).T[back])
+        log_w.append(lw)
+        group.append(replicate)
+    return Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
 
 
-def drawn_again(problem: Problem, factor: SiteFactor, recipe: Recipe, weights: Array) -> Array:
-    """The array A (n, M) of a posterior, from what its draws were made of; ``weights`` are those it had."""
-    drawn = _Drawn.empty(problem.n).grown(recipe.plan(as_box(problem)), len(weights), recipe.seed.rng())
+def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
+    """The array A (L, n, M) of a posterior, from what its draws were made of; ``weights`` are those it had."""
+    noisy, hubs = (recipe.noisy, recipe.seed.rng()) if isinstance(recipe, LatentRecipe) else (recipe, None)
+    drawn = draw_box(noisy.plan(problem.prior.box()), len(weights), noisy.seed.rng())
     check_alike(drawn.weights, weights)
-    return factor.solve(problem.y[:, None] * drawn.v)
+    return noisy_latents(problem, found, drawn.v, hubs)
 
 
 def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
     """The array eta (S, n) of a posterior under the logit link, from what its draws were made of."""
-    probit = stretched(problem)
+    from gpclass.inference.exact_latent import white_latents
+
+    near = problem.likelihood.near_probit()
+    assert near is not None
+    probit = replace(problem, likelihood=near)
     noise = noise_factor(probit)
     A = drawn_again(probit, noise, recipe.noisy, recipe.weights)
-    L, _ = factor(problem.prior.K)
-    return white_latents(L, A, noise, probit.likelihood.scale, recipe.seed.rng()).T
+    prior = dense_prior(problem)
+    return white_latents(factor(prior.K)[0], A[0], noise, near.scale, recipe.seed.rng()).T
 
 
-def _until(
-    plan: Plan, problem: Problem, factor: SiteFactor, settings: Exact, rng: np.random.Generator
-) -> tuple[_Drawn, bool]:
-    """Draw until the probabilities at the training points have the wanted error, or the budget is spent.
+def look_at(problem: Problem) -> IntArray:
+    """Rows at which the error of the probabilities is judged."""
+    few = min(problem.n, LOOK_AT[problem.n_latents > 1])
+    return np.unique(np.linspace(0, problem.n - 1, few).astype(np.intp))
 
-    The number of draws is set by draws that are thrown away, so that the weights' mean stays unbiased: a pilot, and
-    again where the error turns out larger than the pilot said.
-    """
-    few = look_at(problem.n)
-    to_latent = problem.y * factor.solve(problem.prior.K[:, few]).T  # (few, n): E[f | v] = to_latent v
-    variance = np.maximum(
-        np.diag(problem.prior.K)[few] - np.einsum("ij,ji->i", to_latent * problem.y, problem.prior.K[:, few]),
-        0.0,
-    )
 
-    def error(drawn: _Drawn) -> float:
-        mixture = LatentMixture(
-            drawn.weights, (to_latent @ drawn.v).T[:, :, None], variance[None, :, None, None], drawn.group
-        )
+def _error_at_rows(
+    problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator
+) -> Any:
+    """A function from draws to the largest Monte Carlo error of a probability at some rows."""
+    prior = dense_prior(problem)
+    cross = [K[:, few] for K in prior.covariances]
+    diag = [np.diag(K)[few] for K in prior.covariances]
+    variances = np.maximum(found.variances(cross, diag), 0.0)
+    covariance = variances[None, :, :, None] * np.eye(prior.L)
+    to_latent = problem.y * found.solve(cross[0][None])[0].T if prior.L == 1 else None  # (few, N): E[f | v]
+    hubs = rng.spawn(1)[0] if prior.L > 1 else None
+
+    def error(drawn: Drawn) -> float:
+        if to_latent is not None:
+            means = (to_latent @ drawn.v).T[:, :, None]
+        else:
+            A = noisy_latents(problem, found, drawn.v, hubs)
+            means = np.stack([a.T @ k for a, k in zip(A, cross, strict=True)], axis=2)
+        mixture = LatentMixture(drawn.weights, means, covariance, drawn.group)
         return float(np.max(predict_proba(mixture, problem.likelihood).mcse))
 
-    M, most = settings.first, settings._most(problem.n)
-    drawn = _Drawn.empty(problem.n).grown(plan, M, rng.spawn(1)[0])
-    for _ in range(ROUNDS):
-        wanted = _needed(error(drawn), M, settings, most)
-        if wanted <= M and M > settings.first:
-            break
-        M = max(wanted, M)
-        drawn = _Drawn.empty(problem.n).grown(plan, M, rng.spawn(1)[0])
-        if error(drawn) <= settings.tol:
-            return drawn, True
-    return drawn, error(drawn) <= SLACK * settings.tol
+    return error
 
 
-def look_at(n: int) -> IntArray:
-    """Training points at which the error of the probabilities is judged."""
-    return np.unique(np.linspace(0, n - 1, min(n, LOOK_AT)).astype(np.intp))
-
-
-def _needed(error: float, M: int, settings: Exact, most: int) -> int:
-    """Draws that bring an error measured with M down to the tolerance, with something to spare."""
-    wanted = 1.2 * M * (error / settings.tol) ** 2
-    return int(np.clip(wanted, settings.first, min(most, GROWTH * M)))
+def _score(problem: Problem, found: NoiseFactor, A: Array, w: Array) -> Array:
+    """The score, averaged over the draws: d log p/dK_c = ½ (E[α_c α_cᵀ] − M_cc)."""
+    prior = dense_prior(problem)
+    if found.one is not None:
+        return prior.pull_low_rank(found.one.inverse, A[0] * (0.5 * w), A[0])
+    assert found.coupled is not None
+    blocks = enumerate(found.coupled.blocks())
+    return prior.pull(0.5 * ((A[c] * w) @ A[c].T - block) for c, block in blocks)
 
 
 def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
-    """Sites for the standardised v from those of a neighbouring posterior, on v or on f."""
-    if (
-        isinstance(start, ParticlePosterior)
-        and start.sites is not None
-        and len(start.sites.shift) == problem.n
-    ):
-        return start.sites
-    if not isinstance(start, GaussianPosterior) or len(start.t) != problem.n:
+    """Sites for the standardised v from those of a neighbouring posterior of two classes, on v or on f."""
+    if isinstance(start, NoisyDraws):
+        sites = start.sites
+        return sites if sites is not None and len(sites.shift) == problem.n else None
+    if not isinstance(start, GaussianPosterior) or not isinstance(start.gaussian, DenseGaussian):
+        return None
+    t, h = start.gaussian.t, start.gaussian.h
+    if start.report.method != RULE.name or len(t) != problem.n:
         return None
     # A site N(f; m, 1/t) on f is a site N(z; m, 1/t − 1/s²) on z = f + ε; then the sign and the scale.
+    prior = dense_prior(problem)
     noise = problem.likelihood.scale**-2
-    stretch = 1.0 / np.maximum(1.0 - noise * start.t, 1e-9)
-    scale = np.sqrt(np.diag(problem.prior.K) + noise)
-    return Sites(start.t * stretch * scale**2, problem.y * start.h * stretch * scale)
+    stretch = 1.0 / np.maximum(1.0 - noise * t, 1e-9)
+    scale = np.sqrt(np.diag(prior.K) + noise)
+    return Sites(t * stretch * scale**2, problem.y * h * stretch * scale)
+
+
+def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximation:
+    """EP's sites of many classes in the units of the box; the covariance is left out, nobody asks for it."""
+    (shard,) = found.held
+    k = RULE.numbers(problem.likelihood, problem.n_latents)
+    sites = nested.PointSites.of(shard.kept[:k])
+    gaussian = found.gaussian
+    assert isinstance(gaussian, DenseGaussian)
+    m, Q = nested.differences(problem.y, *gaussian.marginals.cavity())
+    mean_v = nested.local_moments(m, Q, sites)[0]
+    none = np.empty(0)
+    return SiteApproximation(
+        sites=Sites(sites.t.ravel() * box.scale**2, sites.h.ravel() * box.scale),
+        mean=mean_v.ravel() / box.scale,
+        covariance=np.empty((0, 0)),
+        log_z=found.value,
+        log_sites=np.nan,
+        cavity_mean=none,
+        cavity_var=none,
+        sweeps=found.sweeps,
+        converged=found.converged,
+        change=found.change,
+    )

@@ -1,4 +1,4 @@
-"""The exact posterior through the latent values: the logit link, and weights that are no whole numbers.
+r"""The exact posterior through the latent values: the logit link, weights that are no whole numbers, inducing inputs.
 
 Logit. Φ(k0 u), k0 = 0.5876, is within 0.01 of σ(u), and its posterior is an orthant that
 :mod:`gpclass.inference.exact` draws from. Each draw z of the noisy latents gives a draw of f, Gaussian given z,
@@ -6,61 +6,134 @@ whose weight is multiplied by Π_i σ(y_i f_i)/Φ(k0 y_i f_i): what results are 
 link. Written in coordinates f = L η with η = η0 + Lᵀ R (z − L η0 − ε0) for fresh standard normals (Matheron's
 rule), so a nearly singular K does no harm.
 
-Other weights. p(y_i|f_i)^w_i is no orthant; draws come from EP's Gaussian with importance weights.
+Elsewhere draws come from EP's Gaussian q with importance weights: p(y_i|f_i)^w_i is no orthant, and with inducing
+inputs the posterior of u has dimension L m whatever the number of rows, so that the weights grow more even with n.
+Points are those of randomised lattices.
 
-The gradient needs no inverse of K either: integrating by parts, ∂ log p(y)/∂K = ½ (E[g gᵀ] + diag E[∂g/∂f]), g = ∂
-log p(y|f)/∂f. Cost: as the exact inference, plus some n²M. Fails when: the weights have a heavy tail (σ/Φ is
-unbounded where a label is very wrong): k-hat in the report tells.
-Reference: Doucet (2010) for Matheron's rule; the reweighted draws are this package's own.
+The gradient needs no inverse of K either (:meth:`gpclass.latent.base.LatentPrior.score`).
+Cost: as the exact inference, plus some n²M; with m inducing inputs EP, then n m M multiply-adds and n M terms of the
+likelihood. Fails when: the weights have a heavy tail (σ/Φ is unbounded where a label is very wrong): k-hat in the
+report tells.
+Reference: Doucet (2010) for Matheron's rule; Filippone & Girolami (2014) for EP as importance distribution; the
+reweighted draws are this package's own.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import ndtri
 
 from gpclass._typing import Array, IntArray
-from gpclass.inference.particles import ParticlePosterior
+from gpclass.inference.draws import HEAVY, Enough, enough, unmet
+from gpclass.inference.ep import RULE
+from gpclass.inference.posteriors import NoiseFactor, NoisyDraws, WhiteDraws
 from gpclass.inference.redraw import LatentRecipe, Seed
-from gpclass.inference.samples import SamplePosterior
-from gpclass.inference.whitened import whiten_around
-from gpclass.likelihoods.binary import Probit
+from gpclass.latent.base import Start
+from gpclass.latent.dense import dense_prior
 from gpclass.model.problem import Problem
-from gpclass.numerics.linalg import SiteFactor, factor
+from gpclass.numerics.linalg import factor
+from gpclass.orthant.uniforms import REPLICATES, point_sets, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.posterior import Evidence, LatentMixture, Report
-from gpclass.predict.two import predict_proba
+from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.predict import predict_proba
 
-K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
-
-
-def stretched(problem: Problem) -> Problem:
-    """The probit problem whose posterior is close to that of the logit problem."""
-    return replace(problem, likelihood=Probit(K0 * problem.likelihood.scale))
+if TYPE_CHECKING:
+    from gpclass.inference.exact import Exact
 
 
-def logit_posterior(
-    problem: Problem, probit: ParticlePosterior, rng: np.random.Generator, gradient: bool
-) -> SamplePosterior:
+
+def reweighted(
+    settings: Exact,
+    problem: Problem,
+    near: Problem,
+    rng: np.random.Generator,
+    start: Posterior | None,
+    gradient: bool,
+) -> WhiteDraws:
+    """Draws of ``problem`` from those of a problem near it that is an orthant, of the same rows."""
+    outline = settings.outline(near, start)
+    assert outline is not None
+
+    def draws(M: int, rng: np.random.Generator) -> WhiteDraws:
+        half = replace(settings, n_samples=(M + 1) // 2)
+        probit = half.complete(outline, rng.spawn(1)[0])
+        return logit_posterior(problem, probit, rng.spawn(1)[0])
+
+    return _until(settings, problem, draws, rng, gradient, settings.most(problem))
+
+
+def around_ep(
+    settings: Exact, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+) -> WhiteDraws:
+    """Weighted draws from EP's Gaussian, for any powers of the likelihood and any prior."""
+    ep = settings.row_sites(problem, start)
+    target = problem.prior.whitened(ep.gaussian)
+
+    def draws(M: int, rng: np.random.Generator) -> WhiteDraws:
+        sizes = replicate_sizes(M, REPLICATES)
+        xi = ndtri(np.hstack(list(point_sets("lattice", target.dimension, sizes, rng)))).T
+        log_w = target.log_ratio(target.latents(xi))
+        group = np.repeat(np.arange(len(sizes)), sizes)
+        eta = target.prior_coordinates(xi)
+        return _posterior(problem, eta, log_w, group, target.jitter, {"ep_log_evidence": ep.value})
+
+    posterior = _until(settings, problem, draws, rng, gradient, settings.most_of_u(problem, problem.n))
+    return replace(posterior, start=Start(RULE.name, ep.held))
+
+
+def _until(
+    settings: Exact,
+    problem: Problem,
+    draws: object,
+    rng: np.random.Generator,
+    gradient: bool,
+    most: int,
+) -> WhiteDraws:
+    """As many draws as were asked for, or as the tolerance needs."""
+    assert callable(draws)
+    if settings.n_samples is not None:
+        got: Enough[WhiteDraws] = Enough(draws(settings.n_samples, rng), 0.0, True)
+    else:
+        from gpclass.inference.exact import look_at  # it builds on this module
+
+        X = problem.rows.take(look_at(problem))[0]
+
+        def error(posterior: WhiteDraws) -> float:
+            return float(np.max(predict_proba(posterior.latent(X), problem.likelihood).mcse))
+
+        got = enough(draws, error, rng, tol=settings.tol, first=settings.first, most=most)
+    posterior, evidence = got.drawn, got.drawn.evidence
+    assert evidence is not None
+    if not got.met:
+        text = unmet(got.expected, settings.tol, len(posterior.weights))
+        report = replace(posterior.report, warnings=(*posterior.report.warnings, text))
+        posterior = replace(posterior, report=report)
+    if gradient:
+        slope, slope_Z = problem.prior.score(posterior.eta, posterior.weights)
+        posterior = replace(posterior, evidence=replace(evidence, gradient=slope), gradient_Z=slope_Z)
+    return posterior
+
+
+def logit_posterior(problem: Problem, probit: NoisyDraws, rng: np.random.Generator) -> WhiteDraws:
     """Draws of the logit posterior from those of the stretched probit (of the same rows)."""
-    M = probit.n_components
-    L, jitter = factor(problem.prior.K)
+    M, prior = probit.n_components, dense_prior(problem)
+    L, jitter = factor(prior.K)
     seed = Seed.of(rng)
-    eta = white_latents(L, probit.A, probit.factor, probit.problem.likelihood.scale, rng)
-    f = L @ eta
-    u = problem.y[:, None] * f
-    change = problem.likelihood.log_prob(1.0, u) - log_ndtr(probit.problem.likelihood.scale * u)
+    eta = white_latents(L, probit.A[0], probit.factor, probit.problem.likelihood.scale, rng)
+    f = (L @ eta).T[:, None]  # (2M, 1, n)
+    change = problem.likelihood.log(problem.y, f) - probit.problem.likelihood.log(problem.y, f)
     with np.errstate(divide="ignore"):
-        log_w = np.tile(np.log(probit.weights * M) + probit.evidence.log_z, 2) + change.sum(axis=0)
-    posterior = _posterior(problem, L, eta.T, f.T, log_w, np.tile(probit.group, 2), jitter, gradient)
-    if probit.recipe is None or seed is None:
+        log_w = np.tile(np.log(probit.weights * M) + probit.evidence.log_z, 2) + change.sum(axis=1)
+    posterior = _posterior(problem, eta.T, log_w, np.tile(probit.group, 2), jitter, {})
+    if probit.recipe is None or seed is None or isinstance(probit.recipe, LatentRecipe):
         return posterior
     return replace(posterior, recipe=LatentRecipe(probit.recipe, probit.weights, seed))
 
 
-def white_latents(L: Array, A: Array, noise: SiteFactor, scale: float, rng: np.random.Generator) -> Array:
+def white_latents(L: Array, A: Array, noise: NoiseFactor, scale: float, rng: np.random.Generator) -> Array:
     """Two draws η, f = L η, for each noisy draw z = (K + I/s²) A, (n, 2M).
 
     They are mirrored about their mean given z: what is linear in f has no error but that of z.
@@ -68,58 +141,21 @@ def white_latents(L: Array, A: Array, noise: SiteFactor, scale: float, rng: np.r
     rest = rng.standard_normal(A.shape)
     noisy = L @ rest
     noisy += rng.standard_normal(A.shape) / scale
-    rest -= L.T @ noise.solve(noisy)
+    rest -= L.T @ noise.solve(noisy[None])[0]
     centre = L.T @ A
     return np.hstack([centre + rest, centre - rest])
 
 
-def importance_posterior(
-    problem: Problem, M: int, rng: np.random.Generator, gradient: bool
-) -> SamplePosterior:
-    """Weighted draws from EP's Gaussian, for any powers of the likelihood."""
-    target, _ = whiten_around(problem, "ep")
-    half = rng.standard_normal(((M + 1) // 2, problem.n))
-    xi = np.vstack([half, -half])
-    f = target.latents(xi)
-    eta = target.prior_coordinates(xi)
-    pair = np.tile(np.arange(len(half)), 2)
-    return _posterior(problem, target.L, eta, f, target.log_ratio(f), pair, target.jitter, gradient)
-
-
-def worst_error(posterior: SamplePosterior, few: IntArray) -> float:
-    """Largest Monte Carlo error of a probability at the training points ``few``."""
-    f = posterior.eta @ posterior.L[few].T
-    still = np.zeros((1, len(few), 1, 1))  # at a training point a draw of f leaves no variance
-    mixture = LatentMixture(posterior.weights, f[:, :, None], still, posterior.group)
-    return float(np.max(predict_proba(mixture, posterior.problem.likelihood).mcse))
-
-
 def _posterior(
-    problem: Problem,
-    L: Array,
-    eta: Array,
-    f: Array,
-    log_w: Array,
-    group: IntArray,
-    jitter: float,
-    gradient: bool,
-) -> SamplePosterior:
+    problem: Problem, eta: Array, log_w: Array, group: IntArray, jitter: float, details: dict[str, float]
+) -> WhiteDraws:
     w = np.exp(log_w - log_w.max())
-    w /= w.sum()
-    slope = None
-    if gradient:
-        _, d1, d2, _ = problem.likelihood.derivatives(problem.y, f)
-        g, h = problem.weighted(d1), problem.weighted(d2)  # (M, n)
-        G = 0.5 * (g.T @ (w[:, None] * g))
-        G.flat[:: problem.n + 1] += 0.5 * (w @ h)
-        slope = problem.gradient_from(G)
-    return SamplePosterior(
+    return WhiteDraws(
         problem=problem,
-        L=L,
         eta=eta,
-        weights=w,
+        weights=w / w.sum(),
         group=group,
-        evidence=Evidence(log_mean(log_w), relative_error(log_w, group), "unbiased", slope),
+        evidence=Evidence(log_mean(log_w), relative_error(log_w, group), "unbiased"),
         report=Report(
             method="exact",
             jitter=jitter,
@@ -127,11 +163,6 @@ def _posterior(
             ess=effective_size(log_w),
             khat=pareto_khat(log_w),
             warnings=(HEAVY,) if heavy(log_w) else (),
+            details=details,
         ),
     )
-
-
-HEAVY = (
-    "the weights of the draws have a heavy tail (k-hat > 0.7), so the stated Monte Carlo errors may be too small; "
-    "compare with another random_state"
-)

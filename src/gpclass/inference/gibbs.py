@@ -20,8 +20,7 @@ draws.
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -30,10 +29,14 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.annealed import annealed_evidence, ladder
-from gpclass.inference.elliptical_slice import elliptical_step
+from gpclass.inference.around import target_around
+from gpclass.inference.base import Way
+from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
-from gpclass.inference.samples import Samples
-from gpclass.inference.whitened import Whitened, whiten, whiten_around
+from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.dense import dense_prior
+from gpclass.latent.whitened import Whitened, whiten
+from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky, mirror_lower
 from gpclass.posterior import Posterior
@@ -61,23 +64,18 @@ class Gibbs(ChainSettings):
     jitter: float = 0.01
 
     name: ClassVar[str] = "gibbs"
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand", "covariance whitened"),)
+    only_two: ClassVar[str] = "it scans one latent value per row"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.jitter > 0:
             raise ValueError(f"Gibbs: jitter must be positive, got {self.jitter!r}")
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> Samples:
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> WhiteDraws:
         """Draw from the posterior of ``problem``; ``start`` is not used."""
-        began = time.perf_counter()
-        rng = np.random.default_rng(0) if noise is None else noise
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
         if problem.likelihood.name == "probit" and whole:
             target = whiten(problem)
@@ -88,10 +86,9 @@ class Gibbs(ChainSettings):
         log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
         evidence = None
         if self.evidence:
-            around, _ = whiten_around(problem, "ep")
+            around = target_around(problem, "ep")
             evidence = annealed_evidence(around, ladder(problem.n), EVIDENCE_PARTICLES, rng, elliptical_step)
-        seconds = time.perf_counter() - began
-        return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, seconds, {})
+        return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
 
     def _scan_noisy(
         self, problem: Problem, target: Whitened, rng: np.random.Generator
@@ -100,23 +97,25 @@ class Gibbs(ChainSettings):
         sampler = NoisyScan.of(problem, target)
         v = sampler.first(self.chains, rng)
         eta = np.empty((self.chains, self.draws, problem.n))
-        for i in range(-self.warmup, self.draws * self.thin):
+        thin = self.every(target.problem)
+        for i in range(-self.warmup, self.draws * thin):
             v = sampler.scan(v, rng)
-            if i >= 0 and (i + 1) % self.thin == 0:
-                eta[:, i // self.thin] = sampler.latents(v, rng)
+            if i >= 0 and (i + 1) % thin == 0:
+                eta[:, i // thin] = sampler.latents(v, rng)
         return eta, eta @ target.L.T
 
     def _scan_latent(self, target: Whitened, rng: np.random.Generator) -> tuple[Array, Array]:
         """Scans of f; the same shapes."""
         n = len(target.m)
         Q = _inverse(target.L)
-        gaussian, _ = whiten_around(target.problem, "laplace")
+        gaussian = target_around(target.problem, "laplace")
         f = gaussian.latents(rng.standard_normal((self.chains, n)))
         kept = np.empty((self.chains, self.draws, n))
-        for i in range(-self.warmup, self.draws * self.thin):
+        thin = self.every(target.problem)
+        for i in range(-self.warmup, self.draws * thin):
             f = latent_scan(target, Q, f, rng)
-            if i >= 0 and (i + 1) % self.thin == 0:
-                kept[:, i // self.thin] = f
+            if i >= 0 and (i + 1) % thin == 0:
+                kept[:, i // thin] = f
         white: Array = np.asarray(solve_triangular(target.L, kept.reshape(-1, n).T, lower=True)).T
         return white.reshape(kept.shape), kept
 
@@ -179,7 +178,7 @@ def latent_scan(target: Whitened, Q: Array, f: Array, rng: np.random.Generator) 
     nu = rng.standard_normal(g.shape) / np.sqrt(np.diag(Q))[:, None]
     drop = np.log(rng.random(g.shape))
     turn = rng.uniform(0.0, 2.0 * np.pi, g.shape)
-    log_prob = target.problem.likelihood.log_prob
+    log_prob = _binary(target.problem).log_prob
     for i in range(n):
         mean = g[i] - (Q[i] @ g) / Q[i, i]
         gap, angle = g[i] - mean, turn[i]
@@ -202,12 +201,16 @@ def latent_scan(target: Whitened, Q: Array, f: Array, rng: np.random.Generator) 
 
 def _with_own_noise(problem: Problem, relative: float) -> Whitened:
     """Prior coordinates of K + δI."""
-    target = whiten(problem)
-    delta = relative * float(np.mean(np.diag(problem.prior.K)))
-    K = problem.prior.K.copy()
+    K = dense_prior(problem).K.copy()
+    delta = relative * float(np.mean(np.diag(K)))
     K.flat[:: problem.n + 1] += delta
     L = cholesky(K)
-    return Whitened(problem, problem.y, L, None, L, target.m, target.centre, target.t, target.h, 0.0, delta)
+    return replace(whiten(problem), L=L, A=L, jitter=delta)
+
+
+def _binary(problem: Problem) -> BinaryLikelihood:
+    assert isinstance(problem.likelihood, BinaryLikelihood)
+    return problem.likelihood
 
 
 def _inverse(L: Array) -> Array:

@@ -12,13 +12,14 @@ Reference: Atiya, Abdel-Gawad & Fayed (2020), sections 5.1-5.7.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass.inference.particles import ParticlePosterior, as_box, noise_factor
+from gpclass.inference.base import Inference, Way
+from gpclass.inference.posteriors import NoisyDraws, noise_factor, noisy_latents
 from gpclass.model.problem import Problem
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.plan import coordinate_order
@@ -27,7 +28,7 @@ from gpclass.posterior import Evidence, Posterior, Report
 
 
 @dataclass(frozen=True)
-class GPCMC:
+class GPCMC(Inference):
     """Settings of GPC-MC.
 
     Parameters
@@ -47,62 +48,66 @@ class GPCMC:
     runs: int = 20
     order: str = "random"
 
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("orthant", "box"),)
+
     def __post_init__(self) -> None:
         check_settings(self, whole=("n_samples", "runs"))
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]  # by its setting
         """Its name in the registry."""
         return "gpc-mc" if self.soft else "gpc-mc-hard"
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> ParticlePosterior:
+    @property
+    def evidence_kind(self) -> str | None:  # type: ignore[override]  # by its setting
+        """The soft count is biased at finite M."""
+        return "approximate" if self.soft else "unbiased"
+
+    def posterior_type(self, problem: Problem) -> type[Posterior]:
+        """Noisy latent values."""
+        return NoisyDraws
+
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> NoisyDraws:
         """Run the particles over all training points; no gradient, no warm start."""
-        began = time.perf_counter()
-        rng = np.random.default_rng(0) if noise is None else noise
         rows = problem.repeated()
         if rows is None:
             raise ValueError(
                 f"inference={self.name!r} takes whole-number weights; use inference='ep' for others"
             )
         problem = rows
-        box = as_box(problem)
+        box = problem.prior.box()
         place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # checked there
         result = bootstrap(box.take(place), self.n_samples, rng, soft=self.soft, runs=self.runs, keep=True)
         if result.x is None or not len(result.log_w):
-            point = int(place[result.extinct[0]])
+            point = int(place[result.extinct[0]]) // max(1, problem.n_latents - 1)
             raise ValueError(
                 f"no draw of {self.n_samples} survived training point {point} "
-                f"(step {result.extinct[0] + 1} of {problem.n}): "
+                f"(step {result.extinct[0] + 1} of {box.n}): "
                 "its probability given the earlier points is too small for this method; use inference='exact', or more "
                 f"n_samples in {type(self).__name__}(n_samples=...)"
             )
         v = box.restore(result.x[np.argsort(place)]).T
         weights = np.exp(result.log_w - result.log_w.max())
         factor = noise_factor(problem)
+        A = noisy_latents(problem, factor, v, rng.spawn(1)[0] if problem.n_latents > 1 else None)
         warned = (
             (f"{len(result.extinct)} of {self.runs} runs died out and count as probability 0",)
             if result.extinct
             else ()
         )
-        return ParticlePosterior(
+        return NoisyDraws(
             problem=problem,
             factor=factor,
-            A=factor.solve(problem.y[:, None] * v),
+            A=A,
             weights=weights / weights.sum(),
             group=result.group,
-            evidence=Evidence(result.log_p, result.error, "approximate" if self.soft else "unbiased"),
+            evidence=Evidence(result.log_p, result.error, str(self.evidence_kind)),
             report=Report(
                 method=self.name,
                 n_samples=self.n_samples,
                 ess=effective_size(result.log_w),
-                seconds=time.perf_counter() - began,
                 warnings=warned,
             ),
         )

@@ -1,6 +1,6 @@
 r"""Hamiltonian Monte Carlo over whitened latent values.
 
-The potential is U(ξ) = ½|ξ|² − r(m + A ξ) in the coordinates of :mod:`gpclass.inference.whitened`: around
+The potential is U(ξ) = ½|ξ|² − r(m + A ξ) in the coordinates of :mod:`gpclass.latent.base`: around
 EP's or Laplace's Gaussian it is nearly a unit sphere, so one step size ε serves all directions, and a
 quarter of the sphere's period, π/2, forgets the start (a whole one, 2π, would lead back to it): a trajectory
 is about π/2ε leapfrog steps, ε jittered by ±20 % against resonance, then a Metropolis test. ε is adapted in
@@ -19,10 +19,12 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.inference.elliptical_slice import Particles
+from gpclass.inference.around import check_around, target_around
+from gpclass.inference.base import Way
 from gpclass.inference.mcmc import ChainSettings, run_latent_chains
-from gpclass.inference.samples import Samples
-from gpclass.inference.whitened import AROUND, Target, check_around, target_around
+from gpclass.inference.particles import Particles
+from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Target
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 
@@ -101,8 +103,8 @@ class LatentHMC(ChainSettings):
 
     Parameters
     ----------
-    around : {"ep", "laplace", "prior"}
-        The Gaussian whose coordinates are used.
+    around : {"ep", "variational", "laplace", "prior"}, optional
+        The Gaussian whose coordinates are used; by default the best that the likelihood has.
     leapfrog : int, optional
         Leapfrog steps a trajectory; by default as many as make it π/2 long.
     acceptance : float
@@ -111,42 +113,41 @@ class LatentHMC(ChainSettings):
         See :class:`~gpclass.inference.mcmc.ChainSettings`.
     """
 
-    around: str = "ep"
+    around: str | None = None
     leapfrog: int | None = None
     acceptance: float = 0.8
 
     name: ClassVar[str] = "hmc"
-    gaussians: ClassVar[tuple[str, ...]] = AROUND
+    ways: ClassVar[tuple[Way, ...]] = (
+        Way.needs("slope", "whitened covariance"),
+        Way.needs("smear slope", "whitened"),
+    )
+    steps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_around(self.around, self.gaussians)
+        check_around(self.around)
         if (self.leapfrog is not None and self.leapfrog < 1) or not 0 < self.acceptance < 1:
             raise ValueError(
                 "LatentHMC: leapfrog must be at least 1 and acceptance between 0 and 1, got "
                 f"leapfrog={self.leapfrog!r}, acceptance={self.acceptance!r}"
             )
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
-    ) -> Samples:
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> WhiteDraws:
         """Draw from the posterior of ``problem``; chains start in the Gaussian, or in ``start``'s draws."""
         target = target_around(problem, self.around)
         epsilon = StepSize(0.2, self.acceptance)
         accepted: list[float] = []
 
-        def steps() -> int:
+        def length() -> int:
             return self.leapfrog or int(np.clip(round(QUARTER / epsilon.size), 1, MOST_STEPS))
 
         def step(state: Particles, rng: np.random.Generator, warming: bool) -> Particles:
             if not warming:
                 epsilon.freeze()
-            state, chance = hmc_step(target, state, rng, size=epsilon.size, leapfrog=steps())
+            state, chance = hmc_step(target, state, rng, size=epsilon.size, leapfrog=length())
             if warming:
                 epsilon.adapt(float(chance.mean()))
             else:
@@ -154,18 +155,29 @@ class LatentHMC(ChainSettings):
             return state
 
         def transition(target: Target, state: Particles, rng: np.random.Generator, power: float) -> Particles:
-            return hmc_step(target, state, rng, power, size=epsilon.size, leapfrog=steps())[0]
+            return hmc_step(target, state, rng, power, size=epsilon.size, leapfrog=length())[0]
 
         return run_latent_chains(
             self,
             target,
             step,
-            noise,
+            rng,
             start,
             transition=transition,
             details=lambda: {
                 "latent_acceptance": float(np.mean(accepted)),
                 "step_size": epsilon.size,
-                "leapfrog": steps(),
+                "leapfrog": length(),
             },
         )
+
+    @property
+    def coordinates(self) -> str | None:
+        """The Gaussian whose coordinates are used."""
+        return self.around
+
+    def latent_step(
+        self, target: Target, state: Particles, rng: np.random.Generator, size: float
+    ) -> Particles:
+        """One trajectory of the latent values given θ, of the given step size."""
+        return hmc_step(target, state, rng, size=size, leapfrog=self.leapfrog or 5)[0]

@@ -1,20 +1,24 @@
-"""Laplace's approximation: a Gaussian at the mode of the posterior.
+r"""Laplace's approximation: a Gaussian at the mode of the posterior, for any prior and any number of latent values.
 
-Maximise Ψ(f) = Σ w_i log p(y_i|f_i) − ½ fᵀK⁻¹f by Newton's method in the variable a = K⁻¹f, with
-B = I + W^½ K W^½, W = −∂² log p. Then log q(y) = Ψ(f̂) − ½ log|B|; its gradient has an explicit part
-½(ααᵀ − (K + W⁻¹)⁻¹) and an implicit one, through f̂.
+Maximise Ψ(f) = Σ_i w_i log p(y_i|f_i) − ½ fᵀK⁻¹f by Newton's method in the variable α = K⁻¹f. The second-order sites at
+f, W = −∂² log p and b = W f + ∂ log p, make of the prior a Gaussian (:mod:`gpclass.latent.base`) whose mean is Newton's
+target; with the residual r = ∂ log p − α the step is Δα = (I + W K)⁻¹ r. A step that would lower Ψ is halved. Then
 
-A factorisation is O(n³) and a solve with it O(n²), so each factor serves several steps (the chord method) as
-long as they still gain; near a mode known from a neighbouring θ two factorisations suffice.
-Cost: O(n³) a factorisation, 2 to 6 of them; O(n²) memory.
-Fails when: the posterior is far from Gaussian (few points a class, large kernel variance): probabilities are
-then too close to ½ and the evidence is too low.
-Reference: Williams & Barber (1998); Rasmussen & Williams (2006), algorithms 3.1 and 5.1.
+    log q(y) = Ψ(f̂) − ½ log|I + K W|,
+
+and its gradient has an explicit part ½(ααᵀ − (K + W⁻¹)⁻¹) and an implicit one, through f̂. Softmax's W couples the
+classes of a row (:mod:`gpclass.likelihoods.local`).
+
+Where a factorisation costs much more than a step (a dense prior), each factor serves several steps as long as they
+still gain (the chord method); near a mode known from a neighbouring θ two factorisations suffice.
+Cost: a factorisation is O(L n³) dense, O(L² n m²) with m inducing inputs; 2 to 8 of them.
+Fails when: the posterior is far from Gaussian (few points per class, large kernel variance): probabilities are
+then too close to even and the evidence is too low.
+Reference: Williams & Barber (1998); Rasmussen & Williams (2006), algorithms 3.1, 3.3 and 5.1.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,16 +26,53 @@ import numpy as np
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
-from gpclass.inference.gaussian import GaussianPosterior
+from gpclass.inference.base import Inference, Way
+from gpclass.inference.posteriors import GaussianPosterior
+from gpclass.latent import base
+from gpclass.latent.base import Gaussian, Held, SiteRule, Start, labels_of
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.problem import Problem
-from gpclass.numerics.linalg import SiteFactor
+from gpclass.model.rows import Labels, Shard, Sums, blank
 from gpclass.posterior import Evidence, Posterior, Report
 
 CHORD_GAIN = 0.2  # keep a factor while each step shrinks the Newton decrement at least this much
+HALVINGS = 30
+ROUNDING = 1e-12  # share of Ψ: a decrement below it that no longer falls is rounding
+SMALL = 1e-8  # nats: a decrement that counts as none where no step raises Ψ
+
+
+class SecondOrder(SiteRule):
+    """Sites that expand the likelihood to second order at f, the first L numbers of a row."""
+
+    name: ClassVar[str] = "laplace"
+
+    def numbers(self, likelihood: Likelihood, L: int) -> int:
+        """The latent values."""
+        return L
+
+    def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
+        """W and b at f."""
+        at = likelihood.expand(labels.y, numbers)
+        sites = RowSites(b=labels.power * at.slope, D=labels.power * at.D)
+        return RowSites(b=sites.b + sites.times(numbers), D=sites.D)
+
+    def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
+        """At the marginals' means."""
+        return at.mean
+
+    def update(
+        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
+    ) -> tuple[Array, Array]:
+        """A full Newton step; Newton's method proper is :func:`find_mode`."""
+        return at.mean, likelihood.expand(labels.y, numbers).log_p
+
+
+RULE = SecondOrder()
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(Inference):
     """Settings of Laplace's approximation.
 
     Parameters
@@ -46,114 +87,114 @@ class Laplace:
     tol: float = 1e-14
 
     name: ClassVar[str] = "laplace"
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("expand third", "given"),)
+    gradient: ClassVar[bool] = True
+    gaussian: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("max_iter",))
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> GaussianPosterior:
-        """Approximate the posterior of ``problem``; ``noise`` is not used."""
-        began = time.perf_counter()
-        alpha0 = start.alpha if isinstance(start, GaussianPosterior) else None
-        mode = _find_mode(problem, alpha0, self.max_iter, self.tol)
-        factor = mode.factor
-        log_z = mode.psi - factor.half_log_det
-        slope = None
-        if gradient:
-            # ∂ log q / ∂f̂_i = ½ P_ii ∂³ log p, with P_ii = leverage_i / W_i free of cancellation.
-            ratio = np.divide(mode.d3, mode.W, out=np.zeros_like(mode.W), where=mode.W > 0)
-            s = 0.5 * factor.leverage * ratio
-            u = s - factor.solve(problem.prior.K @ s)
-            slope = problem.gradient(factor, (0.5 * mode.alpha + u)[:, None], mode.alpha[:, None])
+        """Newton's method from zero, or from a neighbouring mode."""
+        mode = find_mode(problem, None if start is None else start.start, self.max_iter, self.tol)
+        slope, slope_Z = mode.gaussian.gradient(mode.held, RULE, extra=True) if gradient else (None, None)
         return GaussianPosterior(
             problem=problem,
-            mean=mode.f,
-            alpha=mode.alpha,
-            t=mode.W,
-            h=mode.W * mode.f + mode.alpha,
-            factor=factor,
-            evidence=Evidence(log_z, kind="approximate", gradient=slope),
+            gaussian=mode.gaussian,
+            evidence=Evidence(mode.psi - mode.gaussian.half_log_det, kind="approximate", gradient=slope),
             report=Report(
                 method=self.name,
-                converged=mode.converged,
-                reason="" if mode.converged else mode.reason,
+                converged=not mode.reason,
+                reason=mode.reason,
                 iterations=mode.factorisations,
-                seconds=time.perf_counter() - began,
+                jitter=mode.gaussian.jitter,
+                details=mode.gaussian.details,
             ),
+            start=Start(self.name, mode.held),
+            gradient_Z=slope_Z,
         )
 
 
-@dataclass(frozen=True)
-class _Mode:
-    f: Array  # (n,)
-    alpha: Array  # (n,), K⁻¹f
-    W: Array  # (n,), −∂² log p at f
-    d3: Array  # (n,), ∂³ log p at f
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """Where Newton's method ended."""
+
+    held: Held  # rows in Newton's layout
+    gaussian: Gaussian  # of the second-order sites there, its mean the mode
     psi: float
-    factor: SiteFactor  # at W
     factorisations: int
-    converged: bool
-    reason: str
+    reason: str  # why it did not converge; empty if it did
 
 
-def _find_mode(problem: Problem, alpha0: Array | None, max_iter: int, tol: float) -> _Mode:
+def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) -> Mode:
     """Newton's method on Ψ, each factor used while its steps still gain."""
-    K = problem.prior.K
-    a = np.zeros(problem.n) if alpha0 is None or len(alpha0) != problem.n else alpha0
-    f = K @ a
-    psi, g, W, d3 = _psi(problem, a, f)
-    if alpha0 is not None and psi < (at_zero := _psi(problem, np.zeros(problem.n), np.zeros(problem.n)))[0]:
-        a, f = np.zeros(problem.n), np.zeros(problem.n)
-        psi, g, W, d3 = at_zero
-    reason = f"no convergence after {max_iter} factorisations"
+    held, psi = _begin(problem, start)
+    last_decrement = np.inf
     for iteration in range(1, max_iter + 1):
-        factor, last = problem.prior.with_sites(W), np.inf
-        first = True
+        gaussian, last, first = problem.prior.given(held, RULE), np.inf, True
         while True:
-            # Newton's step in a: with residual r = g − a, Δa = r − (K + W⁻¹)⁻¹ K r.
-            r = g - a
-            step_a = r - factor.solve(K @ r)
-            step_f = K @ step_a
-            decrement = float(step_f @ r)
-            if decrement < tol * (1.0 + abs(psi)):
+            aimed, decrement = gaussian.newton(held, RULE)
+            still = abs(decrement) < tol * (1.0 + abs(psi))
+            floor = decrement >= last_decrement and abs(decrement) < ROUNDING * (1.0 + abs(psi))
+            if still or (floor and first):
                 if first:
-                    return _Mode(f, a, W, d3, psi, factor, iteration, True, "")
+                    return Mode(held, _at_mode(gaussian, held), psi, iteration, "")
                 break
-            if decrement > CHORD_GAIN * last:
+            if not first and decrement > CHORD_GAIN * last:
                 break
-            moved = _line_search(problem, a, f, psi, step_a, step_f)
+            moved = _line_search(problem, aimed, psi)
             if moved is None:
                 if first:
-                    return _Mode(
-                        f, a, W, d3, psi, factor, iteration, decrement < 1e-8, "the step was halved 30 times"
-                    )
+                    fine = abs(decrement) < SMALL
+                    reason = "" if fine else f"the step was halved {HALVINGS} times"
+                    return Mode(held, _at_mode(gaussian, held), psi, iteration, reason)
                 break
-            a, f, psi, g, W, d3 = moved
-            last, first = decrement, False
-    return _Mode(f, a, W, d3, psi, problem.prior.with_sites(W), max_iter, False, reason)
+            (held, psi), last, first = moved, decrement, False
+            last_decrement = decrement
+            if not gaussian.chord:
+                break
+    gaussian = problem.prior.given(held, RULE)
+    return Mode(
+        held, _at_mode(gaussian, held), psi, max_iter, f"no convergence after {max_iter} factorisations"
+    )
 
 
-def _psi(problem: Problem, a: Array, f: Array) -> tuple[float, Array, Array, Array]:
-    """Ψ, and the log likelihood's first, minus second and third derivatives."""
-    log_p, d1, d2, d3 = (problem.weighted(x) for x in problem.likelihood.derivatives(problem.y, f))
-    return float(log_p.sum() - 0.5 * (a @ f)), d1, np.maximum(-d2, 0.0), d3
+def _begin(problem: Problem, start: Start | None) -> tuple[Held, float]:
+    """Rows at zero, or at a neighbouring mode if that is better; and Ψ there."""
+    held, _ = problem.rows.map(blank, problem.rows.held, base.NEWTON * problem.n_latents)
+    held, sums = problem.map(move, held, 0.0)
+    if start is None or start.name != RULE.name:
+        return held, sums["psi"]
+    warm = problem.prior.times(start.held)
+    warm, near = problem.map(move, warm, 0.0)
+    return (warm, near["psi"]) if near["psi"] > sums["psi"] else (held, sums["psi"])
 
 
-def _line_search(
-    problem: Problem, a: Array, f: Array, psi: float, step_a: Array, step_f: Array
-) -> tuple[Array, Array, float, Array, Array, Array] | None:
+def _line_search(problem: Problem, aimed: Held, psi: float) -> tuple[Held, float] | None:
     """Halve the step until Ψ does not fall; None if thirty halvings are not enough."""
-    size = 1.0
-    for _ in range(30):
-        a_new, f_new = a + size * step_a, f + size * step_f
-        psi_new, g, W, d3 = _psi(problem, a_new, f_new)
-        if psi_new >= psi - 1e-13 * (1.0 + abs(psi)):
-            return a_new, f_new, psi_new, g, W, d3
-        size *= 0.5
+    for halving in range(HALVINGS):
+        moved, sums = problem.map(move, aimed, 0.5**halving)
+        if sums["psi"] >= psi - 1e-13 * (1.0 + abs(psi)):
+            return moved, sums["psi"]
     return None
+
+
+def _at_mode(gaussian: Gaussian, held: Held) -> Gaussian:
+    """The Gaussian with the mode itself for its mean: equal at convergence, and free of rounding."""
+    return gaussian.moved_to(held)
+
+
+def move(shard: Shard, likelihood: Likelihood, step: float) -> tuple[Shard, Sums]:
+    """Rows a step along, with the residual there; Ψ."""
+    values = shard.kept.copy()
+    f, alpha, residual, step_alpha, step_f = values.reshape(base.NEWTON, -1, values.shape[1])
+    labels = labels_of(shard, likelihood)
+    if step:
+        f += step * step_f
+        alpha += step * step_alpha
+    at = likelihood.expand(labels.y, f)
+    residual[:] = labels.power * at.slope - alpha
+    terms = labels.power * at.log_p - 0.5 * (alpha * f).sum(axis=0)
+    return shard.with_values(values), {"psi": float(np.sum(labels.copies * terms))}

@@ -9,29 +9,29 @@ Reference: Vehtari et al. (2021), Rank-normalization, folding, and localization:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gpclass._typing import Array
-from gpclass.inference.samples import SamplePosterior, Samples, chain_figures, looked_at
-from gpclass.inference.whitened import Target
-from gpclass.latent.many_samples import MultiSamplePosterior
+from gpclass._typing import Array, IntArray
+from gpclass.inference.annealed import Annealed, Transition, annealed_evidence, ladder
+from gpclass.inference.base import Inference, Way
+from gpclass.inference.diagnostics import chain_figures
+from gpclass.inference.particles import Particles
+from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Target
+from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Posterior, Report
 
-if TYPE_CHECKING:
-    from gpclass.inference.elliptical_slice import Particles
-
 Step: TypeAlias = "Callable[[Particles, np.random.Generator, bool], Particles]"
-Transition: TypeAlias = "Callable[[Any, Particles, np.random.Generator, float], Particles]"
+LOOKED_AT = 20  # latent values whose diagnostics are computed, evenly chosen: each costs about a millisecond
 EVIDENCE_PARTICLES = 100
 
 
 @dataclass(frozen=True)
-class ChainSettings:
+class ChainSettings(Inference):
     """Length and number of chains.
 
     Parameters
@@ -51,50 +51,64 @@ class ChainSettings:
     chains: int = 8
     warmup: int = 100
     draws: int = 250
-    thin: int = 1
+    thin: int | None = 1
     evidence: bool = False
 
-    name: ClassVar[str] = ""
+    ways: ClassVar[tuple[Way, ...]] = Annealed.ways
+    prefers: ClassVar[tuple[str, ...]] = Annealed.prefers
+    evidence_kind: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         for field, least in (("chains", 2), ("warmup", 0), ("draws", 4), ("thin", 1)):
             value = getattr(self, field)
-            if int(value) != value or value < least:
+            if value is None and field == "thin":  # what suits the problem
+                continue
+            if value is None or int(value) != value or value < least:
                 raise ValueError(
                     f"{type(self).__name__}: {field} must be a whole number from {least}, got {value!r}"
                 )
+
+    def every(self, problem: Problem) -> int:
+        """Steps between kept draws."""
+        return self.thin or 1
+
+    @property
+    def coordinates(self) -> str | None:
+        """The Gaussian whose coordinates are used, by name; None: the best that the likelihood has."""
+        return None
+
+    def latent_step(
+        self, target: Target, state: Particles, rng: np.random.Generator, size: float
+    ) -> Particles:
+        """One step of the latent values given θ, where the sampler has any (:attr:`Inference.steps`)."""
+        raise NotImplementedError
 
 
 def run_latent_chains(
     settings: ChainSettings,
     target: Target,
     step: Step,
-    noise: np.random.Generator | None,
+    rng: np.random.Generator,
     start: Posterior | None,
     *,
-    transition: Transition | None = None,
+    transition: Transition,
     details: Callable[[], dict[str, Any]] = dict,
-) -> Samples:
+) -> WhiteDraws:
     """Run the chains of a sampler that moves :class:`Particles`, and report on them."""
-    from gpclass.inference.elliptical_slice import Particles  # it imports this module
-
-    began = time.perf_counter()
-    rng = np.random.default_rng(0) if noise is None else noise
+    thin = settings.every(target.problem)
     state = Particles.at(target, _start(settings.chains, target, start, rng))
     kept = np.empty((settings.chains, settings.draws, target.dimension))
     log_lik = np.empty((settings.chains, settings.draws))
-    for i in range(-settings.warmup, settings.draws * settings.thin):
+    for i in range(-settings.warmup, settings.draws * thin):
         state = step(state, rng, i < 0)
-        if i >= 0 and (i + 1) % settings.thin == 0:
-            kept[:, i // settings.thin] = state.xi
-            log_lik[:, i // settings.thin] = state.r
+        if i >= 0 and (i + 1) % thin == 0:
+            kept[:, i // thin] = state.xi
+            log_lik[:, i // thin] = state.r
     evidence = None
-    if settings.evidence and transition is not None:
-        from gpclass.inference.annealed import annealed_evidence, ladder
-
-        evidence = annealed_evidence(target, ladder(len(target.m)), EVIDENCE_PARTICLES, rng, transition)
+    if settings.evidence:
+        evidence = annealed_evidence(target, ladder(target.problem.n), EVIDENCE_PARTICLES, rng, transition)
     eta = target.prior_coordinates(kept.reshape(-1, kept.shape[2]))
-    return collect(settings, target, eta, log_lik, evidence, time.perf_counter() - began, details())
+    return collect(settings, target, eta, log_lik, evidence, details())
 
 
 def collect(
@@ -103,16 +117,16 @@ def collect(
     eta: Array,
     log_lik: Array,
     evidence: Evidence | None,
-    seconds: float,
     details: dict[str, Any],
-) -> Samples:
-    """The posterior of the draws ``eta`` (chains · draws, n), chain by chain, with their figures."""
+) -> WhiteDraws:
+    """The posterior of the draws ``eta`` (chains · draws, k), chain by chain, with their figures."""
     some = looked_at(eta.shape[1])
     latent = target.some_latents(eta, some).reshape(settings.chains, settings.draws, len(some))
     figures = chain_figures(np.concatenate([latent, log_lik[:, :, None]], axis=2))
     cure = f"raise draws or thin of {type(settings).__name__}, or use inference='exact'"
     total = len(eta)
-    return target.as_posterior(
+    return WhiteDraws.of(
+        target,
         eta,
         weights=np.full(total, 1.0 / total),
         group=np.repeat(np.arange(settings.chains), settings.draws),
@@ -121,11 +135,10 @@ def collect(
             method=settings.name,
             converged=not figures.apart,
             reason=figures.apart,
-            iterations=settings.warmup + settings.draws * settings.thin,
+            iterations=settings.warmup + settings.draws * settings.every(target.problem),
             jitter=target.jitter,
             n_samples=total,
             ess=figures.ess_bulk,
-            seconds=seconds,
             warnings=figures.warnings(settings.chains, cure),
             details={
                 "chains": settings.chains,
@@ -139,9 +152,14 @@ def collect(
     )
 
 
+def looked_at(n: int) -> IntArray:
+    """Indices of the latent values whose diagnostics stand for all."""
+    return np.unique(np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(np.intp))
+
+
 def _start(chains: int, target: Target, start: Posterior | None, rng: np.random.Generator) -> Array:
-    """Where the chains start: draws of ``start`` if it has any for these points, else draws of q."""
-    if isinstance(start, (SamplePosterior, MultiSamplePosterior)) and start.eta.shape[1] == len(target.m):
+    """Where the chains start: draws of ``start`` if it has any for these rows, else draws of q."""
+    if isinstance(start, WhiteDraws) and start.eta.shape[1] == target.problem.prior.white_dimension():
         chosen = rng.choice(len(start.weights), size=chains, p=start.weights)
         return target.from_prior_coordinates(start.eta[chosen], rng)
     return rng.standard_normal((chains, target.dimension))

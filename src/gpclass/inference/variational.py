@@ -1,12 +1,15 @@
-"""Variational Gaussian: the Gaussian q(f) that is closest to the posterior in KL(q || p).
+r"""Variational Gaussian: the Gaussian q(f) that is closest to the posterior in KL(q || p).
 
-The optimum has covariance (K⁻¹ + T)⁻¹ with T diagonal, so 2n numbers (t, h) describe it. With
-E_i(m, v) = ∫ N(f; m, v) log p(y_i|f) df, a natural-gradient step of size ρ is
-  t ← (1 − ρ) t − 2ρ ∂E/∂v,   h ← (1 − ρ) h + ρ (∂E/∂m − 2 m ∂E/∂v).
-The full step ρ = 1 overshoots in some directions and crawls in others when the prior variance is large, so steps are
-mixed by Anderson's method (:mod:`gpclass.numerics.anderson`); where the bound Σ w_i E_i − KL(q || prior) would fall, ρ is halved
-instead. At the optimum d bound / dK = ½(ααᵀ − (K + T⁻¹)⁻¹).
-Cost: O(n³) a step, 5 to 30 steps; O(n²) memory.
+The optimum is the prior times one Gaussian site per row: with E(m, V) = ∫ N(f; m, V) log p(y|f) df of a row's L latent
+values, a natural-gradient step of size one sets
+
+    W ← −E_q[∂² log p] = −2 ∂E/∂V,    b ← ∂E/∂m + W m,
+
+W an L×L matrix for softmax. Full steps overshoot in some directions and crawl in others when the prior variance is
+large, so steps are mixed by Anderson's method, and damped where the bound Σ w_i E_i − KL(q || prior) would fall
+(:mod:`gpclass.inference.sweeps`). At the optimum d bound / dK = ½(ααᵀ − (K + W⁻¹)⁻¹).
+Cost: O(n³) per step dense, 5 to 30 steps; O((Cn)³) for C classes, whose sites have no short form; O(L² n m²) with m
+inducing inputs.
 Fails when: the bound is a lower bound on log p(y), so kernel parameters that maximise it are drawn to where
 it is tight; variances are too small.
 Reference: Opper & Archambeau (2009); Khan & Lin (2017) for the step.
@@ -14,25 +17,84 @@ Reference: Opper & Archambeau (2009); Khan & Lin (2017) for the step.
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
-from gpclass.inference.gaussian import GaussianPosterior
+from gpclass.inference.base import Inference, Way
+from gpclass.inference.posteriors import GaussianPosterior
+from gpclass.inference.sweeps import fixed_point, starting
+from gpclass.latent.base import SiteRule
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.problem import Problem
-from gpclass.numerics.anderson import Mixing
-from gpclass.numerics.linalg import SiteFactor
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.model.rows import Labels
+from gpclass.posterior import Posterior
 
-DEPTH = 6  # steps that the mixing remembers
+
+class AverageCurvature(SiteRule):
+    """Sites of the average curvature: numbers are W, row by row, then b."""
+
+    name: ClassVar[str] = "variational"
+    bound: ClassVar[bool] = True
+
+    def numbers(self, likelihood: Likelihood, L: int) -> int:
+        """L² and L."""
+        return L * L + L
+
+    def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
+        """W and b."""
+        L = _latents(len(numbers))
+        if L == 1:
+            return RowSites(b=numbers[1:2], D=numbers[:1])
+        return RowSites(b=numbers[L * L :], full=numbers[: L * L].reshape(L, L, -1).transpose(2, 0, 1))
+
+    def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
+        """A full step from the given marginals."""
+        return self.update(likelihood, labels, self._flat(at), at)[0]
+
+    def update(
+        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
+    ) -> tuple[Array, Array]:
+        """A full step; what each copy adds to the bound is E log p − E log site."""
+        found = likelihood.average(labels.y, at.mean, at.cov)
+        L = len(at.mean)
+        W = found.W.transpose(1, 2, 0).reshape(L * L, -1)
+        b = found.slope + np.einsum("rab,br->ar", found.W, at.mean)
+        old = at.sites
+        second = at.cov + at.mean.T[:, :, None] * at.mean.T[:, None, :]
+        site = np.sum(old.b * at.mean, axis=0) - 0.5 * np.einsum("rab,rab->r", old.W, second)
+        return labels.power * np.concatenate([W, b]), labels.power * found.value - site
+
+    def _flat(self, at: RowMarginals) -> Array:
+        L, r = at.mean.shape
+        return np.zeros((L * L + L, r))
+
+    def sound(self, mixed: Array, newest: Array) -> Array:
+        """Precisions whose diagonal has not fallen to nothing."""
+        L = _latents(len(mixed))
+        diagonal = np.arange(L) * (L + 1)
+        fine = np.all(mixed[diagonal] > 0.2 * newest[diagonal], axis=0)
+        if L > 1:  # a mixture may leave the positive matrices
+            W = mixed[: L * L].reshape(L, L, -1).transpose(2, 0, 1)
+            least = np.linalg.eigvalsh(W)[:, 0]
+            fine &= least > -1e-10 * np.trace(W, axis1=1, axis2=2)
+        return np.asarray(fine & np.isfinite(mixed).all(axis=0))
+
+
+def _latents(numbers: int) -> int:
+    """L from L² + L."""
+    return int((np.sqrt(1 + 4 * numbers) - 1) / 2 + 0.5)
+
+
+RULE = AverageCurvature()
 
 
 @dataclass(frozen=True)
-class Variational:
+class Variational(Inference):
     """Settings of the variational Gaussian approximation.
 
     Parameters
@@ -40,115 +102,29 @@ class Variational:
     max_iter : int
         Largest number of natural-gradient steps.
     tol : float
-        Stop when the bound and every site change by less than this, relatively, in a full step.
+        Stop when a full step moves the posterior by less than this, in its standard deviations.
     """
 
     max_iter: int = 200
-    tol: float = 1e-8
+    tol: float = 1e-6
 
     name: ClassVar[str] = "variational"
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("average", "given"),)
+    evidence_kind: ClassVar[str | None] = "bound"
+    gradient: ClassVar[bool] = True
+    gaussian: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("max_iter",))
 
-    def __call__(
-        self,
-        problem: Problem,
-        noise: np.random.Generator | None = None,
-        *,
-        start: Posterior | None = None,
-        gradient: bool = False,
+    @property
+    def guide(self) -> Variational:
+        """Itself with looser sites, in which the bound is stationary."""
+        return replace(self, tol=100 * self.tol)
+
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> GaussianPosterior:
-        """Approximate the posterior of ``problem``; ``noise`` is not used."""
-        began = time.perf_counter()
-        if isinstance(start, GaussianPosterior) and len(start.t) == problem.n:
-            t, h = start.t, start.h
-        else:
-            # At q = prior the step of size one is the best first guess.
-            _, dm, dv = _expectations(problem, np.zeros(problem.n), np.diag(problem.prior.K).copy())
-            t, h = -2.0 * dv, dm
-        state, history = _evaluate(problem, t, h), Mixing(DEPTH, least=3)
-        converged, reason, iterations = False, f"no convergence after {self.max_iter} steps", 0
-        while iterations < self.max_iter:
-            iterations += 1
-            t_new, h_new = -2.0 * state.dv, state.dm - 2.0 * state.mean * state.dv
-            change = _relative(t_new - state.t, state.t) + _relative(h_new - state.h, state.h)
-            if change < self.tol:
-                converged = True
-                break
-            step = _ascend(problem, state, t_new, h_new, history)
-            if step is None:
-                converged = change < 1e3 * self.tol
-                reason = f"the bound no longer rises, sites still move by {change:.1e}"
-                break
-            state = step
-        alpha = state.h - state.t * state.mean
-        slope = problem.gradient(state.factor, 0.5 * alpha[:, None], alpha[:, None]) if gradient else None
-        return GaussianPosterior(
-            problem=problem,
-            mean=state.mean,
-            alpha=alpha,
-            t=state.t,
-            h=state.h,
-            factor=state.factor,
-            evidence=Evidence(state.bound, kind="bound", gradient=slope),
-            report=Report(
-                method=self.name,
-                converged=converged,
-                reason="" if converged else reason,
-                iterations=iterations,
-                seconds=time.perf_counter() - began,
-            ),
-        )
-
-
-@dataclass(frozen=True)
-class _State:
-    t: Array
-    h: Array
-    mean: Array
-    dm: Array  # ∂E/∂m, weighted
-    dv: Array  # ∂E/∂v, weighted
-    bound: float
-    factor: SiteFactor
-
-
-def _evaluate(problem: Problem, t: Array, h: Array) -> _State:
-    """The bound at sites (t, h), and the expected log likelihood's derivatives there."""
-    factor = problem.prior.with_sites(t)
-    K = problem.prior.K
-    alpha = h - factor.solve(K @ h)  # K⁻¹ mean
-    mean, variance = K @ alpha, np.maximum(factor.variances, 0.0)
-    E, dm, dv = _expectations(problem, mean, variance)
-    # KL = ½(log|B| − Σ t_i P_ii + αᵀ mean), since tr K⁻¹P = n − Σ t_i P_ii.
-    kl = factor.half_log_det + 0.5 * (alpha @ mean - t @ variance)
-    return _State(t, h, mean, dm, np.minimum(dv, 0.0), float(E.sum() - kl), factor)
-
-
-def _expectations(problem: Problem, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-    """Weighted expected log likelihood and its derivatives in mean and variance."""
-    E, dm, dv = problem.likelihood.expected_log_prob(problem.y, mean, variance)[:3]
-    return problem.weighted(E), problem.weighted(dm), problem.weighted(dv)
-
-
-def _ascend(problem: Problem, state: _State, t_new: Array, h_new: Array, history: Mixing) -> _State | None:
-    """A step towards (t_new, h_new) that does not lower the bound: mixed if that works, else halved from one."""
-    n, floor = len(t_new), state.bound - 1e-12 * (1.0 + abs(state.bound))
-    mixed = history.propose(np.append(state.t, state.h), np.append(t_new - state.t, h_new - state.h))
-    if mixed is not None and np.all(mixed[:n] >= 0):
-        moved = _evaluate(problem, mixed[:n], mixed[n:])
-        if moved.bound >= floor:
-            return moved
-    size = 1.0
-    while size > 1e-3:
-        moved = _evaluate(problem, state.t + size * (t_new - state.t), state.h + size * (h_new - state.h))
-        if moved.bound >= floor:
-            return moved
-        size *= 0.5
-    history.clear()
-    return None
-
-
-def _relative(change: Array, size: Array) -> float:
-    """Largest change relative to the size of the vector."""
-    return float(np.max(np.abs(change)) / max(np.max(np.abs(size)), 1e-300))
+        """Sites at their fixed point."""
+        found = fixed_point(problem, RULE, starting(start, RULE), self.max_iter, self.tol)
+        return found.posterior(problem, RULE, "bound", gradient)

@@ -23,7 +23,7 @@ The generalized FITC approximation, for classification; Murray (2016), Different
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -127,27 +127,35 @@ def gram(A: Array, weights: Array) -> Array:
     return np.asarray(B.T @ B)  # one triangle is computed and mirrored; other threads can run
 
 
-def blocks(shard: Shard, basis: Basis) -> Iterator[tuple[slice, Array, Array]]:
-    """Rows, A and λ of a shard, block by block; kept in its scratch where the basis says so."""
-    scratch, r = shard.scratch, len(shard)
+def blocks(shard: Shard, bases: Sequence[Basis]) -> Iterator[tuple[slice, list[Array], list[Array]]]:
+    """Rows, and A and λ for each basis, block by block; kept in the shard's scratch where the basis says so."""
+    r = len(shard)
     slices = [slice(a, min(a + BLOCK, r)) for a in range(0, r, BLOCK)]
-    if not basis.keep:
-        scratch.clear()
+    if not bases[0].keep:
+        shard.scratch.clear()
         X = shard.rows()
         for rows in slices:
-            yield rows, *basis.features(X[rows])
+            found = [basis.features(X[rows]) for basis in bases]
+            yield rows, [A for A, _ in found], [rest for _, rest in found]
         return
-    if scratch.get("key") != basis.key:
+    kept = [_kept(shard, basis, f"basis {j}", slices) for j, basis in enumerate(bases)]
+    for rows in slices:
+        yield rows, [A[rows] for A, _ in kept], [rest[rows] for _, rest in kept]
+
+
+def _kept(shard: Shard, basis: Basis, place: str, slices: Sequence[slice]) -> tuple[Array, Array]:
+    """A and λ of all rows of a shard, computed unless they are there."""
+    r, found = len(shard), shard.scratch.setdefault(place, {})
+    if found.get("key") != basis.key:
         X = shard.rows()
         # One copy: the old block is overwritten where it has the right shape.
-        if scratch.get("A") is None or scratch["A"].shape != (r, basis.m):
-            scratch["A"], scratch["rest"] = np.empty((r, basis.m)), np.empty(r)
-        scratch["key"] = None
+        if found.get("A") is None or found["A"].shape != (r, basis.m):
+            found["A"], found["rest"] = np.empty((r, basis.m)), np.empty(r)
+        found["key"] = None
         for rows in slices:
-            scratch["A"][rows], scratch["rest"][rows] = basis.features(X[rows])
-        scratch["key"] = basis.key
-    for rows in slices:
-        yield rows, scratch["A"][rows], scratch["rest"][rows]
+            found["A"][rows], found["rest"][rows] = basis.features(X[rows])
+        found["key"] = basis.key
+    return found["A"], found["rest"]
 
 
 def cholesky_pullback(L: Array, L_bar: Array) -> Array:

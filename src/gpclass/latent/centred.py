@@ -22,8 +22,9 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.latent.coupled import CoupledFactor
+from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods.averages import normal_points
-from gpclass.model.many_problem import MultiProblem
+from gpclass.model.problem import Problem
 
 ROUNDS, STEPS = 6, 3
 POINTS = 64  # and their mirror images, of q at each data point
@@ -40,18 +41,19 @@ class _At:
     curvature: Array  # (n,), Σ_c E_q π_c (1 − π_c)
 
 
-def centred(problem: MultiProblem, alpha: Array, D: Array) -> tuple[Array, Array]:
+def centred(problem: Problem, alpha: Array, D: Array) -> tuple[Array, Array]:
     """α and D of the moved Gaussian, both (C, n), from those of Laplace's."""
-    z = normal_points(problem.n_classes, POINTS).T
+    prior = dense_prior(problem)
+    z = normal_points(problem.n_latents, POINTS).T
     z = np.hstack([z, -z])
     for _ in range(ROUNDS):
-        q = CoupledFactor(problem.K, D)
+        q = CoupledFactor(prior.covariances, D)
         values, vectors = np.linalg.eigh(q.covariance)
         off = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ z  # (n, C, nodes)
         at = _look(problem, alpha, off)
         for _ in range(STEPS):
-            r = problem.weighted(problem.one_hot - at.mean) - at.alpha
-            moved = _uphill(problem, at, r - q.solve(problem.times_K(r)), off)
+            r = problem.weighted(_one_hot(problem) - at.mean) - at.alpha
+            moved = _uphill(problem, at, r - q.solve(prior.product(r)), off)
             if moved is None:
                 break
             at = moved
@@ -61,7 +63,7 @@ def centred(problem: MultiProblem, alpha: Array, D: Array) -> tuple[Array, Array
     return alpha, D
 
 
-def _uphill(problem: MultiProblem, at: _At, step: Array, off: Array) -> _At | None:
+def _uphill(problem: Problem, at: _At, step: Array, off: Array) -> _At | None:
     """The point after a step that does not lose; None if there is none."""
     size = 1.0
     while size > SMALLEST_STEP:
@@ -72,8 +74,8 @@ def _uphill(problem: MultiProblem, at: _At, step: Array, off: Array) -> _At | No
     return None
 
 
-def _look(problem: MultiProblem, alpha: Array, off: Array) -> _At:
-    m = problem.times_K(alpha)
+def _look(problem: Problem, alpha: Array, off: Array) -> _At:
+    m = dense_prior(problem).product(alpha)
     f = m.T[:, :, None] + off
     f -= f.max(axis=1, keepdims=True)
     true = f[np.arange(problem.n), problem.y]  # (n, nodes)
@@ -84,3 +86,7 @@ def _look(problem: MultiProblem, alpha: Array, off: Array) -> _At:
     mean = pi.mean(axis=2)
     curvature = mean.sum(axis=1) - np.einsum("icj,icj->i", pi, pi) / pi.shape[2]
     return _At(alpha, float(log_lik - 0.5 * np.vdot(alpha, m)), mean.T, curvature)
+
+
+def _one_hot(problem: Problem) -> Array:
+    return np.asarray(np.arange(problem.n_latents)[:, None] == problem.y, dtype=float)

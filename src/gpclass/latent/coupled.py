@@ -67,6 +67,32 @@ class CoupledFactor:
             half[c] = solve_triangular(self.L, E, lower=True, check_finite=False)
         return half
 
+    def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
+        """Covariances (m, C, C) at new points: δ_ab (k_a** − k_a*ᵀE_a k_a*) + (L⁻¹E_a k_a*)ᵀ(L⁻¹E_b k_b*).
+
+        The second term is what the labels tie together.
+        """
+        C = len(cross)
+        V = [A @ k for A, k in zip(self.half, cross, strict=True)]
+        covariance = np.empty((cross[0].shape[1], C, C))
+        for a in range(C):
+            for b in range(a + 1):
+                covariance[:, a, b] = covariance[:, b, a] = np.einsum("ji,ji->i", V[a], V[b])
+            own = prior[a] - np.einsum("ji,ji->i", cross[a], self.E[a] @ cross[a])
+            covariance[:, a, a] += np.maximum(own, 0.0)
+        return covariance
+
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+        """Joint draws about the mean, (n, m, C): what the classes share, then each class's own."""
+        m = cross[0].shape[1]
+        common = rng.standard_normal((n, len(self.L)))
+        draws = np.empty((n, m, len(cross)))
+        for c, k in enumerate(cross):
+            own = prior[c] - k.T @ (self.E[c] @ k)
+            L, _ = factor(0.5 * (own + own.T), what="the posterior covariance of the new points")
+            draws[:, :, c] = common @ (self.half[c] @ k) + rng.standard_normal((n, m)) @ L.T
+        return draws
+
     def blocks(self) -> Iterator[Array]:
         """The diagonal blocks M_cc (n, n), one class after the other; each a new array."""
         for E, A in zip(self.E, self.half, strict=True):

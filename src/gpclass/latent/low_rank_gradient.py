@@ -1,35 +1,35 @@
 r"""The gradient of an evidence by kernel parameters, likelihood scale and inducing inputs, as sums over shards.
 
-Every Gaussian approximation here has ∂ log Z/∂K = left rightᵀ − ½(K + T⁻¹)⁻¹ on the latent values, K = A Aᵀ + Λ. Row by
-row, with s, α, v of :mod:`gpclass.latent.low_rank_rows`, Σ the covariance of u, and (for Laplace alone) the implicit part x,
-
-    ∂ log Z/∂a_i = α_i (μ + ν) + x_i μ − s_i Σ a_i,   ν = Σ_i x_i a_i,   Σ_i α_i a_i = μ,
-    ∂ log Z/∂λ_i = ½ α_i² + x_i α_i − ½ (s_i − s_i² v_i),
-
-which :class:`RowSums` takes to the kernel through :mod:`gpclass.latent.basis`. The scale of the likelihood multiplies
-A by itself and λ by its square: ∂ log Z/∂ log s = Σ Ā∘A + 2 Σ λ̄ λ.
-Cost: 5 n m² multiply-adds, and the kernel's own derivatives, O(n m d). Memory: a block of rows by m.
+Row by row the derivatives by a_i and λ_i are those of :mod:`gpclass.latent.low_rank_rows`, or of the score
+(:func:`score`); :class:`RowSums` takes them to the kernel through :mod:`gpclass.latent.basis`. The scale of the
+likelihood multiplies A by itself and λ by its square: ∂ log Z/∂ log s = Σ Ā∘A + 2 Σ λ̄ λ.
+Cost: 5 n m² multiply-adds per latent value, L² for several, and the kernel's own derivatives, O(n m d). Memory: a block
+of rows by m.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array
+from gpclass.latent.base import Held, SiteRule, labels_of
 from gpclass.latent.basis import Basis, blocks, cholesky_pullback, unwhiten
-from gpclass.latent.low_rank_gaussian import Q
-from gpclass.latent.low_rank_problem import SparseProblem
-from gpclass.latent.low_rank_rows import Labels, Marginals
-from gpclass.likelihoods.binary import BinaryLikelihood
+from gpclass.latent.low_rank_rows import Seen
+from gpclass.likelihoods.base import Likelihood
 from gpclass.model.rows import Shard, Sums
+
+if TYPE_CHECKING:
+    from gpclass.latent.low_rank import Q, Spec
+    from gpclass.model.problem import Problem
+
+CELLS = 200_000  # rows × draws worked at once: 1.6 MB an array
 
 
 class RowSums:
-    """Derivatives by A and λ of blocks of rows, taken to the kernel's parameters, K_zz and Z."""
+    """Derivatives by A and λ of blocks of rows, taken to one kernel's parameters, K_zz and Z."""
 
     def __init__(self, basis: Basis, move_Z: bool) -> None:
         self.basis, self.move_Z = basis, move_Z
@@ -52,64 +52,134 @@ class RowSums:
         if self.move_Z:
             self.Z += pull.inputs_both(A_bar)[1]
 
-    def result(self) -> Sums:
+    def result(self) -> list[Array | float]:
         """The sums of a shard."""
-        return {"theta": self.theta, "Z": self.Z, "cross": self.cross, "scale": self.scale}
+        return [self.theta, self.Z, self.cross, self.scale]
 
 
-def finish(problem: SparseProblem, sums: Sums, move_Z: bool) -> tuple[Array, Array | None]:
+class AllSums:
+    """Such sums for every kernel of a prior; latent values that share a kernel add up."""
+
+    def __init__(self, spec: Spec, move_Z: bool) -> None:
+        self.kernels = [RowSums(basis, move_Z) for basis in spec.bases]
+
+    def add(self, X: Array, A: list[Array], A_bar: list[Array], rest: list[Array], rest_bar: Array) -> None:
+        """One block; derivatives per latent value."""
+        if len(self.kernels) == 1:
+            total = A_bar[0]
+            for more in A_bar[1:]:
+                total += more
+            self.kernels[0].add(X, A[0], total, rest[0], rest_bar.sum(axis=0))
+            return
+        for sums, *one in zip(self.kernels, A, A_bar, rest, rest_bar, strict=True):
+            sums.add(X, *one)
+
+    def result(self) -> Sums:
+        """The sums of a shard, by kernel."""
+        return {
+            f"{name} {j}": value
+            for j, sums in enumerate(self.kernels)
+            for name, value in zip(("theta", "Z", "cross", "scale"), sums.result(), strict=True)
+        }
+
+
+def finish(problem: Problem, spec: Spec, sums: Sums, move_Z: bool) -> tuple[Array, Array | None]:
     """Gradients by θ (p,) and by Z (m, d), from the added sums."""
-    basis = problem.basis
-    L_bar = -solve_triangular(basis.L, sums["cross"], lower=True, trans=1, check_finite=False)
-    K_bar = cholesky_pullback(basis.L, L_bar)
-    K, pull = basis.covariance.value_and_vjp(basis.Z, basis.Z.copy())
-    # The jitter is a share of the mean diagonal and moves with it.
-    K_bar.flat[:: basis.m + 1] += basis.jitter * float(np.trace(K_bar)) / float(np.trace(K))
-    theta = sums["theta"] + pull(K_bar)
+    parts, by_Z = [], np.zeros(spec.bases[0].Z.shape)
+    for j, basis in enumerate(spec.bases):
+        L_bar = -solve_triangular(basis.L, sums[f"cross {j}"], lower=True, trans=1, check_finite=False)
+        K_bar = cholesky_pullback(basis.L, L_bar)
+        K, pull = basis.covariance.value_and_vjp(basis.Z, basis.Z.copy())
+        # The jitter is a share of the mean diagonal and moves with it.
+        K_bar.flat[:: basis.m + 1] += basis.jitter * float(np.trace(K_bar)) / float(np.trace(K))
+        parts.append(sums[f"theta {j}"] + pull(K_bar))
+        if move_Z:
+            first, second = pull.inputs_both(K_bar)
+            by_Z += sums[f"Z {j}"] + first + second
+    theta = np.concatenate(parts)
     if problem.scale_is_free:
-        theta = np.append(theta, sums["scale"])
-    if not move_Z:
-        return theta, None
-    first, second = pull.inputs_both(K_bar)
-    return theta, sums["Z"] + first + second
+        theta = np.append(theta, sums["scale 0"])
+    return theta, by_Z if move_Z else None
 
 
-def gaussian_rows(
-    shard: Shard, basis: Basis, likelihood: BinaryLikelihood, slope: Slope, move_Z: bool
-) -> tuple[Shard, Sums]:
-    """The sums of the gradient of a Gaussian approximation at the sites of the shard."""
-    assert shard.sites is not None
-    sums, X = RowSums(basis, move_Z), shard.rows()
-    q, cov = slope.q, slope.q.covariance
-    for rows, A, rest in blocks(shard, basis):
-        labels = Labels.of(shard, rows)
-        B = A @ cov
-        at = Marginals.at(shard.sites[:2, rows], rest, A @ q.mean, np.einsum("ij,ij->i", A, B))
-        c = np.broadcast_to(labels.copies, len(rest))
-        rest_bar = 0.5 * at.alpha**2 - 0.5 * (at.s - at.s**2 * at.var)
-        B *= -(c * at.s)[:, None]
-        B += np.outer(c * at.alpha, q.mean + slope.nu)
-        if slope.implicit:
-            x = shard.sites[2, rows]
-            B += np.outer(c * x, q.mean)
-            rest_bar += x * at.alpha
-        sums.add(X[rows], A, B, rest, c * rest_bar)
-    return shard, sums.result()
-
-
-@dataclass(frozen=True, eq=False)
-class Slope:
-    """What the gradient's rows need to know: q, and for Laplace ν, x being the shards' third number a row."""
-
-    q: Q
-    nu: Array | float = 0.0
-    implicit: bool = False
+def moves(spec: Spec) -> bool:
+    """Whether every kernel has a fast derivative by its inputs."""
+    return all(basis.covariance.fast for basis in spec.bases)
 
 
 def gaussian_gradient(
-    problem: SparseProblem, held: tuple[Any, ...], slope: Slope
+    problem: Problem, spec: Spec, held: Held, rule: SiteRule, q: Q, nu: Array | None
 ) -> tuple[Array, Array | None]:
-    """Gradients by θ and Z of a Gaussian approximation whose sites the shards hold; None for Z if that is slow."""
-    move_Z = problem.covariance.fast
-    _, sums = problem.map_reduce(gaussian_rows, held, slope, move_Z)
-    return finish(problem, sums, move_Z)
+    """Gradients by θ and Z of a Gaussian approximation whose sites the shards hold; None for Z if that is slow.
+
+    With ν the shards hold the implicit part x behind the numbers of their sites.
+    """
+    move_Z = moves(spec)
+    _, sums = problem.map(gaussian_rows, held, spec, rule, q, nu, move_Z)
+    return finish(problem, spec, sums, move_Z)
+
+
+def gaussian_rows(
+    shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q, nu: Array | None, move_Z: bool
+) -> tuple[Shard, Sums]:
+    """The sums of the gradient of a Gaussian approximation at the sites of the shard."""
+    sums, X, m, L = AllSums(spec, move_Z), shard.rows(), spec.m, spec.L
+    k, cov = rule.numbers(likelihood, L), q.covariance
+    along = spec.parts(q.mean if nu is None else q.mean + nu)
+    mu = spec.parts(q.mean)
+    for rows, A, rest in blocks(shard, spec.bases):
+        labels, each = labels_of(shard, likelihood, rows), spec.per_latent(A)
+        seen = Seen.of(rule.sites(likelihood, labels, shard.kept[:k, rows]), spec.rest(rest))
+        alpha, c = seen.alpha(spec.spread(A, q.mean)), labels.count
+        x = None if nu is None else shard.kept[k : k + L, rows]
+        A_bar, V = [], np.empty((len(c), L, L))
+        for a in range(L):
+            total = np.zeros_like(each[a])
+            for b in range(L):
+                B = each[b] @ cov[b * m : (b + 1) * m, a * m : (a + 1) * m]  # Σ_ab a_b
+                V[:, a, b] = np.einsum("ij,ij->i", each[a], B)
+                B *= -(c * seen.S[:, a, b])[:, None]
+                total += B
+            total += np.outer(c * alpha[a], along[a])
+            if x is not None:
+                total += np.outer(c * x[a], mu[a])
+            A_bar.append(total)
+        lost = np.einsum("rab,rbc,rca->ar", seen.S, V, seen.S) if L > 1 else seen.S[:, 0].T ** 2 * V[:, 0].T
+        rest_bar = 0.5 * alpha**2 - 0.5 * (np.einsum("raa->ar", seen.S) - lost)
+        if x is not None:
+            rest_bar = rest_bar + x * alpha
+        sums.add(X[rows], A, A_bar, rest, c * rest_bar)
+    return shard, sums.result()
+
+
+def score(
+    problem: Problem, spec: Spec, U: Array, weights: Array, move_Z: bool | None = None
+) -> tuple[Array, Array | None]:
+    """Gradients of the exact log evidence by θ and Z from weighted draws U (M, L m).
+
+    ∂ log p(y)/∂a_ic = E[c_i ∂_c log ℓ_i u_c], ∂ log p(y)/∂λ_ic = ½ E[c_i ℓ_i,cc/ℓ_i].
+    """
+    move_Z = moves(spec) if move_Z is None else move_Z
+    _, sums = problem.map(score_rows, problem.rows.held, spec, U, weights, move_Z)
+    return finish(problem, spec, sums, move_Z)
+
+
+def score_rows(
+    shard: Shard, likelihood: Likelihood, spec: Spec, U: Array, weights: Array, move_Z: bool
+) -> tuple[Shard, Sums]:
+    """The sums of the score."""
+    sums, X, L = AllSums(spec, move_Z), shard.rows(), spec.L
+    for rows, A, rest in blocks(shard, spec.bases):
+        labels, each, lam = labels_of(shard, likelihood, rows), spec.per_latent(A), spec.rest(rest)
+        A_bar, rest_bar = [np.zeros_like(part) for part in each], np.zeros_like(lam)
+        step = max(1, CELLS // (L * len(each[0])))
+        for begin in range(0, len(U), step):
+            few, w = U[begin : begin + step].reshape(-1, L, spec.m), weights[begin : begin + step]
+            g = np.stack([each[c] @ few[:, c].T for c in range(L)])  # (L, r, M)
+            d1, bend = likelihood.smear_slopes(labels, g, lam)
+            for c in range(L):
+                A_bar[c] += (d1[c] * w) @ few[:, c]
+            rest_bar += 0.5 * (bend @ w)
+        count = labels.count
+        sums.add(X[rows], A, [part * count[:, None] for part in A_bar], rest, count * rest_bar)
+    return shard, sums.result()

@@ -26,18 +26,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, IntArray
-from gpclass.inference.many_ep import MultinomialEP
-from gpclass.inference.many_laplace import SoftmaxLaplace
-from gpclass.latent.centred import centred
+from gpclass.latent.base import Target
 from gpclass.latent.coupled import CoupledFactor
-from gpclass.latent.many_gaussian import MultiGaussianPosterior
-from gpclass.latent.many_samples import MultiSamplePosterior
-from gpclass.likelihoods.many import Softmax
-from gpclass.model.many_problem import MultiProblem
-from gpclass.numerics.linalg import cholesky, factor
-from gpclass.posterior import Evidence, Report
-
-SOFTMAX_AROUND = ("prior", "laplace", "variational")
+from gpclass.latent.dense import dense_prior
+from gpclass.likelihoods.local import times_precision
+from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import cholesky
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +47,13 @@ class CoupledSites:
 
 
 @dataclass(frozen=True, eq=False)
-class MultiWhitened:
+class MultiWhitened(Target):
     """The posterior of f, (C n) numbers class by class, as N(ξ; 0, I) exp(r(f)); see the module.
 
-    It answers what :class:`gpclass.inference.whitened.Whitened` answers, so that the samplers serve both.
+    L latent values per row, the sites in the short form of :mod:`gpclass.likelihoods.local`.
     """
 
-    problem: MultiProblem
+    problem: Problem
     L: list[Array]  # roots of the prior covariances: one if the classes share it, else C
     G: Array  # (1 or C, n, n)
     m: Array  # (C n,), mean of q
@@ -67,11 +61,6 @@ class MultiWhitened:
     sites: CoupledSites | None  # None where q is the prior
     log_z: float  # log ∫ prior × sites
     jitter: float
-
-    @property
-    def y(self) -> IntArray:
-        """Labels, (n,)."""
-        return self.problem.y
 
     @property
     def dimension(self) -> int:
@@ -84,7 +73,7 @@ class MultiWhitened:
         arrays = [*self.L, self.G]
         if self.sites is not None:
             arrays += [self.sites.C, self.sites.U, self.sites.tie]
-        return {"n_classes": self.problem.n_classes, "memory_mb": sum(a.nbytes for a in arrays) / 2**20}
+        return {"n_classes": self.problem.n_latents, "memory_mb": sum(a.nbytes for a in arrays) / 2**20}
 
     def latents(self, xi: Array) -> Array:
         """The values f of ξ, (M, C n)."""
@@ -125,27 +114,18 @@ class MultiWhitened:
     def log_ratio(self, f: Array) -> Array:
         """r(f), (M,), for f (M, C n): the log weight of a draw from q."""
         F = f.reshape(len(f), -1, self.problem.n)
-        if isinstance(self.problem.likelihood, Softmax):
-            top = F.max(axis=1)
-            log_p = self._true(F) - top - np.log(np.exp(F - top[:, None]).sum(axis=1))
-        else:
-            log_p = self._true(self.problem.likelihood.log_prob(F.swapaxes(1, 2)).swapaxes(1, 2))
-        total = self.problem.weighted(log_p).sum(axis=1)
+        total = self.problem.weighted(self.problem.likelihood.log(self.problem.y, F)).sum(axis=1)
         if self.sites is None:
             return np.asarray(total)
-        return np.asarray(total - self._log_sites(F, times_W(self.sites.D, F)) + self.log_z)
+        return np.asarray(total - self._log_sites(F, times_precision(self.sites.D, F)) + self.log_z)
 
     def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
-        """r(f), (M,), and its gradient in ξ; softmax only."""
+        """r(f), (M,), and its gradient in ξ."""
         F = f.reshape(len(f), -1, self.problem.n)
-        top = F.max(axis=1)
-        pi = np.exp(F - top[:, None])
-        total = pi.sum(axis=1)
-        pi /= total[:, None]
-        r = self.problem.weighted(self._true(F) - top - np.log(total)).sum(axis=1)
-        slope = self.problem.weighted(self.problem.one_hot - pi)
+        log_p, slope = self.problem.likelihood.slope(self.problem.y, F)
+        r, slope = self.problem.weighted(log_p).sum(axis=1), self.problem.weighted(slope)
         if self.sites is not None:
-            WF = times_W(self.sites.D, F)
+            WF = times_precision(self.sites.D, F)
             r = r - self._log_sites(F, WF) + self.log_z
             slope = slope - self.sites.b + WF
         own = np.hstack([slope[:, c] @ G for c, G in enumerate(self._roots(list(self.G)))])
@@ -160,21 +140,11 @@ class MultiWhitened:
         each = [eta[:, c * n : (c + 1) * n] @ roots[c][i] for c, i in (divmod(int(k), n) for k in some)]
         return np.stack(each, axis=1)
 
-    def as_posterior(
-        self, eta: Array, weights: Array, group: IntArray, evidence: Evidence | None, report: Report
-    ) -> MultiSamplePosterior:
-        """The posterior of weighted draws η."""
-        return MultiSamplePosterior(self.problem, self.L, eta, weights, group, evidence, report)
-
     def _own(self, xi: Array) -> Array:
         return xi[:, : len(self.m)].reshape(len(xi), -1, self.problem.n)
 
     def _shared(self, xi: Array) -> Array:
         return xi[:, len(self.m) :]
-
-    def _true(self, F: Array) -> Array:
-        """Entries of the points' own classes, (M, n), of F (M, C, n)."""
-        return np.asarray(F[:, self.problem.y, np.arange(self.problem.n)])
 
     def _log_sites(self, F: Array, WF: Array) -> Array:
         assert self.sites is not None
@@ -182,29 +152,22 @@ class MultiWhitened:
 
     def _roots(self, found: list[Array] | None = None) -> list[Array]:
         found = self.L if found is None else found
-        return self.problem.for_each_class(found) if len(found) == 1 else found
+        return found * self.problem.n_latents if len(found) == 1 else found
 
 
-def times_W(D: Array, f: Array) -> Array:
-    """W f for f (..., C, n)."""
-    Df = D * f
-    return np.asarray(Df - D * (Df.sum(axis=-2) / D.sum(axis=0))[..., None, :])
-
-
-def whiten_many(problem: MultiProblem, alpha: Array | None = None, D: Array | None = None) -> MultiWhitened:
+def whiten_many(problem: Problem, alpha: Array | None = None, D: Array | None = None) -> MultiWhitened:
     """Coordinates in which the prior times coupled sites is standard normal; without sites, the prior.
 
     The sites have parameters D (C, n), and b such that q has the mean K α, α (C, n).
     """
-    found = [factor(K) for K in (problem.K[:1] if problem.shared else problem.K)]
-    L, jitter = [root for root, _ in found], max(extra for _, extra in found)
-    C, n = problem.n_classes, problem.n
+    prior, C, n = dense_prior(problem), problem.n_latents, problem.n
+    L, jitter = prior.roots, prior.root_jitter
     if alpha is None or D is None:
         zero = np.zeros(C * n)
         return MultiWhitened(problem, L, np.stack(L), zero, zero, None, 0.0, jitter)
-    each = L * C if problem.shared else L
+    each = prior.per_latent(L)
     # What follows must be of one and the same prior, jitter included.
-    K = problem.K if jitter == 0.0 else [root @ root.T for root in each]
+    K = prior.covariances if jitter == 0.0 else [root @ root.T for root in each]
     coupled = CoupledFactor(K, D)
     m = np.stack([root @ (root.T @ a) for root, a in zip(each, alpha, strict=True)])
     inner, G, U, tie = (np.empty((C, n, n)) for _ in range(4))
@@ -216,32 +179,8 @@ def whiten_many(problem: MultiProblem, alpha: Array | None = None, D: Array | No
         half = solve_triangular(coupled.L, D[c][:, None] * G[c], lower=True, check_finite=False)  # R⁻¹D_cG_c
         U[c] = G[c] @ half.T
         tie[c] = solve_triangular(inner[c], half.T, lower=True, trans="T", check_finite=False)
-    b = alpha + times_W(D, m)  # q has the mean m
+    b = alpha + times_precision(D, m)  # q has the mean m
     sites = CoupledSites(D, b, inner, coupled.L, U, tie)
     log_z = 0.5 * float(np.vdot(b, m)) - coupled.half_log_det
     centre = np.concatenate([root.T @ a for root, a in zip(each, alpha, strict=True)])
     return MultiWhitened(problem, L, G, m.ravel(), centre, sites, log_z, jitter)
-
-
-def whiten_many_around(
-    problem: MultiProblem, around: str, power: float = 1.0
-) -> tuple[MultiWhitened, MultiGaussianPosterior | None]:
-    """Coordinates around a Gaussian, its sites to some power, and the approximation it came from.
-
-    ``around`` is "prior"; for softmax "laplace", or "variational" (that one, moved to the mean); for multinomial
-    probit "ep".
-    """
-    if around == "prior":
-        return whiten_many(problem), None
-    softmax = isinstance(problem.likelihood, Softmax)
-    names = SOFTMAX_AROUND if softmax else ("prior", "ep")
-    if around not in names:
-        raise ValueError(
-            f"around={around!r} is not known for likelihood={problem.likelihood.name!r}; "
-            f"use one of {', '.join(map(repr, names))}"
-        )
-    gaussian = SoftmaxLaplace()(problem) if softmax else MultinomialEP()(problem)
-    alpha, D = gaussian.alpha, gaussian.factor.D
-    if around == "variational":
-        alpha, D = centred(problem, alpha, D)
-    return whiten_many(problem, alpha, power * D), gaussian

@@ -22,7 +22,7 @@ Reference: Rasmussen & Williams (2006), Gaussian Processes for Machine Learning,
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -31,8 +31,12 @@ import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
-from gpclass.names import did_you_mean
+from gpclass.likelihoods import smeared
+from gpclass.likelihoods.base import Averages, Expansion, Likelihood
+from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.model.rows import Labels
 from gpclass.numerics import special
+from gpclass.propagation.sites import log_site_mass
 
 DROP = 40.0  # in nats below the mode: e^-40 of the mass is left out
 LEGENDRE = np.polynomial.legendre.leggauss(64)
@@ -40,11 +44,13 @@ FINE = (
     0.1  # spacing of the table, relative to the width of the averaged link, that keeps its error below 1e-7
 )
 TABLE = 500  # nodes of a table of link averages
+SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean serve
+K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
 KINK = 8.0  # beyond this the links are straight lines (logit) or parabolas (probit) in logs
 
 
 @dataclass(frozen=True)
-class BinaryLikelihood(ABC):
+class BinaryLikelihood(Likelihood):
     """A link Λ with a scale; see :class:`Probit` and :class:`Logit`.
 
     Parameters
@@ -57,7 +63,8 @@ class BinaryLikelihood(ABC):
 
     scale: float = 1.0
     scale_bounds: tuple[float, float] | str = "fixed"
-    name: ClassVar[str]
+
+    many: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.scale) and self.scale > 0.0):
@@ -185,6 +192,78 @@ class BinaryLikelihood(ABC):
         g0, g1, g2 = moments.reshape(3, *mean.shape)
         return -g0, sy * g1, -0.5 * self.scale**2 * g2
 
+    def draw_labels(self, f: Array, rng: np.random.Generator) -> Array:
+        """Labels −1 and +1 drawn given f (..., 1, r)."""
+        p = self.inverse_link(f[..., 0, :])
+        return np.where(rng.random(p.shape) < p, 1.0, -1.0)
+
+    # ------------------------------------------------------------------- the interface of all likelihoods
+
+    def log(self, y: Array, f: Array) -> Array:
+        """The log p(y | f), (..., r), for f (..., 1, r)."""
+        return self.log_prob(y, f[..., 0, :])
+
+    def slope(self, y: Array, f: Array) -> tuple[Array, Array]:
+        """The log p(y | f), (M, r), and its derivative, (M, 1, r)."""
+        log_p, d1, _, _ = self.derivatives(y, f[:, 0])
+        return log_p, d1[:, None]
+
+    def expand(self, y: Array, f: Array) -> Expansion:
+        """To second order at f (1, r)."""
+        log_p, d1, d2, _ = self.derivatives(y, f[0])
+        return Expansion(log_p, d1[None], np.maximum(-d2, 0.0)[None])
+
+    def third(self, y: Array, f: Array, cov: Array) -> Array:
+        """½ var ∂³ log p, (1, r)."""
+        return np.asarray(0.5 * cov[:, 0, 0] * self.derivatives(y, f[0])[3])[None]
+
+    def average(self, y: Array, mean: Array, cov: Array) -> Averages:
+        """Averages over N(mean, cov)."""
+        value, dm, dv = self.expected_log_prob(y, mean[0], cov[:, 0, 0])
+        return Averages(value, dm[None], np.maximum(-2.0 * dv, 0.0)[:, None, None])
+
+    def sites(self, y: Array, numbers: Array) -> RowSites:
+        """Precision and shift."""
+        return RowSites(b=numbers[1:2], D=numbers[:1])
+
+    def first_site(self, labels: Labels, at: RowMarginals) -> Array:
+        """The site that the marginal asks for as a cavity."""
+        return self.matched(labels, at.mean[0], at.cov[:, 0, 0])[0]
+
+    def match(self, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
+        """Sites that match the moments of the factor times the cavity."""
+        mean, cov = at.cavity()
+        M, V = mean[0], cov[:, 0, 0]
+        sites, log_z = self.matched(labels, M, V)
+        return sites, log_z - log_site_mass(M, V, numbers[0], numbers[1])
+
+    def matched(self, labels: Labels, M: Array, V: Array) -> tuple[Array, Array]:
+        """EP's site (2, r) of the cavity N(M, V), and the log of the factor's mass, (r,).
+
+        With α, β the first and minus the second derivative of log ∫ N(f; M, V) p(y|f)^power by M, t = β/(1 − Vβ) and
+        h = (α + Mβ)/(1 − Vβ); no formula divides by V.
+        """
+        y, V = labels.y, np.maximum(V, 1e-300)
+        if labels.plain:
+            log_z, mean, var = self.tilted(y, M, V)
+        else:
+            log_z, mean, var = self.powered_tilted(y, M, V, labels.power)
+        _, d1, d2, _ = self.derivatives(y, M)
+        small = self.scale**2 * V < SMALL
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            t = np.where(small, -labels.power * d2, (V - var) / (V * var))
+            shift = np.where(small, labels.power * d1 + M * t, (mean - M) / var + M * t)
+        return np.stack([np.maximum(t, 0.0), shift]), log_z
+
+    def smear(self, labels: Labels, g: Array, rest: Array) -> Array:
+        """By Chebyshev expansions of the quadrature (:mod:`gpclass.likelihoods.smeared`)."""
+        return smeared.log_smeared(self, labels, g[0], rest[0])
+
+    def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
+        """Derivatives of these expansions."""
+        first, second = smeared.slopes(self, labels, g[0], rest[0])
+        return first[None], second[None]
+
     def inverse_link(self, f: Array | float) -> Array:
         """p(y=+1 | f)."""
         return np.asarray(self._link(self.scale * np.asarray(f, dtype=float)))
@@ -249,6 +328,46 @@ class Probit(BinaryLikelihood):
         )
         return np.asarray(log_ndtr(z)), np.asarray(log_ndtr(-z))
 
+    def matched(self, labels: Labels, M: Array, V: Array) -> tuple[Array, Array]:
+        """EP's site in closed form: with b = s²V and z = s y M/√(1+b), t = s² h(z)(z + h(z))/(1 + bτ)."""
+        if not labels.plain:
+            return super().matched(labels, M, V)
+        scale, b = self.scale, self.scale**2 * V
+        root = np.sqrt(1.0 + b)
+        z = scale * labels.y * M / root
+        h, excess, tau, _ = special.hazard_terms(z)
+        shared = 1.0 / (1.0 + b * tau)
+        t = scale**2 * h * excess * shared
+        # (α + Mβ)/(1 − Vβ), α = s y h/root, 1 − Vβ = (1 + bτ)/(1 + b)
+        return np.stack([t, scale * labels.y * h * root * shared + M * t]), log_ndtr(z)
+
+    def smear(self, labels: Labels, g: Array, rest: Array) -> Array:
+        """In closed form: Φ(κ y g), κ = s/√(1 + s²λ)."""
+        if not labels.plain:
+            return super().smear(labels, g, rest)
+        return np.asarray(log_ndtr(self._stretch(labels, rest) * g[0]))
+
+    def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
+        """In closed form."""
+        if not labels.plain:
+            return super().smear_slopes(labels, g, rest)
+        kappa = self._stretch(labels, rest)
+        z = kappa * g[0]
+        d1 = kappa * special.normal_hazard(z)
+        return d1[None], (-kappa * d1 * z)[None]  # Φ'' = −z φ
+
+    def _stretch(self, labels: Labels, rest: Array) -> Array:
+        return np.asarray(labels.y * self.scale / np.sqrt(1.0 + self.scale**2 * rest[0]))[:, None]
+
+    def orthant(self, y: Array, covariances: list[Array]) -> tuple[Array, Array]:
+        """v = y (f + ε), ε ~ N(0, 1/s²), has the covariance D_y (K + I/s²) D_y."""
+        K = covariances[0]
+        scale = np.sqrt(np.diag(K) + self.scale**-2)
+        S = (y / scale)[:, None] * K
+        S *= y / scale
+        S.flat[:: len(y) + 1] = 1.0
+        return np.asarray(S), scale
+
 
 @dataclass(frozen=True)
 class Logit(BinaryLikelihood):
@@ -298,27 +417,15 @@ class Logit(BinaryLikelihood):
         grid = low + step * np.arange(-1, TABLE - 1)[:, None]  # one node to spare on either side
         return _cubic(np.exp(self.log_predictive(grid, var)[0]), (mean - low) / step + 1.0)
 
+    def near_probit(self) -> Probit:
+        """Φ(k0 u), k0 = 0.5876, which is within 0.01 of σ(u)."""
+        return Probit(K0 * self.scale)
+
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var)."""
         if not np.any(var):
             return self.log_inverse_link(mean)
         return special.logistic_normal(mean, var, self.scale)
-
-
-LIKELIHOODS: dict[str, type[BinaryLikelihood]] = {cls.name: cls for cls in (Probit, Logit)}
-
-
-def get_likelihood(likelihood: str | BinaryLikelihood) -> BinaryLikelihood:
-    """The likelihood of a name, or the object itself."""
-    if isinstance(likelihood, BinaryLikelihood):
-        return likelihood
-    if isinstance(likelihood, str) and likelihood in LIKELIHOODS:
-        return LIKELIHOODS[likelihood]()
-    hint = did_you_mean(likelihood, LIKELIHOODS)
-    raise ValueError(
-        f"there is no likelihood {likelihood!r}{hint} Choose one of {', '.join(map(repr, LIKELIHOODS))} "
-        "or pass an object such as Probit(scale=1.0)"
-    )
 
 
 def _powered_tilt(link: BinaryLikelihood, a: Array, b: Array, w: Array) -> tuple[Array, Array, Array]:

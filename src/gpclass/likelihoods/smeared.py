@@ -1,6 +1,6 @@
 r"""The likelihood seen from u: log ℓ(g) = log ∫ p(y|f)^power N(f; g, λ) df, for many g a row.
 
-Probit: Φ(κ y g), κ = s/√(1 + s²λ), in closed form. Otherwise each row's log ℓ is expanded in Chebyshev polynomials
+For the probit it has a closed form, elsewhere each row's log ℓ is expanded in Chebyshev polynomials
 over the range of its values g: analytic up to a distance of about 2.5/s from the real line, so that K terms leave an
 error of ρ^−K, ρ = q + √(1 + q²), q = 2.5/(half range × s); K is chosen for 1e-11. The quadrature behind it runs at K
 points a row instead of at every draw.
@@ -10,14 +10,16 @@ Reference: Trefethen (2013), Approximation Theory and Approximation Practice, th
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.fft import dct
-from scipy.special import log_ndtr
 
 from gpclass._typing import Array
-from gpclass.latent.low_rank_rows import Labels
-from gpclass.likelihoods.binary import BinaryLikelihood, Probit
-from gpclass.numerics.special import normal_hazard
+from gpclass.model.rows import Labels
+
+if TYPE_CHECKING:
+    from gpclass.likelihoods.binary import BinaryLikelihood
 
 DIGITS = 25.3  # −log of the error of an expansion
 STRIP = 2.5  # distance of the singularities of log Λ from the real line, at least
@@ -25,8 +27,6 @@ STRIP = 2.5  # distance of the singularities of log Λ from the real line, at le
 
 def log_smeared(likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Array) -> Array:
     """Log ℓ of one copy of each row, (r, M), for G (r, M) and λ (r,)."""
-    if isinstance(likelihood, Probit) and labels.plain:
-        return np.asarray(log_ndtr(_stretch(likelihood, labels, rest)[:, None] * G))
     if (
         _terms(likelihood, _half(likelihood, G)) >= G.shape[1]
     ):  # a huge range: the values themselves are fewer
@@ -36,20 +36,11 @@ def log_smeared(likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Ar
 
 def slopes(likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Array) -> tuple[Array, Array]:
     """First derivative of log ℓ by g, and ℓ''/ℓ, (r, M) each."""
-    if isinstance(likelihood, Probit) and labels.plain:
-        kappa = _stretch(likelihood, labels, rest)[:, None]
-        z = kappa * G
-        d1 = kappa * normal_hazard(z)
-        return d1, -kappa * d1 * z  # Φ'' = −z φ
     coefficients, x, half = _expand(likelihood, labels, G, rest)
     first = np.polynomial.chebyshev.chebder(coefficients, axis=0) / half
     second = np.polynomial.chebyshev.chebder(first, axis=0) / half
     d1 = _clenshaw(first, x, half)
     return d1, d1**2 + _clenshaw(second, x, half)
-
-
-def _stretch(likelihood: BinaryLikelihood, labels: Labels, rest: Array) -> Array:
-    return np.asarray(labels.y * likelihood.scale / np.sqrt(1.0 + likelihood.scale**2 * rest))
 
 
 def _half(likelihood: BinaryLikelihood, G: Array) -> Array:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 
 # Step (over √C, of the smallest standard deviation: the more classes, the narrower the integrand) and reach
 # (standard deviations beyond the outermost mode), for errors of 1e-10 and of 1e-6.
@@ -128,3 +128,55 @@ def _in_logs(z: Array, s: Array) -> Array:
     below = log_ndtr(z)
     every = below.sum(axis=1, keepdims=True)
     return np.asarray(logsumexp(every - below - 0.5 * z * z, axis=2) - LOG_ROOT_2PI - np.log(s))
+
+
+def largest_slopes(means: Array, sds: Array, y: IntArray, nodes: int = 61) -> tuple[Array, Array]:
+    """Derivatives by the means of P(u_y is the largest).
+
+    Parameters
+    ----------
+    means, sds : (N, C) arrays
+    y : (N,) array, a class for each row
+    nodes : int
+        Of the trapezoidal rule.
+
+    Returns
+    -------
+    first : (N, C) array
+        d log P / dm_c.
+    second : (N, C) array
+        (d²P / dm_c²) / P.
+    """
+    first, second = np.empty_like(means), np.empty_like(means)
+    step = max(1, CELLS // (nodes * means.shape[1]))
+    for begin in range(0, len(means), step):
+        part = slice(begin, begin + step)
+        first[part], second[part] = _slopes(means[part], sds[part], y[part], nodes)
+    return first, second
+
+
+def _slopes(m: Array, s: Array, y: IntArray, nodes: int) -> tuple[Array, Array]:
+    rows = np.arange(len(m))
+    own, sd = m[rows, y], s[rows, y]
+    # The integrand's mode lies between its own mean and the place where it meets the best of the others.
+    rest = m.copy()
+    rest[rows, y] = -np.inf
+    rival = rest.argmax(axis=1)
+    best, wide = m[rows, rival], s[rows, rival]
+    meet = np.maximum((own * wide**2 + best * sd**2) / (wide**2 + sd**2), own)
+    low, high = np.minimum(own, meet) - 7.0 * sd, np.maximum(own, meet) + 7.0 * sd
+    t = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, nodes)  # (N, J)
+    z = (t[:, None, :] - m[:, :, None]) / s[:, :, None]  # (N, C, J)
+    below = log_ndtr(z)
+    below[rows, y] = -0.5 * z[rows, y] ** 2
+    whole = below.sum(axis=1)
+    share = np.exp(whole - logsumexp(whole, axis=1, keepdims=True))  # (N, J), of the integrand
+    # φ/Φ of the other classes at the nodes.
+    hazard = np.exp(-0.5 * z**2 - LOG_ROOT_2PI - log_ndtr(z)) / s[:, :, None]
+    first = -np.einsum("ncj,nj->nc", hazard, share)
+    second = -np.einsum("ncj,nj->nc", hazard * z / s[:, :, None], share)
+    first[rows, y] = 0.0
+    first[rows, y] = -first.sum(axis=1)
+    zy = z[rows, y]
+    second[rows, y] = np.einsum("nj,nj->n", (zy**2 - 1.0) / sd[:, None] ** 2, share)
+    return first, second

@@ -38,19 +38,14 @@ def copied_rows(weights: Array, most: float = np.inf) -> IntArray | None:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Labelled:
     """Rows that count, with their classes and weights."""
 
     X: Array  # (n, d)
     index: IntArray  # (n,), place of the class
     weights: Array | None = None  # (n,), > 0; None: all one
 
-    @property
-    def signs(self) -> Array:
-        """The classes of two as −1 and +1."""
-        return np.where(self.index == 1, 1.0, -1.0)
-
-    def weighted(self, classes: npt.NDArray[Any], sample_weight: Any, class_weight: Any) -> Rows:
+    def weighted(self, classes: npt.NDArray[Any], sample_weight: Any, class_weight: Any) -> Labelled:
         """The rows with sample weights times class weights, those of weight zero left out."""
         if sample_weight is None and class_weight is None:
             return self
@@ -71,9 +66,9 @@ class Rows:
         if np.all(weights == 1.0):
             return self
         keep = weights > 0
-        return Rows(self.X[keep], self.index[keep], weights[keep])
+        return Labelled(self.X[keep], self.index[keep], weights[keep])
 
-    def repeated(self) -> Rows:
+    def repeated(self) -> Labelled:
         """Whole weights as so many rows; the rows as they are where a weight is a fraction, or there are none."""
         rows = None if self.weights is None else copied_rows(self.weights)
-        return self if rows is None else Rows(self.X[rows], self.index[rows])
+        return self if rows is None else Labelled(self.X[rows], self.index[rows])

@@ -1,7 +1,7 @@
 """The data of one classification problem, checked and encoded once, at one value of the parameters.
 
-θ is one vector: the free kernel parameters in scikit-learn's order, then the likelihood's scale if it is
-free; all in logs. :meth:`Problem.at` moves to another θ; the covariance is computed when first asked for.
+Rows, a kernel (or one per class), a likelihood, and the form in which the prior over latent values is kept make a
+problem; :meth:`Problem.at` moves it to another θ. The prior is computed when first asked for.
 
 The likelihood sees scale·f, so a model with scale s and covariance K is the model with scale 1 and s²K, and
 every inference here respects that: d log Z / d log s = 2 Σ_ij G_ij K_ij, where G = d log Z / dK. No
@@ -11,158 +11,190 @@ inference needs to know of the scale's gradient.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import blas
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from gpclass._typing import Array
-from gpclass.covariance import Covariance, compile_kernel
-from gpclass.kernels import parameter_names
-from gpclass.likelihoods.binary import BinaryLikelihood
+from gpclass._typing import Array, IntArray
+from gpclass.covariance import Covariance
+from gpclass.latent.base import Form, LatentPrior
+from gpclass.latent.dense import Dense
+from gpclass.likelihoods.base import Likelihood
 from gpclass.model.labels import copied_rows
-from gpclass.numerics.linalg import SiteFactor
+from gpclass.model.parameters import Parameters
+from gpclass.model.rows import ArraySource, Rows, Sums
 
-SCALE_NAME = "likelihood__scale"
 MOST_COPIES = 4  # rows for each point, on average, up to which copies are worth having as rows
 
 
-@dataclass(frozen=True)
-class DensePrior:
-    """N(0, K) with K held as a full matrix. Cost: O(n²) memory, O(n³) a factorisation."""
+@dataclass(frozen=True, eq=False)
+class Problem(Parameters):
+    """n labelled rows, a kernel, a likelihood and a form of the prior."""
 
-    K: Array  # (n, n)
-    pullback: Callable[[Array], Array]  # (n, n) -> (p,)
+    rows: Rows
+    kernel: Kernel  # shared by all latent values, or a compound of one per class
+    likelihood: Likelihood
+    n_classes: int = 2
+    form: Form = field(default_factory=Dense)
 
-    def with_sites(self, t: Array) -> SiteFactor:
-        """The prior times Gaussian sites of precision t (n,)."""
-        return SiteFactor(self.K, t)
-
-    def gradient(self, factor: SiteFactor, left: Array, right: Array) -> tuple[Array, float]:
-        """Contract G = left rightᵀ − ½ (K + T⁻¹)⁻¹ with ∂K/∂θ, and with K itself.
-
-        Every evidence in this package has a gradient of this form; left and right are (n, r), r small.
-        """
-        G = factor.inverse
-        G = blas.dgemm(1.0, left, right, beta=-0.5, c=G, trans_b=True, overwrite_c=True)
-        return self.pullback(G), float(np.vdot(G, self.K))
-
-
-class Parameters:
-    """Mixin: θ, the free parameters of a kernel and, if it is free, the likelihood's scale, in logs."""
-
-    kernel: Kernel
-    likelihood: BinaryLikelihood
-
-    @cached_property
-    def scale_is_free(self) -> bool:
-        """Whether the likelihood's scale is part of θ."""
-        return not isinstance(self.likelihood.scale_bounds, str)
-
-    @property
-    def theta(self) -> Array:
-        """Free parameters, in logs."""
-        theta = np.asarray(self.kernel.theta, dtype=float)
-        return np.append(theta, np.log(self.likelihood.scale)) if self.scale_is_free else theta
-
-    @property
-    def bounds(self) -> Array:
-        """Bounds of θ in logs, (p, 2)."""
-        bounds = np.asarray(self.kernel.bounds, dtype=float).reshape(-1, 2)
-        if self.scale_is_free:
-            bounds = np.vstack([bounds, np.log(np.asarray(self.likelihood.scale_bounds, dtype=float))])
-        return bounds
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of θ's entries, as scikit-learn names kernel parameters."""
-        return parameter_names(self.kernel) + ([SCALE_NAME] if self.scale_is_free else [])
-
-    def parts_at(self, theta: Array) -> tuple[Kernel, BinaryLikelihood]:
-        """Kernel and likelihood at another θ."""
-        theta = np.asarray(theta, dtype=float)
-        if theta.shape != self.theta.shape:
+    def __post_init__(self) -> None:
+        if isinstance(self.kernel, CompoundKernel) and len(self.kernel.kernels) != self.n_latents:
             raise ValueError(
-                f"theta has shape {theta.shape}, the model has {len(self.theta)} parameters: {self.names}"
+                f"there are {len(self.kernel.kernels)} kernels and {self.n_classes} classes; give one kernel for all "
+                "classes, or a list with one for each, in the order of classes_"
             )
-        likelihood = self.likelihood
-        if self.scale_is_free:
-            theta, likelihood = theta[:-1], likelihood.with_scale(float(np.exp(theta[-1])))
-        return self.kernel.clone_with_theta(theta), likelihood
 
+    @classmethod
+    def of(
+        cls,
+        X: Array,
+        y: npt.NDArray[Any],
+        kernel: Kernel,
+        likelihood: Likelihood,
+        weights: Array | None = None,
+        n_classes: int | None = None,
+        form: Form | None = None,
+    ) -> Problem:
+        """A problem of arrays in memory.
 
-class Labelled:
-    """Mixin: n labelled points, each with a weight."""
+        Parameters
+        ----------
+        X : (n, d) array
+        y : (n,) array
+            Labels as the likelihood takes them: −1 and +1, or 0 to C − 1.
+        kernel, likelihood
+        weights : (n,) array, optional
+            Powers of the likelihood.
+        n_classes : int, optional
+            C; by default what y holds.
+        form : Form, optional
+            Of the prior; dense by default.
+        """
+        form = Dense() if form is None else form
+        C = n_classes or (int(np.max(y)) + 1 if likelihood.many else 2)
+        return cls(form.rows(ArraySource(X, y, weights)), kernel, likelihood, C, form)
 
-    X: Array  # (n, d)
-    y: npt.NDArray[Any]  # (n,)
-    weights: Array | None  # (n,), powers of the likelihood; None: all one
+    # ---- rows -------------------------------------------------------------------------------------------------
 
     @property
     def n(self) -> int:
-        """Number of points."""
-        return len(self.y)
+        """Number of rows."""
+        return self.rows.n
 
     @property
     def n_features(self) -> int:
         """Number of columns."""
-        return int(self.X.shape[1])
+        return self.rows.d
+
+    @property
+    def n_latents(self) -> int:
+        """L, the latent values of a row: 1 for two classes, or C."""
+        return self.likelihood.n_latents(self.n_classes)
+
+    @property
+    def X(self) -> Array:
+        """Features, (n, d)."""
+        return self.rows.everything[0]
+
+    @property
+    def y(self) -> npt.NDArray[Any]:
+        """Labels as the likelihood takes them, (n,)."""
+        return self.rows.everything[1]
+
+    @property
+    def weights(self) -> Array | None:
+        """Powers of the likelihood, (n,); None: all one."""
+        return self.rows.everything[2]
 
     def weighted(self, values: Array) -> Array:
-        """Multiply per-point terms (..., n) of the log likelihood by the sample weights."""
-        return values if self.weights is None else self.weights * values
+        """Multiply per-row terms (..., n) of the log likelihood by the sample weights."""
+        weights = self.weights
+        return values if weights is None else weights * values
 
-    def repeated(self) -> Self | None:
-        """Whole-number weights as repeated rows; None where one is no whole number or the rows are too many."""
-        if self.weights is None:
+    def on(self, X: Array, y: npt.NDArray[Any], weights: Array | None = None) -> Problem:
+        """The same model on other rows, in memory."""
+        return replace(self, rows=self.form.rows(ArraySource(X, y, weights)))
+
+    def subset(self, rows: npt.NDArray[Any]) -> Problem:
+        """The same model on some of its rows: indices, or a mask."""
+        X, y, weights = self.rows.everything
+        return self.on(X[rows], y[rows], None if weights is None else weights[rows])
+
+    def repeated(self) -> Problem | None:
+        """Whole weights as repeated rows; None where one is no whole number or the rows are too many."""
+        X, y, weights = self.rows.everything
+        if weights is None:
             return self
-        rows = copied_rows(self.weights, MOST_COPIES * self.n)
-        if rows is None:
-            return None
-        return replace(self, X=self.X[rows], y=self.y[rows], weights=None)  # type: ignore[type-var]  # a dataclass
+        rows = copied_rows(weights, MOST_COPIES * self.n)
+        return None if rows is None else self.on(X[rows], y[rows])
 
+    def map(
+        self, work: Callable[..., tuple[Any, Sums]], held: tuple[Any, ...], *arguments: Any
+    ) -> tuple[tuple[Any, ...], Sums]:
+        """Work on every shard of rows, given the likelihood first."""
+        return self.rows.map(work, held, self.likelihood, *arguments)
 
-@dataclass(frozen=True, eq=False)
-class Problem(Labelled, Parameters):
-    """Two classes: n labelled points, a kernel and a likelihood."""
-
-    X: Array  # (n, d)
-    y: Array  # (n,), -1 or +1
-    kernel: Kernel
-    likelihood: BinaryLikelihood
-    weights: Array | None = None  # (n,), powers of the likelihood; None: all one
+    # ---- parameters and prior ---------------------------------------------------------------------------------
 
     def at(self, theta: Array) -> Problem:
         """The same data at another θ."""
         kernel, likelihood = self.parts_at(theta)
         return replace(self, kernel=kernel, likelihood=likelihood)
 
-    @cached_property
+    @property
     def covariance(self) -> Covariance:
-        """The kernel with fast values and vector-Jacobian products."""
-        return compile_kernel(self.kernel)
+        """The kernel that all latent values share, or that of the first class."""
+        return self.covariances[0]
 
     @cached_property
-    def prior(self) -> DensePrior:
-        """The prior over the latent values at X."""
-        return DensePrior(*self.covariance.value_and_vjp(self.X))
+    def prior(self) -> LatentPrior:
+        """The prior over the latent values at the rows."""
+        return self.form.prior(self)
 
-    def cross(self, X_new: Array) -> Array:
-        """Covariance of the latent values at X with those at X_new, (n, m)."""
-        return self.covariance(self.X, X_new)
+    def placed(self, rng: np.random.Generator) -> Problem:
+        """The same problem once its form has chosen what it needs, such as inducing inputs, at this θ."""
+        return replace(self, form=self.form.placed(self, rng))
 
-    def gradient_from(self, G: Array) -> Array:
-        """d log Z / dθ from d log Z / dK = G, (n, n)."""
-        kernel_part = self.prior.pullback(G)
-        if not self.scale_is_free:
-            return kernel_part
-        return np.append(kernel_part, 2.0 * float(np.vdot(G, self.prior.K)))
+    @property
+    def inducing(self) -> Array | None:
+        """Inducing inputs (m, d), where the form has any."""
+        return self.form.inducing
 
-    def gradient(self, factor: SiteFactor, left: Array, right: Array) -> Array:
-        """d log Z / dθ for an evidence with d log Z / dK = left rightᵀ − ½ (K + T⁻¹)⁻¹."""
-        kernel_part, along_K = self.prior.gradient(factor, left, right)
-        return np.append(kernel_part, 2.0 * along_K) if self.scale_is_free else kernel_part
+    # ---- files ------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """What a file keeps: rows only where predictions need them."""
+        kept: dict[str, Any] = {
+            "kernel": self.kernel,
+            "likelihood": self.likelihood,
+            "n_classes": self.n_classes,
+            "form": self.form,
+        }
+        if self.form.predicts_from_rows:
+            X, y, weights = self.rows.everything
+            return {**kept, "X": X, "y": y, "weights": weights}
+        return {**kept, "rows": self.rows}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Problem:
+        """The problem of a file."""
+        rows = state.get("rows")
+        if rows is None:
+            rows = state["form"].rows(ArraySource(state["X"], state["y"], state["weights"]))
+        return cls(rows, state["kernel"], state["likelihood"], state["n_classes"], state["form"])
+
+
+def sample_of(problem: Problem, most: int) -> Array:
+    """Some of the rows' features, (k, d), the same at every call: to look at."""
+    from gpclass.latent.inducing import sample_rows  # it builds on the rows
+
+    return problem.rows.take(sample_rows(problem.n, most, np.random.default_rng(0)))[0]
+
+
+def places(weights: Array) -> IntArray:
+    """Which row each of the repeated rows of whole weights is."""
+    return np.repeat(np.arange(len(weights)), np.rint(weights).astype(int))

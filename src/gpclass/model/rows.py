@@ -1,12 +1,12 @@
-"""Rows in shards: the one interface between the mathematics of the low-rank prior and where it runs.
+"""Rows: where features, labels and weights live, and how work over them is summed. They know no statistics.
 
-Every sum over data that the sparse inferences need is a *map* over shards of rows and a small *reduction*:
+Every sum over data that an inference needs is a *map* over shards of rows and a small *reduction*:
 
     work(shard, *arguments) -> (shard', sums),        Σ over shards of sums,
 
 where ``work`` is a pure function of what is in the shard and of its (small) arguments, and ``sums`` is a
 dictionary of arrays and numbers whose sizes do not depend on the number of rows. A shard' is the shard with other
-sites. An :class:`Executor` decides where that happens: :class:`Local` shares the shards among the threads of this
+values: the few numbers per row that an inference keeps. A dense problem is one shard in memory. An :class:`Executor` decides where that happens: :class:`Local` shares the shards among the threads of this
 process; others keep the shards in worker processes. Nothing that is done to a shard needs to know.
 
 A shard may keep its block of whitened covariances in ``scratch``, keyed by what they were computed for. The scratch is
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
 from gpclass.numerics.threads import allowed_threads, one_thread, pool
@@ -36,17 +37,17 @@ Work: TypeAlias = "Callable[..., tuple[Shard, Sums]]"
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """Some rows: features, labels, weights, and the site of each row.
+    """Some rows: features, labels, weights, and an inference's own numbers of each row.
 
     ``X`` is an array (also a memory map), or a function without arguments that reads it, for rows that are not in
     memory; such a function must be picklable if shards travel.
     """
 
     X: Array | Callable[[], Array]  # (r, d)
-    y: Array  # (r,), -1 or +1
+    y: npt.NDArray[Any]  # (r,), labels as the likelihood takes them
     weights: Array | None = None  # (r,), powers of the likelihood; None: all one
     first: int = 0  # place of the first row among all rows
-    sites: Array | None = None  # (k, r), the few numbers a row that an inference keeps; None: none yet
+    values: Array | None = None  # (k, r), the few numbers per row that an inference keeps; None: none yet
     absent: IntArray | None = None  # rows of this shard, counted from its first, that are left out for now
     scratch: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -62,9 +63,15 @@ class Shard:
         X = self.X() if callable(self.X) else self.X
         return np.asarray(X, dtype=np.float64)
 
-    def with_sites(self, sites: Array | None) -> Shard:
-        """The same rows with other sites; the scratch is shared."""
-        return replace(self, sites=sites)
+    def with_values(self, values: Array | None) -> Shard:
+        """The same rows with other values; the scratch is shared."""
+        return replace(self, values=values)
+
+    @property
+    def kept(self) -> Array:
+        """The values, which must be there."""
+        assert self.values is not None
+        return self.values
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels: all but the scratch."""
@@ -125,6 +132,9 @@ class Local:
         """The same bits for any number of threads."""
         if not held:
             raise ValueError("there are no shards: the data have no rows")
+        if len(held) == 1:
+            shard, sums = work(held[0], *arguments)
+            return [shard], sums
         threads = self.threads or allowed_threads()
         with one_thread():
             together = threads > 1 and len(held) > 1
@@ -143,7 +153,14 @@ class Local:
 
 
 class Source(Protocol):
-    """Data that can be cut into shards, and looked at by rows."""
+    """Data that can be cut into shards, and looked at by rows.
+
+    Sources are dataclasses with a field ``y`` (n,), so that ``dataclasses.replace(source, y=...)`` relabels them.
+    """
+
+    @property
+    def executor(self) -> Executor | None:
+        """Where its shards are worked on; None: in this process."""
 
     @property
     def n(self) -> int:
@@ -154,9 +171,9 @@ class Source(Protocol):
         """Number of columns of X."""
 
     def shards(self) -> list[Shard]:
-        """All rows, cut; labels are -1 and +1. Every row is in exactly one shard, ``first`` is its place."""
+        """All rows, cut. Every row is in exactly one shard, ``first`` is its place."""
 
-    def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
+    def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """X (k, d), y (k,) and weights of some rows, given in increasing order: for starts and subsets."""
 
 
@@ -170,7 +187,7 @@ class ArraySource:
     """Arrays in memory, or memory-mapped."""
 
     X: Array  # (n, d)
-    y: Array  # (n,), -1 or +1
+    y: npt.NDArray[Any]  # (n,)
     weights: Array | None = None
     shard_rows: int | None = None  # None: what suits the number of rows
 
@@ -183,6 +200,11 @@ class ArraySource:
     def d(self) -> int:
         """Number of columns."""
         return int(self.X.shape[1])
+
+    @property
+    def executor(self) -> Executor | None:
+        """This process."""
+        return None
 
     def shards(self) -> list[Shard]:
         """Consecutive rows; views, no copies."""
@@ -201,3 +223,151 @@ class ArraySource:
         """Some rows."""
         X = np.asarray(self.X[rows], dtype=np.float64)
         return X, self.y[rows], None if self.weights is None else self.weights[rows]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels and weights of some rows.
+
+    A weight w is the power of the likelihood: ⌈w⌉ copies of the row, each with the factor raised to w/⌈w⌉; so a whole
+    weight is that many equal rows. Where a factor's powers have no moments, w itself counts the copies.
+    """
+
+    y: npt.NDArray[Any]  # (r,)
+    copies: Array | float = 1.0  # (r,), whole unless the factor takes no powers
+    power: Array | float = 1.0  # (r,), in ]0, 1]
+
+    @classmethod
+    def of(cls, shard: Shard, rows: slice, powers: bool = True) -> Labels:
+        """Those of a block of a shard; a row that is left out has no copies."""
+        y, weights = shard.y[rows], None if shard.weights is None else shard.weights[rows]
+        if shard.absent is not None:
+            present = np.ones(len(shard))
+            present[shard.absent] = 0.0
+            weights = present[rows] if weights is None else weights * present[rows]
+        if weights is None or np.all(weights == 1.0):
+            return cls(y)
+        if not powers:
+            return cls(y, weights)
+        copies = np.ceil(weights)
+        power = np.divide(weights, copies, out=np.ones_like(copies), where=copies > 0)
+        return cls(y, copies, 1.0 if np.all(power == 1.0) else power)
+
+    @property
+    def plain(self) -> bool:
+        """Whether no factor is raised to a power."""
+        return isinstance(self.power, float)
+
+    @property
+    def count(self) -> Array:
+        """Copies of every row, (r,)."""
+        return np.broadcast_to(self.copies, len(self.y))
+
+    @property
+    def power_column(self) -> Array:
+        """Powers as a column, (r, 1)."""
+        return np.broadcast_to(self.power, len(self.y))[:, None]
+
+    def take(self, rows: IntArray) -> Labels:
+        """Those of some rows."""
+        copies = self.copies if isinstance(self.copies, float) else self.copies[rows]
+        power = self.power if isinstance(self.power, float) else self.power[rows]
+        return Labels(self.y[rows], copies, power)
+
+    def clear_absent(self, values: Array) -> Array:
+        """The values (k, r), zero where a row is left out."""
+        return values if isinstance(self.copies, float) else np.where(self.copies > 0, values, 0.0)
+
+
+NO_ROWS = "this model was read from a file, which keeps no rows: fit again to evaluate at other parameters"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Shards, placed with an executor."""
+
+    n: int
+    d: int
+    held: tuple[Any, ...]  # references to the shards, without values
+    executor: Executor
+    source: Source | None = None  # None: the rows are not there, as in a model read from a file
+    count: float = 0.0  # sum of the weights
+
+    @classmethod
+    def of(cls, source: Source, executor: Executor | None = None) -> Rows:
+        """Cut a source and place its shards."""
+        chosen: Executor = executor or source.executor or Local()
+        shards = source.shards()
+        count = sum(len(s) if s.weights is None else float(np.sum(s.weights)) for s in shards)
+        return cls(source.n, source.d, tuple(chosen.place(shards)), chosen, source, float(count))
+
+    @classmethod
+    def in_memory(cls, X: Array, y: npt.NDArray[Any], weights: Array | None = None) -> Rows:
+        """One shard of arrays."""
+        return cls.of(ArraySource(X, y, weights, shard_rows=max(1, len(y))), Local())
+
+    def map(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[tuple[Any, ...], Sums]:
+        """``work(shard, *arguments)`` on every shard: the shards with their new values, and the added sums."""
+        if not held:
+            raise ValueError(NO_ROWS)
+        new, sums = self.executor.map_reduce(work, held, *arguments)
+        return tuple(new), sums
+
+    def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
+        """X, y and weights of some rows, given in increasing order."""
+        return self._source.take(rows)
+
+    @property
+    def everything(self) -> tuple[Array, npt.NDArray[Any], Array | None]:
+        """X, y and weights of all rows, in memory."""
+        source = self._source
+        if isinstance(source, ArraySource):
+            return source.X, source.y, source.weights
+        return source.take(np.arange(self.n))
+
+    @property
+    def _source(self) -> Source:
+        if self.source is None:
+            raise ValueError(NO_ROWS)
+        return self.source
+
+    def state(self) -> dict[str, Any]:
+        """What a file keeps of rows that predictions do not need: the numbers."""
+        return {"n": self.n, "d": self.d, "count": self.count}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Rows:
+        """The numbers, without rows."""
+        return cls(state["n"], state["d"], (), Local(), None, state["count"])
+
+
+def put_values(shard: Shard, values: Array) -> tuple[Shard, Sums]:
+    """Work: the shard with its part of the values (k, n) of all rows."""
+    return shard.with_values(values[:, shard.first : shard.first + len(shard)].copy()), {}
+
+
+def blank(shard: Shard, k: int) -> tuple[Shard, Sums]:
+    """Work: the shard with k zeros per row."""
+    return shard.with_values(np.zeros((k, len(shard)))), {}
+
+
+def collect_values(shard: Shard, k: int | None = None) -> tuple[Shard, Sums]:
+    """Work: the first k values of all rows, in the order of the shards."""
+    return shard, {"values": [shard.kept[:k]]}
+
+
+def leave_out(shard: Shard, absent: IntArray) -> tuple[Shard, Sums]:
+    """Work: the shard without some rows, given by their places among all rows in increasing order."""
+    a, b = np.searchsorted(absent, [shard.first, shard.first + len(shard)])
+    return replace(shard, absent=absent[a:b] - shard.first if b > a else None), {}
+
+
+def bring_back(shard: Shard) -> tuple[Shard, Sums]:
+    """Work: the shard with all its rows."""
+    return replace(shard, absent=None), {}
+
+
+def let_go(shard: Shard) -> tuple[Shard, Sums]:
+    """Work: the shard without its kept blocks."""
+    shard.scratch.clear()
+    return shard, {}

@@ -17,7 +17,7 @@ from gpclass._typing import Array
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.many import MultiLikelihood
 from gpclass.posterior import LatentMixture
-from gpclass.predict.two import Prediction, Uncertainty, group_starts, log_sum
+from gpclass.predict.results import Prediction, Uncertainty, group_starts, log_sum
 
 CELLS = 500_000  # components × points × classes taken at once
 POINTS = 512  # of the mixture behind an interval

@@ -20,18 +20,16 @@ Reference: Owen (2013), Monte Carlo theory, methods and examples, §9.2; Geyer (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
 from gpclass.likelihoods.binary import BinaryLikelihood
-from gpclass.likelihoods.many import MultiLikelihood
-from gpclass.posterior import LatentMixture, Posterior
+from gpclass.posterior import LatentMixture
+from gpclass.predict.results import Prediction, Uncertainty, group_starts, log_sum
 
 _CELLS = 500_000  # components × points taken at once: 4 MB an array, under 64 MB with all temporaries
 RARE = 1e-3  # probabilities below it are summed in logs
@@ -40,59 +38,18 @@ MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix 
 QUANTILE_COMPONENTS = 4000  # of a mixture, that its quantiles are solved on
 _PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
 _MAX_STEPS = 200
-BLOCK_ELEMENTS = 8_000_000  # components × points of one mixture: 64 MB
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """Class probabilities at m points, the columns in the order of the classes."""
-
-    proba: Array  # (m, C)
-    log_proba: Array  # (m, C), accurate however small the probability
-    mcse: Array  # (m, C) Monte Carlo standard error of proba; NaN for a deterministic mixture
-
-
-@dataclass(frozen=True)
-class Uncertainty:
-    """Probabilities with what is known of them: Monte Carlo error, and the credible interval of p(x)."""
-
-    proba: Array  # (m, C)
-    mcse: Array  # (m, C) how far proba may be from the exact value; NaN for a deterministic mixture
-    lower: Array  # (m, C) credible limits of p(x)
-    upper: Array  # (m, C)
-    latent_mean: Array  # (m, L)
-    latent_sd: Array  # (m, L)
-
-
-T = TypeVar("T", Prediction, Uncertainty)
-
-
-def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:
-    """Answer for the points of X_new in blocks, so that a mixture of many components fits into memory."""
-    rows = getattr(
-        getattr(posterior, "problem", None), "n", 1
-    )  # a posterior may hold (rows × points) beside the mixture
-    step = max(1, BLOCK_ELEMENTS // max(posterior.n_components * latents(posterior), rows))
-    parts = [answer(posterior.latent(X_new[begin : begin + step])) for begin in range(0, len(X_new), step)]
-    if len(parts) == 1:
-        return parts[0]
-    names = parts[0].__dataclass_fields__
-    return type(parts[0])(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
-
-
-def predict_proba(mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLikelihood) -> Prediction:
+def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Prediction:
     """Probabilities of the classes -1 and +1 (in this order) at the points of a mixture.
 
     Parameters
     ----------
     mixture : LatentMixture
         Latent values at m points, one latent a point.
-    likelihood : BinaryLikelihood, or that of many classes
+    likelihood : BinaryLikelihood
         The link to average.
     """
-    if not isinstance(likelihood, BinaryLikelihood):
-        found: Prediction = many_classes().many_proba(mixture, likelihood)
-        return found
     _check_binary(mixture)
     m = mixture.means.shape[1]
     log_proba = np.empty((m, 2))
@@ -158,9 +115,7 @@ def _ordinary(
     return p, np.sqrt(len(starts) / (len(starts) - 1.0) * np.einsum("gr,gr->r", off, off))
 
 
-def uncertainty(
-    mixture: LatentMixture, likelihood: BinaryLikelihood | MultiLikelihood, level: float = 0.9
-) -> Uncertainty:
+def two_uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level: float) -> Uncertainty:
     """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of p(x).
 
     Parameters
@@ -172,14 +127,7 @@ def uncertainty(
     level : float
         Posterior probability that the interval holds, between 0 and 1.
     """
-    if not 0.0 < level < 1.0:
-        raise ValueError(
-            f"level is the probability of the interval and must lie between 0 and 1, got {level!r}"
-        )
-    if not isinstance(likelihood, BinaryLikelihood):
-        found: Uncertainty = many_classes().many_uncertainty(mixture, likelihood, level)
-        return found
-    prediction = predict_proba(mixture, likelihood)
+    prediction = two_proba(mixture, likelihood)
     tail = 0.5 * (1.0 - level)
     low = likelihood.log_inverse_link(mixture_quantile(mixture, tail))
     high = likelihood.log_inverse_link(mixture_quantile(mixture, 1.0 - tail))
@@ -191,18 +139,6 @@ def uncertainty(
         latent_mean=mixture.mean(),
         latent_sd=np.sqrt(mixture.variance()),
     )
-
-
-def many_classes() -> Any:
-    """The same for many classes; imported here, because it builds on this module."""
-    from gpclass.predict import many as predict
-
-    return predict
-
-
-def latents(posterior: Posterior) -> int:
-    """Latent values a point: one for two classes, C for C classes."""
-    return int(getattr(getattr(posterior, "problem", None), "n_classes", 1))
 
 
 def mixture_quantile(mixture: LatentMixture, level: float) -> Array:
@@ -254,22 +190,6 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
         q[todo] = moved
         todo = todo[~done]
     return q
-
-
-def log_sum(log_terms: Array) -> Array:
-    """The log of the sum over the first axis; overwrites its argument."""
-    if len(log_terms) == 1:
-        return np.asarray(log_terms[0])
-    top = log_terms.max(axis=0)
-    log_terms -= top
-    return np.asarray(top + np.log(np.exp(log_terms, out=log_terms).sum(axis=0)))
-
-
-def group_starts(group: IntArray) -> tuple[IntArray, IntArray]:
-    """Where each group starts once the components are ordered by group, and that order."""
-    order = np.argsort(group, kind="stable")
-    starts = np.unique(group[order], return_index=True)[1]
-    return starts, order
 
 
 def _point_blocks(mixture: LatentMixture) -> Iterator[slice]:

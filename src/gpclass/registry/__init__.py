@@ -1,24 +1,39 @@
 """Every method by name, with what it can do, what it costs and whom to cite.
 
-The table of :mod:`gpclass.registry.rows` is the only list: the estimator's error messages, the command line, the
-documentation and the tests are derived from it. To add a method, write its file and add its row there.
+The table of :mod:`gpclass.registry.rows` is the only list; what goes with what is computed in
+:mod:`gpclass.registry.matrix`. The estimator's error messages, the command line, the documentation and the tests are
+derived from both. To add a method, write its file and add its row there.
 """
 
 from gpclass.registry.lookup import get_inference, get_strategy
-from gpclass.registry.pairs import check_pair, choose_likelihood, takes_many
-from gpclass.registry.rows import INFERENCES, STRATEGIES, Method, methods
-from gpclass.registry.variants import for_many, for_sparse
+from gpclass.registry.matrix import (
+    Cell,
+    cell,
+    cells,
+    check_combination,
+    choose_likelihood,
+    counts,
+    goes_with,
+    inferences_for,
+    takes_many,
+)
+from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES, Method, methods
 
 __all__ = [
+    "FORMS",
     "INFERENCES",
     "STRATEGIES",
+    "Cell",
     "Method",
-    "check_pair",
+    "cell",
+    "cells",
+    "check_combination",
     "choose_likelihood",
-    "for_many",
-    "for_sparse",
+    "counts",
     "get_inference",
     "get_strategy",
+    "goes_with",
+    "inferences_for",
     "methods",
     "takes_many",
 ]

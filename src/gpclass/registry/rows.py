@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from gpclass.hyper import EM, HMC, Alternate, CrossValidation, Fixed, Map, Maximize, PseudoMarginal
-from gpclass.hyper.staged.maximize import SparseFixed, SparseMaximize
 from gpclass.inference import (
     AMP,
     DSGQ,
@@ -24,19 +23,15 @@ from gpclass.inference import (
     LatentHMC,
     Variational,
 )
-from gpclass.inference.low_rank_exact import SparseExact
-from gpclass.inference.low_rank_laplace import SparseLaplace
-from gpclass.inference.low_rank_sites import SparseEP, SparseVariational
-from gpclass.inference.many_ep import MultinomialEP
-from gpclass.inference.many_exact import MultinomialExact
-from gpclass.inference.many_importance import SoftmaxImportance
-from gpclass.inference.many_laplace import SoftmaxLaplace
-from gpclass.inference.many_samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
+from gpclass.latent.base import Form
+from gpclass.latent.dense import Dense
+from gpclass.latent.low_rank import LowRank
+from gpclass.likelihoods import LIKELIHOODS
 
 
 @dataclass(frozen=True)
 class Method:
-    """One row: a name and what stands behind it."""
+    """One row: a name and what stands behind it. What goes with it is computed from what the class declares."""
 
     name: str
     axis: str  # "inference" or "hyperparameters"
@@ -45,12 +40,54 @@ class Method:
     cost: str  # in points n, particles or draws M
     reference: str
     exact: bool = False  # converges to the true posterior as the work grows
-    likelihoods: tuple[str, ...] = ("probit", "logit")
-    evidence: str | None = "approximate"  # kind of its evidence, None if it has none
-    gradient: bool = True  # whether the evidence has a gradient, for maximize and map
-    many: Any = None  # the inference for more than two classes, with its likelihood; None if there is none
-    sparse: Any = None  # what stands for it under the low-rank prior of inducing inputs; None if nothing does
 
+    @cached_property
+    def default(self) -> Any:
+        """A configured object with the default settings."""
+        return self.factory()
+
+    @property
+    def brief(self) -> Any:
+        """Settings for a run of seconds, for tests."""
+        return self.default.brief() if self.axis == "hyperparameters" else self.default
+
+    @property
+    def evidence(self) -> str | None:
+        """Kind of an inference's evidence, None if it has none."""
+        return self.default.evidence_kind if self.axis == "inference" else None
+
+    @property
+    def gradient(self) -> bool:
+        """Whether an inference's evidence has a gradient, for maximize and map."""
+        return bool(self.axis == "inference" and self.default.gradient)
+
+    @property
+    def likelihoods(self) -> tuple[str, ...]:
+        """Names of the likelihoods that an inference goes with, under some prior."""
+        if self.axis != "inference":
+            return ()
+        own = self.default.own_likelihood
+        offers = [form.offers for form in FORMS.values()]
+        return tuple(
+            name
+            for name, cls in LIKELIHOODS.items()
+            if (own is None or own.name == name)
+            and not (cls.many and self.default.only_two)
+            and any(self.default.way(cls, offer) for offer in offers)
+        )
+
+    def as_data(self) -> dict[str, Any]:
+        """The row as plain data."""
+        found: dict[str, Any] = {
+            key: getattr(self, key) for key in ("name", "axis", "summary", "cost", "reference", "exact")
+        }
+        if self.axis == "inference":
+            return {**found, "likelihoods": list(self.likelihoods), "evidence": self.evidence, "gradient": self.gradient}
+        return {**found, "needs": self.default.needs}
+
+
+FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank)}
+"""How the prior over latent values is kept."""
 
 INFERENCES: Mapping[str, Method] = {
     row.name: row
@@ -63,9 +100,6 @@ INFERENCES: Mapping[str, Method] = {
             "EP, then O(n²M) for M draws",
             "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
-            evidence="unbiased",
-            many=MultinomialExact,
-            sparse=SparseExact,
         ),
         Method(
             "ep",
@@ -74,8 +108,6 @@ INFERENCES: Mapping[str, Method] = {
             "Expectation propagation: sites that match moments",
             "O(n³) a sweep, 3 to 10 sweeps",
             "Minka (2001); Filippone & Girolami (2014)",
-            many=MultinomialEP,
-            sparse=SparseEP,
         ),
         Method(
             "gpc-mc",
@@ -85,8 +117,6 @@ INFERENCES: Mapping[str, Method] = {
             "O(n²M) for M draws, M of 10⁴ to 10⁶",
             "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
-            likelihoods=("probit",),
-            gradient=False,
         ),
         Method(
             "gpc-mc-hard",
@@ -96,9 +126,6 @@ INFERENCES: Mapping[str, Method] = {
             "O(n²M) for M draws, M of 10⁴ to 10⁶",
             "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
-            likelihoods=("probit",),
-            evidence="unbiased",
-            gradient=False,
         ),
         Method(
             "laplace",
@@ -107,8 +134,6 @@ INFERENCES: Mapping[str, Method] = {
             "Laplace's approximation: a Gaussian at the mode",
             "O(n³) a Newton step, 2 to 6 steps",
             "Williams & Barber (1998)",
-            many=SoftmaxLaplace,
-            sparse=SparseLaplace,
         ),
         Method(
             "variational",
@@ -117,8 +142,6 @@ INFERENCES: Mapping[str, Method] = {
             "The Gaussian closest in KL divergence; its evidence is a lower bound",
             "O(n³) a step, 5 to 30 steps",
             "Opper & Archambeau (2009)",
-            evidence="bound",
-            sparse=SparseVariational,
         ),
         Method(
             "amp",
@@ -127,7 +150,6 @@ INFERENCES: Mapping[str, Method] = {
             "Aitchison's maximum posterior: the mode of the latent field, kriged, without averaging",
             "O(n³) a Newton step, 3 to 8 steps",
             "Röder, Tolosana-Delgado & Hamprecht (2011)",
-            likelihoods=("logit",),
         ),
         Method(
             "dsgq",
@@ -137,8 +159,6 @@ INFERENCES: Mapping[str, Method] = {
             "EP, then O(n²M) for M draws",
             "Röder, Tolosana-Delgado & Hamprecht (2011)",
             exact=True,
-            likelihoods=("probit",),
-            evidence="unbiased",
         ),
         Method(
             "importance",
@@ -148,9 +168,6 @@ INFERENCES: Mapping[str, Method] = {
             "EP or Laplace, then O(n²M) for M draws",
             "Filippone & Girolami (2014)",
             exact=True,
-            evidence="unbiased",
-            gradient=False,
-            many=SoftmaxImportance,
         ),
         Method(
             "annealed",
@@ -160,9 +177,6 @@ INFERENCES: Mapping[str, Method] = {
             "EP or Laplace, then O(n^2.5 M) for M draws",
             "Neal (2001); Filippone (2014)",
             exact=True,
-            evidence="unbiased",
-            gradient=False,
-            many=SoftmaxAnnealed,
         ),
         Method(
             "elliptical-slice",
@@ -172,9 +186,6 @@ INFERENCES: Mapping[str, Method] = {
             "O(n²) a step and chain",
             "Murray, Adams & MacKay (2010)",
             exact=True,
-            evidence=None,
-            gradient=False,
-            many=SoftmaxEllipticalSlice,
         ),
         Method(
             "hmc",
@@ -184,9 +195,6 @@ INFERENCES: Mapping[str, Method] = {
             "O(n²) a leapfrog step and chain",
             "Neal (2011)",
             exact=True,
-            evidence=None,
-            gradient=False,
-            many=SoftmaxHMC,
         ),
         Method(
             "gibbs",
@@ -196,8 +204,6 @@ INFERENCES: Mapping[str, Method] = {
             "O(n²) a scan and chain, in n dependent steps",
             "Neal (1999)",
             exact=True,
-            evidence=None,
-            gradient=False,
         ),
         Method(
             "control-variables",
@@ -207,8 +213,6 @@ INFERENCES: Mapping[str, Method] = {
             "O(n²C) a sweep and chain, C control points",
             "Titsias, Lawrence & Rattray (2009)",
             exact=True,
-            evidence=None,
-            gradient=False,
         ),
     )
 }
@@ -224,7 +228,6 @@ STRATEGIES: Mapping[str, Method] = {
             "one inference",
             "",
             exact=True,
-            sparse=SparseFixed,
         ),
         Method(
             "maximize",
@@ -233,7 +236,6 @@ STRATEGIES: Mapping[str, Method] = {
             "Kernel parameters that maximise the evidence",
             "20 to 100 inferences",
             "Williams & Barber (1998)",
-            sparse=SparseMaximize,
         ),
         Method(
             "map",
@@ -242,7 +244,6 @@ STRATEGIES: Mapping[str, Method] = {
             "Kernel parameters that maximise evidence times prior",
             "20 to 100 inferences",
             "Williams & Barber (1998)",
-            sparse=partial(SparseMaximize, prior=True),
         ),
         Method(
             "em",

@@ -22,12 +22,17 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.checkpoint import fingerprint
-from gpclass.hyper.staged.stage import Earlier, Stage, Standing, collect_sites, put_sites
-from gpclass.latent.low_rank_gaussian import Q, Warm
-from gpclass.latent.low_rank_problem import SparseProblem
+from gpclass.hyper.staged.stage import Earlier, Stage, Standing, inducing, tolerance, with_inducing
+from gpclass.inference.ep import RULE as EP_RULE
+from gpclass.inference.variational import RULE as VARIATIONAL_RULE
+from gpclass.latent.base import SiteRule, Start
+from gpclass.latent.low_rank import LowRank, LowRankGaussian
+from gpclass.model.problem import Problem, sample_of
+from gpclass.model.rows import collect_values, put_values
 from gpclass.numerics.lbfgs import Ascent
 
-VERSION = 4
+VERSION = 5
+LOOK = 2000  # rows that the fingerprint looks at
 
 
 @dataclass(frozen=True)
@@ -38,14 +43,14 @@ class Checkpoint:
     mark: str
 
     @classmethod
-    def of(cls, path: Path, problem: SparseProblem, *settings: Any) -> Checkpoint:
+    def of(cls, path: Path, problem: Problem, *settings: Any) -> Checkpoint:
         """The checkpoint of a problem before its inducing inputs are placed, with these settings."""
-        source = problem.data.source
-        assert source is not None
+        source, form = problem.rows.source, problem.form
+        assert source is not None and isinstance(form, LowRank)
         rows = [(fingerprint(s.y), fingerprint(s.weights)) for s in source.shards()]
         model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood)
-        placing = (problem.start.m, problem.start.how)
-        return cls(path, fingerprint(problem.n, problem.X, rows, *model, *placing, *settings))
+        placing = (form.m, form.how)
+        return cls(path, fingerprint(problem.n, sample_of(problem, LOOK), rows, *model, *placing, *settings))
 
     def load(self) -> dict[str, Array] | None:
         """What was written; None if there is no file."""
@@ -65,22 +70,22 @@ class Checkpoint:
             )
         return arrays
 
-    def save(self, stage: Stage, state: Ascent, start: SparseProblem, earlier: int) -> None:
+    def save(self, stage: Stage, state: Ascent, start: Problem, earlier: int) -> None:
         """Write where the stage stands; ``start`` is where it began, after so many earlier evaluations."""
-        found, data = stage.accepted, stage.problem.data
-        _, sums = data.executor.map_reduce(collect_sites, found.held, None, None)
-        rows = 2 if found.report.method != "laplace" else None
+        found, rows = stage.accepted, stage.problem.rows
+        assert found is not None and found.start is not None
+        _, sums = rows.map(collect_values, found.start.held, _numbers(stage))
         arrays = {
             **state.arrays(),
             "theta0": start.theta,
-            "Z0": start.Z,
+            "Z0": inducing(start),
             "unit": stage.unit,
             "earlier_evaluations": np.asarray(earlier),
-            "sites": np.concatenate([part[:rows] for part in sums["sites"]], axis=1),
+            "sites": np.concatenate(sums["values"], axis=1),
             "absent": np.empty(0) if stage.absent is None else stage.absent,
             "losses": np.asarray(stage.losses),
             "gained": np.asarray(stage.gained),
-            "tol": np.asarray(stage.guide.tol),
+            "tol": np.asarray(tolerance(stage.guide)),
         }
         self._write(arrays)
 
@@ -90,7 +95,7 @@ class Checkpoint:
         """Write where the stages before all rows stand, after so many evaluations."""
         arrays = {
             "theta0": at.problem.theta,
-            "Z0": at.problem.Z,
+            "Z0": inducing(at.problem),
             "sizes": np.asarray(at.sizes, dtype=np.intp),
             "rng": np.array(json.dumps(rng.bit_generator.state)),
             "earlier_evaluations": np.asarray(evaluations),
@@ -101,8 +106,9 @@ class Checkpoint:
                 "count": np.asarray(at.earlier.count),
                 "unit": at.earlier.unit,
             }
-            near = None if at.earlier.near is None else at.earlier.near.q
-            arrays |= {} if near is None else {"near_mean": near.mean, "near_L": near.L}
+            near = None if at.earlier.near is None else at.earlier.near.gaussian
+            if isinstance(near, LowRankGaussian):
+                arrays |= {"near_mean": near.q.mean, "near_L": near.q.L}
         self._write(arrays)
 
     def _write(self, arrays: dict[str, Any]) -> None:
@@ -131,27 +137,35 @@ def between_stages(kept: dict[str, Array] | None) -> bool:
 
 
 def standing(
-    arrays: dict[str, Array], problem: SparseProblem, method: str, rng: np.random.Generator
+    arrays: dict[str, Array], problem: Problem, method: str, rng: np.random.Generator
 ) -> Standing:
     """Where a file says the stages before all rows stood; ``rng`` goes on from there."""
     rng.bit_generator.state = json.loads(str(arrays["rng"]))
-    earlier = None
+    earlier, start = None, with_inducing(problem.at(arrays["theta0"]), arrays["Z0"])
     if "count" in arrays:
         near = None
         if "near_mean" in arrays:
-            mean = arrays["near_mean"]
-            near = Warm((), method, Q(mean, np.asfortranarray(arrays["near_L"]), mean))
+            kept = {"mean": arrays["near_mean"], "L": arrays["near_L"]}
+            near = Start(method, (), start.prior.from_kept(kept))
         earlier = Earlier(Ascent.from_arrays(arrays), float(arrays["count"]), arrays["unit"], near)
     sizes = tuple(int(rows) for rows in arrays["sizes"])
-    return Standing(problem.at(arrays["theta0"], arrays["Z0"]), earlier, sizes)
+    return Standing(start, earlier, sizes)
 
 
 def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
     """Put a stage where a file says it was."""
     state = Ascent.from_arrays(arrays)
-    held = stage.problem.over(put_sites, arrays["sites"]).data.held
-    stage.accepted = Warm(held, stage.guide.name)
+    held, _ = stage.problem.rows.map(put_values, stage.problem.rows.held, arrays["sites"])
+    stage.near = Start(stage.guide.name, held)
     stage.losses = arrays["losses"].tolist()
     stage.gained = float(arrays["gained"])
-    stage.guide = replace(stage.guide, tol=float(arrays["tol"]))
+    if stage.guide.name != "laplace":
+        stage.guide = replace(stage.guide, tol=float(arrays["tol"]))  # type: ignore[type-var]  # a dataclass
     return state
+
+
+def _numbers(stage: Stage) -> int | None:
+    """Numbers per row that describe the sites; all that Laplace keeps."""
+    rules: dict[str, SiteRule] = {"ep": EP_RULE, "variational": VARIATIONAL_RULE}
+    rule = rules.get(stage.guide.name)
+    return None if rule is None else rule.numbers(stage.problem.likelihood, stage.problem.n_latents)

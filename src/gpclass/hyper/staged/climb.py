@@ -15,11 +15,15 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.hyper.staged.checkpoint import Checkpoint
-from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing
-from gpclass.latent.low_rank_gaussian import Q, Warm
-from gpclass.latent.low_rank_problem import SparseProblem
+from gpclass.hyper.staged.settings import Stages
+from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing, inducing, with_inducing
+from gpclass.inference.base import Inference
+from gpclass.latent.base import Start
+from gpclass.latent.inducing import sample_rows
+from gpclass.latent.low_rank import LowRank
+from gpclass.model.problem import Problem
 from gpclass.model.rows import Local
 from gpclass.numerics.memory import available_memory
 from gpclass.priors import PriorSet
@@ -51,25 +55,25 @@ class Told:
 class Climb:
     """The stages before all rows."""
 
-    settings: Any  # SparseMaximize
-    guide: Any
-    prior: Any
+    settings: Stages
+    guide: Inference
+    prior: PriorSet | None
     n_restarts: int
     n_jobs: int | None
     rng: np.random.Generator
-    absent: Any  # rows that no stage may see
+    absent: IntArray | None  # rows that no stage may see
     told: Told
     evaluations: int = 0
 
-    def run(self, problem: SparseProblem, begun: Standing | None, checkpoint: Checkpoint | None) -> Standing:
+    def run(self, problem: Problem, begun: Standing | None, checkpoint: Checkpoint | None) -> Standing:
         """θ from few rows, then Z, then both from some rows and from ever more."""
         at = self._begin(problem) if begun is None else begun
         if begun is None:
             self._save(at, checkpoint)
         while at.sizes:
-            part = at.problem.part(at.sizes[0], self.rng, self.absent)
+            part = part_of(at.problem, at.sizes[0], self.rng, self.absent)
             at = replace(at, sizes=at.sizes[1:])
-            if _of_both(part):
+            if _of_all_classes(part):
                 self.told.rows(part.n)
                 at = self._some(at, part)
                 self._save(at, checkpoint)
@@ -79,36 +83,36 @@ class Climb:
         if checkpoint is not None:
             checkpoint.save_between(at, self.absent, self.rng, self.evaluations)
 
-    def _begin(self, problem: SparseProblem) -> Standing:
+    def _begin(self, problem: Problem) -> Standing:
         """θ from few rows, Z placed."""
         s, n = self.settings, problem.n
         if n >= 2 * s.few_rows or self.n_restarts:
-            few = problem.part(s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
-            if n < 2 * s.few_rows or _of_both(few):
+            few = part_of(problem, s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
+            if n < 2 * s.few_rows or _of_all_classes(few):
                 self.told.rows(few.n)
-                problem = problem.at(self._few(few.placed(self.rng, at_most=FEW_INDUCING)))
+                problem = problem.at(self._few(_few_placed(few, self.rng)))
         problem = problem.placed(self.rng)
-        sizes = growing(n, problem.basis.m + problem.n_features, s.some_rows) if s.move_inducing else []
+        sizes = growing(n, len(inducing(problem)) + problem.n_features, s.some_rows) if s.move_inducing else []
         # Where other processes keep the rows, these do the work on more than some of them.
         return Standing(
-            problem, None, tuple(sizes if isinstance(problem.data.executor, Local) else sizes[:1])
+            problem, None, tuple(sizes if isinstance(problem.rows.executor, Local) else sizes[:1])
         )
 
-    def _some(self, at: Standing, part: SparseProblem) -> Standing:
+    def _some(self, at: Standing, part: Problem) -> Standing:
         """Where an ascent over a part of the rows leads."""
         problem, earlier = at.problem, at.earlier
         rule, name = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN), self.guide.name
-        look = None if self.absent is None else problem.take(self.absent)
+        look = None if self.absent is None else problem.rows.take(self.absent)
         near, unit = (None, None) if earlier is None else (earlier.near, earlier.unit)
-        stage = Stage(part, self.guide, rule, self.prior, left_out=look, given_unit=unit, accepted=near)
+        stage = Stage(part, self.guide, rule, self.prior, left_out=look, given_unit=unit, near=near)
         state = stage.run(earlier=earlier)
         self.evaluations += state.evaluations
         some, last = stage.chosen(state), stage.accepted
-        near = Warm((), name, Q(last.mean, last.L, last.mean)) if name != "laplace" else None
-        moved = problem.at(some.theta, some.Z)
+        near = None if last is None or name == "laplace" else Start(name, (), last.gaussian)
+        moved = with_inducing(problem.at(some.theta), inducing(some))
         return replace(at, problem=moved, earlier=Earlier(state, stage.count, stage.unit, near))
 
-    def _few(self, problem: SparseProblem) -> Array:
+    def _few(self, problem: Problem) -> Array:
         """The best θ of climbs from the given parameters and from random ones within the bounds."""
         low, high = problem.bounds.T
         starts = [np.clip(problem.theta, low, high)]
@@ -138,7 +142,7 @@ class Climbed:
     refused: ValueError | None = None
 
 
-def climb_few(problem: SparseProblem, guide: Any, prior: PriorSet | None) -> Climbed:
+def climb_few(problem: Problem, guide: Any, prior: PriorSet | None) -> Climbed:
     """An ascent in θ by evidence alone. A random start may be hopeless: the others are there."""
     stage = Stage(problem, guide, Rule(FEW_ITERATIONS, EARLY_TOL), prior, free_Z=False)
     try:
@@ -158,7 +162,24 @@ def growing(n: int, columns: int, first: int) -> list[int]:
     return sizes
 
 
-def _of_both(part: SparseProblem) -> bool:
-    """Whether there are enough rows of both classes to learn from: of a rare one few rows may have none."""
-    y = np.concatenate([shard.y for shard in part.data.executor.fetch(part.data.held)])
-    return bool(min(np.sum(y > 0), np.sum(y < 0)) >= FEWEST_OF_A_CLASS)
+def part_of(problem: Problem, rows: int, rng: np.random.Generator, without: IntArray | None) -> Problem:
+    """The same model on a random part of the rows, less those that it must not see, in memory."""
+    chosen = sample_rows(problem.n, rows, rng)
+    if without is not None:
+        chosen = np.setdiff1d(chosen, without, assume_unique=True)
+    form = problem.form
+    assert isinstance(form, LowRank)
+    return replace(problem.on(*problem.rows.take(chosen)), form=replace(form, keep=True))
+
+
+def _few_placed(problem: Problem, rng: np.random.Generator) -> Problem:
+    """A few inducing inputs placed."""
+    form = problem.form
+    assert isinstance(form, LowRank)
+    return replace(problem, form=form.placed(problem, rng, at_most=FEW_INDUCING))
+
+
+def _of_all_classes(part: Problem) -> bool:
+    """Whether there are enough rows of every class to learn from: of a rare one few rows may have none."""
+    y = part.likelihood.decode(part.y)
+    return bool(np.bincount(y, minlength=part.n_classes).min() >= FEWEST_OF_A_CLASS)

@@ -15,13 +15,17 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.latent.basis import Basis, blocks
+from gpclass.hyper.base import Fit
+from gpclass.inference.base import Inference
+from gpclass.inference.exact import Exact
+from gpclass.latent.basis import blocks
+from gpclass.latent.dense import Dense
 from gpclass.latent.inducing import sample_rows
-from gpclass.latent.low_rank_problem import Data, SparseProblem
-from gpclass.likelihoods.binary import BinaryLikelihood
+from gpclass.latent.low_rank import LowRank, LowRankPrior, Spec
+from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
-from gpclass.model.rows import ArraySource, Shard, Sums
-from gpclass.predict.two import predict_proba
+from gpclass.model.rows import Shard, Sums, let_go
+from gpclass.predict import predict_proba
 
 ROWS = 450  # rows of the comparison
 CENTRES = 3
@@ -33,32 +37,33 @@ FAR = 0.9  # share of the variance that can be explained which a far row has lef
 
 
 def compare_with_dense(
-    problem: SparseProblem, inference: Any, dense: Any, rng: np.random.Generator
+    problem: Problem, inference: Inference, rng: np.random.Generator
 ) -> tuple[dict[str, Any], str | None]:
     """Figures for the report, and advice if the number of inducing inputs should grow."""
-    source = problem.data.source
-    assert source is not None
-    X, y, weights = source.take(sample_rows(problem.n, POOL, rng))
+    Z, form = problem.inducing, problem.form
+    assert Z is not None and isinstance(form, LowRank)
+    X, y, weights = problem.rows.take(sample_rows(problem.n, POOL, rng))
     if weights is not None:
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
     near = _neighbours(problem, X, rng)
-    if len(np.unique(y[near])) < 2:
+    if len(np.unique(y[near])) < problem.n_classes:
         near = np.arange(len(y))[:: max(1, len(y) // ROWS)]
     fitted, judged = _split(near)
     if len(judged) == 0:  # two rows or fewer
-        return {"n_inducing": problem.basis.m}, None
-    w = None if weights is None else weights[fitted]
-    whole = Problem(X[fitted], y[fitted], problem.kernel, problem.likelihood, w)
-    low = replace(problem, data=Data.of(ArraySource(X[fitted], y[fitted], w)), keep=True)
-    streams = rng.spawn(2)
+        return {"n_inducing": len(Z)}, None
+    rows = (X[fitted], y[fitted], None if weights is None else weights[fitted])
+    whole = replace(problem, form=Dense()).on(*rows)
+    low = replace(problem, form=replace(form, keep=True)).on(*rows)
+    streams, method = rng.spawn(2), coarse(inference)
     log_p = [
-        predict_proba(coarse(method)(task, noise).latent(X[judged]), problem.likelihood).log_proba
-        for method, task, noise in ((dense, whole, streams[0]), (inference, low, streams[1]))
+        predict_proba(method(task, noise).latent(X[judged]), problem.likelihood).log_proba
+        for task, noise in ((whole, streams[0]), (low, streams[1]))
     ]
-    gap = float(np.mean(np.abs(np.exp(log_p[0][:, 1]) - np.exp(log_p[1][:, 1]))))
-    loss = [-float(np.mean(np.where(y[judged] > 0, part[:, 1], part[:, 0]))) for part in log_p]
+    gap = float(np.mean(np.abs(np.exp(log_p[0][:, 1:]) - np.exp(log_p[1][:, 1:]))))
+    label = problem.likelihood.decode(y[judged])
+    loss = [-float(np.mean(part[np.arange(len(label)), label])) for part in log_p]
     figures = {
-        "n_inducing": problem.basis.m,
+        "n_inducing": len(Z),
         "mean_abs_difference_from_dense": gap,
         "log_loss_above_dense": loss[1] - loss[0],
         "rows_compared_with_dense": len(judged),
@@ -68,19 +73,20 @@ def compare_with_dense(
     ):  # θ was learned under the low-rank prior: it may be the better of the two
         return figures, None
     return figures, (
-        f"probabilities under {problem.basis.m} inducing inputs differ from the dense ones by {gap:.3f} on average "
+        f"probabilities under {len(Z)} inducing inputs differ from the dense ones by {gap:.3f} on average "
         f"(log loss {loss[1] - loss[0]:+.3f}; both fitted to {len(fitted)} rows that lie close together and compared "
-        f"on {len(judged)} between them); raise n_inducing, for instance to {2 * problem.basis.m}"
+        f"on {len(judged)} between them); raise n_inducing, for instance to {2 * len(Z)}"
     )
 
 
-def coarse(method: Any) -> Any:
+def coarse(method: Inference) -> Inference:
     """The method with no more draws than the comparison needs."""
-    draws = getattr(method, "stochastic", False) and method.n_samples is None
-    return replace(method, tol=max(method.tol, COARSE)) if draws else method
+    if isinstance(method, Exact) and method.n_samples is None:
+        return method.with_tol(max(method.tol, COARSE))
+    return method
 
 
-def _neighbours(problem: SparseProblem, X: Array, rng: np.random.Generator) -> IntArray:
+def _neighbours(problem: Problem, X: Array, rng: np.random.Generator) -> IntArray:
     """Rows of the neighbourhoods of a few random rows, each once."""
     chosen: list[int] = []
     for centre in rng.choice(len(X), size=min(CENTRES, len(X)), replace=False):
@@ -96,27 +102,40 @@ def _split(rows: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def survey(
-    shard: Shard, basis: Basis, likelihood: BinaryLikelihood, floor: float, noise: float
+    shard: Shard, likelihood: Likelihood, spec: Spec, floor: float, noise: float
 ) -> tuple[Shard, Sums]:
     """Counts rows that are far from every inducing input, and adds up what is left of the prior variances.
 
     ``floor`` is the covariance of the inducing inputs that are farthest apart: what all rows share, such as a constant.
-    ``noise`` is the variance of white noise, which no inducing input can explain.
+    ``noise`` is the variance of white noise, which no inducing input can explain. The first kernel is looked at.
     """
     far, left = 0, 0.0
-    for _, A, rest in blocks(shard, basis):
-        total = rest + np.einsum("ij,ij->i", A, A)
+    for _, A, rest in blocks(shard, spec.bases[:1]):
+        total = rest[0] + np.einsum("ij,ij->i", A[0], A[0])
         explicable = np.maximum(total - noise - floor, ROUNDING * total)
-        far += int(np.sum(rest - noise > FAR * explicable))
-        left += float(np.sum(rest / np.maximum(total, 1e-300)))
+        far += int(np.sum(rest[0] - noise > FAR * explicable))
+        left += float(np.sum(rest[0] / np.maximum(total, 1e-300)))
     return shard, {"far": far, "left": left}
 
 
-def look_over(problem: SparseProblem) -> dict[str, Any]:
+def look_over(problem: Problem) -> dict[str, Any]:
     """Far rows and the mean share of the prior variance that the inducing inputs leave."""
-    Z = problem.Z
+    Z, prior = problem.inducing, problem.prior
+    assert Z is not None and isinstance(prior, LowRankPrior)
     K = problem.covariance(Z, Z.copy())  # as of different points: without white noise
     floor = max(float(K.min()), 0.0) if len(Z) > 1 else 0.0
     noise = float(np.mean(problem.covariance.diag(Z) - np.diag(K)))
-    _, sums = problem.map_reduce(survey, problem.data.held, floor, noise)
+    _, sums = problem.map(survey, problem.rows.held, prior.spec, floor, noise)
     return {"far_rows": sums["far"], "prior_variance_left": sums["left"] / problem.n}
+
+
+def reviewed(fit: Fit, inference: Inference, rng: np.random.Generator) -> Fit:
+    """A fit with inducing inputs, looked over and compared with the dense prior; its rows let go of kept blocks."""
+    problem = fit.problem
+    if problem.inducing is None:
+        return fit
+    details = look_over(problem)
+    compared, advice = compare_with_dense(problem, inference, rng)
+    problem.rows.map(let_go, problem.rows.held)  # a fitted model keeps its sites, not n m numbers
+    warned = () if advice is None else (advice,)
+    return replace(fit, warnings=(*fit.warnings, *warned)).with_details({**compared, **details})

@@ -4,7 +4,7 @@ The variables are θ, and the inducing inputs divided by the length scales (or s
 about what matters in each. Each evaluation starts from the sites of the last one. Sites are loose during an ascent;
 where their error hides a rise (classes that are easy to tell apart have an evidence of a few nats) they are tightened.
 Rows that are left out have no copies: they stay in their shards and add nothing
-(:class:`gpclass.latent.low_rank_rows.Labels`).
+(:class:`gpclass.model.rows.Labels`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,20 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.latent.basis import Basis
+from gpclass.inference.base import Inference
+from gpclass.inference.ep import EP
+from gpclass.inference.laplace import Laplace
+from gpclass.inference.posteriors import GaussianPosterior
+from gpclass.inference.variational import Variational
+from gpclass.latent.base import Start
 from gpclass.latent.inducing import length_scales
-from gpclass.latent.low_rank_gaussian import Warm, starting_sites
-from gpclass.latent.low_rank_problem import SparseProblem
-from gpclass.model.rows import Shard, Sums
+from gpclass.latent.low_rank import LowRank
+from gpclass.model.problem import Problem
+from gpclass.model.rows import Work, bring_back, leave_out
 from gpclass.numerics.lbfgs import Ascent, step
 from gpclass.numerics.linalg import NotPositiveDefiniteError
-from gpclass.predict.two import predict_proba
+from gpclass.posterior import LatentMixture, Posterior
+from gpclass.predict import predict_proba
 from gpclass.priors import PriorSet
 
 SHARE = 0.02  # of a log loss: what counts as a fall where the loss itself is small
@@ -49,14 +55,14 @@ class Earlier:
     state: Ascent
     count: float  # of its rows, by their weights
     unit: Array
-    near: Warm | None  # q(u) there; None where the method cannot start from it
+    near: Start | None  # q(u) there; None where the method cannot start from it
 
 
 @dataclass(frozen=True, eq=False)
 class Standing:
     """Where ascents over ever more rows stand, between two of them."""
 
-    problem: SparseProblem
+    problem: Problem
     earlier: Earlier | None
     sizes: tuple[int, ...]  # rows of the ascents to come, before the one over all
 
@@ -65,8 +71,8 @@ class Standing:
 class Stage:
     """An ascent under way."""
 
-    problem: SparseProblem  # where it starts
-    guide: Any
+    problem: Problem  # where it starts
+    guide: Inference
     rule: Rule
     prior: PriorSet | None = None
     free_Z: bool = True
@@ -77,24 +83,23 @@ class Stage:
     given_unit: Array | None = None  # (d,), of the inducing inputs; None: from where it starts
     tell: Callable[..., None] | None = None
     gained: float = np.inf  # by the last iteration, as a share of the log evidence
-    last: Any = None  # the posterior of the last evaluation
-    accepted: Any = None  # that of the last step which was taken: evaluations start from its sites
+    last: GaussianPosterior | None = None  # the posterior of the last evaluation
+    accepted: GaussianPosterior | None = None  # that of the last step which was taken
+    near: Start | None = None  # where evaluations start from before a step was taken
     losses: list[float] = field(default_factory=list)  # of the left-out rows, after each iteration
 
     def __post_init__(self) -> None:
         self.unit = start_unit(self.problem) if self.given_unit is None else self.given_unit
-        p, free = len(self.problem.theta), self.problem.Z.size if self.free_Z else 0
+        p, free = len(self.problem.theta), inducing(self.problem).size if self.free_Z else 0
         self.bounds = np.vstack(
             [self.problem.bounds, np.column_stack([np.full(free, -np.inf), np.full(free, np.inf)])]
         )
-        self.p, self.count = p, self.problem.data.count
+        self.p, self.count = p, self.problem.rows.count
         if self.absent is not None:
-            source = self.problem.data.source
-            assert source is not None
-            self.left_out = source.take(self.absent)
+            self.left_out = self.problem.rows.take(self.absent)
             weights = self.left_out[2]
             self.count -= float(len(self.absent) if weights is None else np.sum(weights))
-            self.problem = self.problem.over(leave_out, self.absent)
+            self.problem = over(self.problem, leave_out, self.absent)
 
     def run(
         self,
@@ -109,7 +114,7 @@ class Stage:
             self.accepted = self.last
         while self.reason(state) is None or self._hidden(state):
             if self.reason(state) is not None:
-                self.guide = replace(self.guide, tol=TIGHTER * self.guide.tol)
+                self.guide = replace(self.guide, tol=TIGHTER * tolerance(self.guide))  # type: ignore[type-var]
                 again = state.again(self.objective)
                 if again is None:
                     break
@@ -145,7 +150,7 @@ class Stage:
     def _hidden(self, state: Ascent) -> bool:
         """Whether a rise may be hidden by the sites: the evidence ended the ascent, and is less accurate."""
         by_evidence = state.stuck or self.gained < self.rule.tol
-        error = SITES_ERROR * self.guide.tol**2
+        error = SITES_ERROR * tolerance(self.guide) ** 2
         return (
             self.rule.to_the_end
             and by_evidence
@@ -155,37 +160,39 @@ class Stage:
 
     def variables(self) -> Array:
         """Where it starts."""
-        Z = (self.problem.Z / self.unit).ravel() if self.free_Z else np.empty(0)
+        Z = (inducing(self.problem) / self.unit).ravel() if self.free_Z else np.empty(0)
         return np.concatenate([self.problem.theta, Z])
 
-    def at(self, x: Array) -> SparseProblem:
+    def at(self, x: Array) -> Problem:
         """The problem at some variables."""
-        Z = (x[self.p :].reshape(self.problem.Z.shape) * self.unit) if self.free_Z else None
-        return self.problem.at(x[: self.p], Z)
+        moved = self.problem.at(x[: self.p])
+        if not self.free_Z:
+            return moved
+        return with_inducing(moved, x[self.p :].reshape(inducing(moved).shape) * self.unit)
 
-    def chosen(self, state: Ascent) -> SparseProblem:
+    def chosen(self, state: Ascent) -> Problem:
         """The problem at the end, with all its rows."""
         problem = self.at(state.x)
-        return problem if self.absent is None else problem.over(bring_back)
+        return problem if self.absent is None else over(problem, bring_back)
 
-    def back(self) -> Any:
-        """The sites of the last evaluation, with all rows back, for the inference that follows."""
-        if self.absent is None:
-            return self.accepted
-        held = starting_sites(self.accepted, self.guide.name)
-        if not held:
-            return None
-        back, _ = self.problem.data.executor.map_reduce(bring_back, held, None, None)
-        return Warm(tuple(back), self.guide.name)
+    def back(self) -> Posterior | None:
+        """What the inference that follows starts from: the last step's sites, all rows back."""
+        found = self._from()
+        start: Start | None = None if found is None else found.start
+        if start is None or self.absent is None or not start.held:
+            return found
+        held, _ = self.problem.rows.map(bring_back, start.held)
+        return Near(replace(start, held=held))
 
     def objective(self, x: Array) -> tuple[float, Array] | None:
         """Log evidence (and log prior) with gradient."""
         problem = self.at(x)
         try:
-            found = self.guide(problem, start=self.accepted, gradient=True)
+            found: GaussianPosterior = self.guide(problem, start=self._from(), gradient=True)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError, FloatingPointError):
             return None
         value, slope = found.evidence.log_z, found.evidence.gradient
+        assert slope is not None
         if not (np.isfinite(value) and np.isfinite(slope).all()):
             return None
         self.last = found
@@ -193,48 +200,81 @@ class Stage:
             theta = x[: self.p]
             value, slope = value + self.prior.log_density(theta), slope + self.prior.gradient(theta)
         if self.free_Z:
+            assert found.gradient_Z is not None
             slope = np.concatenate([slope, (found.gradient_Z * self.unit).ravel()])
         return (value, slope) if np.isfinite(slope).all() else None
 
+    def _from(self) -> Posterior | None:
+        """Where an evaluation starts: the last step's sites, or q(u) of an ascent over fewer rows."""
+        if self.accepted is not None or self.near is None:
+            return self.accepted
+        return Near(self.near)
+
     def _look(self, state: Ascent) -> None:
         """The log loss of the left-out rows."""
-        if self.left_out is None:
+        if self.left_out is None or self.accepted is None:
             return
         X, y, weights = self.left_out
         if weights is not None and not np.any(weights > 0):
             return
-        log_p = predict_proba(self.accepted.latent(X), self.at(state.x).likelihood).log_proba
-        self.losses.append(-float(np.average(np.where(y > 0, log_p[:, 1], log_p[:, 0]), weights=weights)))
+        likelihood = self.at(state.x).likelihood
+        log_p = predict_proba(self.accepted.latent(X), likelihood).log_proba
+        own = log_p[np.arange(len(y)), likelihood.decode(y)]
+        self.losses.append(-float(np.average(own, weights=weights)))
 
 
-def start_unit(problem: SparseProblem) -> Array:
+@dataclass(frozen=True, eq=False)
+class Near(Posterior):
+    """What a posterior of other rows leaves to start from."""
+
+    found: Start
+
+    @property
+    def start(self) -> Start:
+        """Its Gaussian."""
+        return self.found
+
+    @property
+    def n_components(self) -> int:
+        """None: nothing is predicted from it."""
+        return 0
+
+    def latent(self, X_new: Array) -> LatentMixture:
+        """Nothing is predicted from it."""
+        raise NotImplementedError
+
+    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+        """Nothing is drawn from it."""
+        raise NotImplementedError
+
+
+def inducing(problem: Problem) -> Array:
+    """The inducing inputs, which are placed."""
+    Z = problem.inducing
+    assert Z is not None
+    return Z
+
+
+def with_inducing(problem: Problem, Z: Array) -> Problem:
+    """The same problem with other inducing inputs."""
+    form = problem.form
+    assert isinstance(form, LowRank)
+    return replace(problem, form=form.at(Z))
+
+
+def over(problem: Problem, work: Work, *arguments: Any) -> Problem:
+    """The same problem with every shard changed by some work."""
+    held, _ = problem.rows.map(work, problem.rows.held, *arguments)
+    return replace(problem, rows=replace(problem.rows, held=held))
+
+
+def tolerance(guide: Inference) -> float:
+    """How far the sites of a guide may be from their fixed point."""
+    return guide.tol if isinstance(guide, EP | Variational | Laplace) else 0.0
+
+
+def start_unit(problem: Problem) -> Array:
     """What matters in each column of Z: its length scale, or the rows' own spread where that is huge."""
-    spread = problem.Z.std(axis=0)
-    return np.minimum(length_scales(problem.kernel, problem.Z), np.where(spread > 0, spread, np.inf))
-
-
-def leave_out(shard: Shard, basis: Basis | None, likelihood: Any, rows: IntArray) -> tuple[Shard, Sums]:
-    """The shard without some of all rows (given in increasing order)."""
-    a, b = np.searchsorted(rows, [shard.first, shard.first + len(shard)])
-    return replace(shard, absent=rows[a:b] - shard.first if b > a else None), {}
-
-
-def bring_back(shard: Shard, basis: Basis | None, likelihood: Any) -> tuple[Shard, Sums]:
-    """The shard with all its rows."""
-    return replace(shard, absent=None), {}
-
-
-def let_go(shard: Shard, basis: Basis | None, likelihood: Any) -> tuple[Shard, Sums]:
-    """The shard without its kept block of A, n m numbers over all shards."""
-    shard.scratch.clear()
-    return shard, {}
-
-
-def collect_sites(shard: Shard, basis: Basis | None, likelihood: Any) -> tuple[Shard, Sums]:
-    """The sites of all rows, in the order of the shards."""
-    return shard, {"sites": [shard.sites]}
-
-
-def put_sites(shard: Shard, basis: Basis | None, likelihood: Any, sites: Array) -> tuple[Shard, Sums]:
-    """The shard with its part of the sites (k, n) of all rows."""
-    return shard.with_sites(sites[:, shard.first : shard.first + len(shard)].copy()), {}
+    Z = inducing(problem)
+    spread = Z.std(axis=0)
+    return np.minimum(length_scales(problem.kernels[0], Z), np.where(spread > 0, spread, np.inf))

@@ -18,30 +18,20 @@ Reference: Rasmussen & Williams (2006), §3.4; Filippone (2014), eq. 13.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, IntArray
-from gpclass.inference.ep import EP
-from gpclass.inference.gaussian import GaussianPosterior
-from gpclass.inference.laplace import Laplace
-from gpclass.inference.samples import SamplePosterior
-from gpclass.latent.many_whitened import MultiWhitened, whiten_many_around
-from gpclass.model.many_problem import MultiProblem
+from gpclass.latent.base import Target
+from gpclass.latent.dense import dense_prior
 from gpclass.model.problem import Problem
-from gpclass.numerics.linalg import cholesky, factor
-from gpclass.posterior import Evidence, Report
-
-BASES: dict[str, Callable[[], EP | Laplace]] = {"ep": EP, "laplace": Laplace}
-AROUND = ("prior", *BASES)
+from gpclass.numerics.linalg import cholesky
 
 
 @dataclass(frozen=True, eq=False)
-class Whitened:
+class Whitened(Target):
     """The posterior of f as N(ξ; 0, I) exp(r(f)), f = m + A ξ; see the module."""
 
     problem: Problem
@@ -60,11 +50,6 @@ class Whitened:
     def dimension(self) -> int:
         """Of ξ."""
         return len(self.m)
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """For the report; nothing to say."""
-        return {}
 
     def latents(self, xi: Array) -> Array:
         """The values f of ξ, both (M, n)."""
@@ -86,42 +71,38 @@ class Whitened:
 
     def log_ratio(self, f: Array) -> Array:
         """r(f), (M,), for f (M, n): the log weight of a draw from q."""
-        terms = self.problem.weighted(self.problem.likelihood.log_prob(self.y, f))
+        terms = self.problem.weighted(self.problem.likelihood.log(self.y, f[..., None, :]))
         if self.C is None:
             return np.asarray(terms.sum(axis=-1))
         return np.asarray((terms - f * (self.h - 0.5 * self.t * f)).sum(axis=-1) + self.log_z)
 
     def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
         """r(f), (M,), and its gradient in ξ, (M, n)."""
-        log_p, d1, _, _ = self.problem.likelihood.derivatives(self.y, f)
-        terms, slope = self.problem.weighted(log_p), self.problem.weighted(d1)
+        log_p, d1 = self.problem.likelihood.slope(self.y, f[:, None])
+        terms, slope = self.problem.weighted(log_p), self.problem.weighted(d1[:, 0])
         if self.C is not None:
             terms = terms - f * (self.h - 0.5 * self.t * f)
             slope = slope - self.h + self.t * f
         return np.asarray(terms.sum(axis=-1) + self.log_z), np.asarray(slope @ self.A)
 
-    def with_labels(self, y: Array) -> Whitened:
-        """The same coordinates with other labels; the sites stay, so q does."""
-        return replace(self, y=y)
+    def of_chains(self, chains: IntArray) -> Whitened:
+        """The labels of some chains, where each chain has labels of its own."""
+        return self if self.y.ndim == 1 else replace(self, y=self.y[chains])
+
+    @property
+    def roots(self) -> list[Array] | None:
+        """The root of the prior, where it is not the problem's own."""
+        return None if self.L is dense_prior(self.problem).roots[0] else [self.L]
 
     def some_latents(self, eta: Array, some: IntArray) -> Array:
         """Latent values of η at some points, (M, len(some))."""
         return np.asarray(eta @ self.L[some].T)
 
-    def as_posterior(
-        self, eta: Array, weights: Array, group: IntArray, evidence: Evidence | None, report: Report
-    ) -> SamplePosterior:
-        """The posterior of weighted draws η."""
-        return SamplePosterior(self.problem, self.L, eta, weights, group, evidence, report)
-
-
-Target: TypeAlias = Whitened | MultiWhitened  # what the samplers move in: two classes, or more
-
 
 def whiten(problem: Problem, t: Array | None = None, h: Array | None = None) -> Whitened:
     """Coordinates in which the prior times sites (t, h) is standard normal; without sites, the prior."""
-    L, jitter = factor(problem.prior.K)
-    n = problem.n
+    prior, n = dense_prior(problem), problem.n
+    L, jitter = prior.roots[0], prior.root_jitter
     if t is None or h is None:
         zero = np.zeros(n)
         return Whitened(problem, problem.y, L, None, L, zero, zero, zero, zero, 0.0, jitter)
@@ -134,28 +115,3 @@ def whiten(problem: Problem, t: Array | None = None, h: Array | None = None) -> 
     log_z = 0.5 * float(white @ white) - float(np.log(np.diag(C)).sum())
     centre = solve_triangular(C, white, lower=True, trans="T", check_finite=False)
     return Whitened(problem, problem.y, L, C, A, m, centre, t, h, log_z, jitter)
-
-
-def whiten_around(
-    problem: Problem, around: str, tol: float | None = None
-) -> tuple[Whitened, GaussianPosterior | None]:
-    """Coordinates around the prior, or around the Gaussian of ``laplace`` or ``ep``, and that Gaussian."""
-    check_around(around)
-    if around == "prior":
-        return whiten(problem), None
-    base = BASES[around]()
-    gaussian = (base if tol is None else replace(base, tol=tol))(problem)
-    return whiten(problem, gaussian.t, gaussian.h), gaussian
-
-
-def target_around(problem: Problem | MultiProblem, around: str, tol: float | None = None) -> Target:
-    """Coordinates for the samplers; ``tol`` is that of the Gaussian of two classes, its own by default."""
-    if isinstance(problem, MultiProblem):
-        return whiten_many_around(problem, around)[0]
-    return whiten_around(problem, around, tol)[0]
-
-
-def check_around(around: str, names: tuple[str, ...] = AROUND) -> None:
-    """Refuse a name that is no Gaussian to start from."""
-    if around not in names:
-        raise ValueError(f"around={around!r} is not known; use one of {', '.join(map(repr, names))}")

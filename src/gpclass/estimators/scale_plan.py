@@ -1,0 +1,111 @@
+"""What a fit with inducing inputs will cost: one evaluation on some rows is timed, and all is linear in the rows.
+
+The seconds are those of the stages of :mod:`gpclass.hyper.staged.ascent`: about ``EVALUATIONS`` of evidence and gradient
+over all rows from neighbouring sites, or one inference where the kernel parameters are fixed; then the draws, if the
+inference draws, as many as it may take, and the comparison with the dense prior. The memory is that of the kept blocks,
+n m numbers, beside the rows.
+Cost: two evaluations on at most ``ROWS`` rows, the comparison, and some draws. Fails when: the ascent needs many more
+iterations than usual.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.estimators.planner import Plan
+from gpclass.estimators.task import Task, array_task
+from gpclass.hyper.staged.ascent import LOOSE
+from gpclass.hyper.staged.climb import SOME_ITERATIONS, growing
+from gpclass.hyper.staged.quality import compare_with_dense
+from gpclass.hyper.staged.settings import Stages
+from gpclass.inference.base import Inference
+from gpclass.inference.exact import Exact
+from gpclass.latent.inducing import check_inducing, sample_rows
+from gpclass.latent.low_rank import LowRank
+from gpclass.model.problem import Problem
+from gpclass.model.rows import Local, shard_size
+from gpclass.numerics.memory import available_memory
+from gpclass.numerics.threads import allowed_threads, one_thread
+
+ROWS = 2000
+EVALUATIONS = 20  # over all rows
+EARLIER = 4.0  # of the stage on few rows and few inducing inputs, in evaluations on ``ROWS`` rows
+SWEEPS = 3.0  # of one inference from nothing, in evaluations from neighbouring sites
+OVERHEAD = 40  # numbers a row: sites, their past, labels
+
+
+def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
+    """Expected cost of ``clf.fit(X, y)`` with inducing inputs."""
+    n, d = X.shape
+    rows = sample_rows(n, ROWS, np.random.default_rng(0))
+    m = check_inducing(clf.n_inducing, clf.inducing, n, d)
+    part = _part(clf, X[rows], y[rows], m)
+    problem, methods, L = part.problem, part.methods, part.problem.n_latents
+    guide = _loose(methods.inference.guide)
+    with one_thread():
+        first = guide(problem, gradient=True)
+        began = time.perf_counter()
+        guide(problem.at(problem.theta + 0.05), start=first, gradient=True)
+        each = (time.perf_counter() - began) * n / len(rows)
+    workers = min(allowed_threads(), max(1, n // shard_size(n)))
+    each /= workers
+    placed = len(problem.inducing) if problem.inducing is not None else 0
+    if methods.strategy.name == "fixed":
+        inferences, each = 1, SWEEPS * each
+    else:
+        earlier = EARLIER * len(rows) + SOME_ITERATIONS * sum(growing(n, placed + d, Stages().some_rows))
+        inferences = EVALUATIONS + round(earlier / n)
+    last = _last_step(problem, methods.inference, n, workers)
+    kernels = len(problem.kernels)
+    kept = placed * kernels if LowRank.for_rows(n, m, clf.inducing, kernels).keep else 0
+    return Plan(
+        n=n,
+        d=d,
+        inference=str(methods.inference.name),
+        hyperparameters=str(methods.strategy.name),
+        seconds=inferences * each + last,
+        memory=8.0 * (n * (kept + d + OVERHEAD * L) + 4 * (L * placed) ** 2),
+        inferences=inferences,
+        seconds_each=each,
+        sizes=(len(rows),),
+        available_memory=available_memory(),
+        last=last,
+    )
+
+
+def _part(clf: Any, X: Array, y: Any, m: int | None) -> Task:
+    """The task of some rows, its inducing inputs placed at random, worked on by one thread."""
+    given = not isinstance(clf.inducing, str)
+    asked = clf.get_params()
+    few = {} if given or m is None else {"n_inducing": min(m, len(X)), "inducing": "random"}
+    task = array_task(type(clf)(**{**asked, **few}), X, y, None)
+    problem = task.problem.placed(np.random.default_rng(0))
+    return replace(task, problem=replace(problem, rows=replace(problem.rows, executor=Local(1))))
+
+
+def _loose(guide: Inference) -> Inference:
+    """As an ascent takes it."""
+    return guide if guide.name == "laplace" else replace(guide, tol=LOOSE)  # type: ignore[type-var]  # a dataclass
+
+
+def _last_step(part: Problem, inference: Inference, n: int, workers: int) -> float:
+    """Seconds of what follows the ascent: draws over all rows, and the comparison with the dense prior."""
+    with one_thread():
+        began = time.perf_counter()
+        compare_with_dense(part, inference, np.random.default_rng(0))
+        compared = time.perf_counter() - began
+        if not isinstance(inference, Exact):
+            return compared
+        times = []
+        for M in (1, inference.first):
+            began = time.perf_counter()
+            replace(inference, n_samples=M)(part)
+            times.append(time.perf_counter() - began)
+        each = max(times[1] - times[0], 0.0) / inference.first
+        return compared + each * (inference.first + inference.most_of_u(part, n)) * n / part.n / workers
+

@@ -1,0 +1,83 @@
+"""Coordinates for samplers: around the prior, or around a Gaussian approximation of the posterior.
+
+Which Gaussians there are follows from what the likelihood offers: "ep" (two classes, multinomial probit), "laplace"
+(two classes, softmax) and "variational" (softmax). With a dense prior the softmax's variational Gaussian is kept in the
+short form of its sites, nearly the optimum (:mod:`gpclass.latent.centred`): samplers correct the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from gpclass.inference.base import Inference
+from gpclass.inference.ep import EP
+from gpclass.inference.laplace import Laplace
+from gpclass.inference.posteriors import GaussianPosterior
+from gpclass.inference.variational import Variational
+from gpclass.latent.base import Gaussian, Target
+from gpclass.latent.centred import centred
+from gpclass.latent.dense import DenseGaussian, DensePrior
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.local import RowSites
+from gpclass.model.problem import Problem
+
+BASES: Mapping[str, Callable[[], Inference]] = {"ep": EP, "variational": Variational, "laplace": Laplace}
+AROUND = ("prior", *BASES)
+
+
+def gaussians_for(likelihood: Likelihood) -> list[str]:
+    """Names of the Gaussians that a likelihood has, the best first."""
+    return [name for name, base in BASES.items() if base().ways[0].likelihood <= likelihood.offers()]
+
+
+def check_around(around: str | None) -> None:
+    """Refuse a name that is no Gaussian to start from; None means the best there is."""
+    if around is not None and around not in AROUND:
+        raise ValueError(f"around={around!r} is not known; use one of {', '.join(map(repr, AROUND))}")
+
+
+def target_around(
+    problem: Problem, around: str | None, tol: float | None = None, power: float = 1.0
+) -> Target:
+    """Coordinates around the prior, or around a Gaussian whose sites are weakened to ``power``.
+
+    Parameters
+    ----------
+    problem : Problem
+    around : {"prior", "ep", "variational", "laplace"} or None
+        None: the best that the likelihood has.
+    tol : float, optional
+        Of the Gaussian; its own by default.
+    power : float
+        Sites weaker than one: a Gaussian site is thinner than the likelihood in some directions.
+    """
+    names = gaussians_for(problem.likelihood)
+    around = names[0] if around is None else around
+    if around == "prior":
+        return problem.prior.whitened(None)
+    if around not in names:
+        raise ValueError(
+            f"around={around!r} is not known for likelihood={problem.likelihood.name!r}; "
+            f"use one of {', '.join(map(repr, ['prior', *names]))}"
+        )
+    return problem.prior.whitened(weakened(_gaussian(problem, around, tol), power))
+
+
+def _gaussian(problem: Problem, around: str, tol: float | None) -> Gaussian:
+    prior = problem.prior
+    if around == "variational" and isinstance(prior, DensePrior) and prior.L > 1:
+        mode = Laplace()(problem).gaussian
+        return prior.from_kept(dict(zip(("alpha", "D"), centred(problem, mode.alpha, mode.D), strict=True)))
+    base = BASES[around]()
+    posterior: GaussianPosterior = (base if tol is None else replace(base, tol=tol))(problem)  # type: ignore[type-var]
+    return posterior.gaussian
+
+
+def weakened(gaussian: Gaussian, power: float) -> Gaussian:
+    """The Gaussian with its sites weakened about its mean; as it is under a low-rank prior."""
+    if power == 1.0 or not isinstance(gaussian, DenseGaussian) or gaussian.sites.D is None:
+        return gaussian
+    D = power * gaussian.D
+    b = gaussian.alpha + RowSites(gaussian.alpha, D).times(gaussian.mean)
+    return gaussian.prior.from_kept({"D": D, "alpha": gaussian.alpha, "mean": gaussian.mean, "b": b})

@@ -1,0 +1,135 @@
+"""The interface of inferences: the posterior over latent values with θ fixed.
+
+An inference is a frozen dataclass of settings that is callable. It says what it needs of a likelihood and of a prior
+(:attr:`Inference.ways`), what it gives to strategies (an evidence of some kind, a gradient, a Gaussian, steps), and is
+written once for all of them. A new one is a file with a subclass that implements :meth:`Inference.infer`, and one row
+of the registry.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from gpclass.inference.posteriors import GaussianPosterior, WhiteDraws
+from gpclass.likelihoods.base import Likelihood
+from gpclass.model.problem import Problem
+from gpclass.posterior import Posterior
+
+
+@dataclass(frozen=True)
+class Way:
+    """One combination of offers that an inference can work with."""
+
+    likelihood: frozenset[str]
+    prior: frozenset[str]
+
+    @classmethod
+    def needs(cls, likelihood: str = "", prior: str = "") -> Way:
+        """From names separated by spaces."""
+        return cls(frozenset(likelihood.split()), frozenset(prior.split()))
+
+
+@dataclass(frozen=True)
+class Inference(ABC):
+    """Inference with θ fixed."""
+
+    name: ClassVar[str]
+    ways: ClassVar[tuple[Way, ...]]  # what it needs of likelihood and prior; any of them will do
+    only_two: ClassVar[str] = ""  # why it takes two classes only; empty if it takes many
+    prefers: ClassVar[tuple[str, ...]] = ("probit", "logit", "multinomial-probit", "softmax")
+
+    evidence_kind: ClassVar[str | None] = "approximate"  # of its evidence, None if it has none
+    gradient: ClassVar[bool] = False  # whether the evidence has a gradient in θ
+    gaussian: ClassVar[bool] = False  # whether the posterior is one Gaussian, and the evidence free of chance
+    steps: ClassVar[bool] = False  # whether latent values can be moved step by step, given θ
+    stochastic: ClassVar[bool] = False  # whether it draws until the estimator's ``tol`` is met
+
+    def __call__(
+        self,
+        problem: Problem,
+        noise: np.random.Generator | None = None,
+        *,
+        start: Posterior | None = None,
+        gradient: bool = False,
+    ) -> Any:
+        """The posterior of ``problem``.
+
+        Parameters
+        ----------
+        problem : Problem
+        noise : Generator, optional
+            Source of randomness; a fixed one by default.
+        start : Posterior, optional
+            Of a neighbouring problem, to start from where that helps.
+        gradient : bool
+            Whether the evidence comes with its gradient.
+
+        Returns
+        -------
+        Posterior
+        """
+        began = time.perf_counter()
+        rng = np.random.default_rng(0) if noise is None else noise
+        posterior: Any = self.infer(problem, rng, start, gradient)
+        return replace(posterior, report=replace(posterior.report, seconds=time.perf_counter() - began))
+
+    @abstractmethod
+    def infer(
+        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    ) -> Posterior:
+        """The posterior; the interface of :meth:`__call__`, which takes the time."""
+
+    # ---- what strategies may ask for --------------------------------------------------------------------------
+
+    @property
+    def guide(self) -> Inference:
+        """A cheaper inference that climbs first; itself by default."""
+        return self
+
+    @property
+    def for_search(self) -> Self:
+        """Itself with a fixed, moderate amount of work, for steps in θ."""
+        return self
+
+    def for_chains(self, n_samples: int) -> Self:
+        """Itself with a fixed number of draws, for unbiased estimates in chains over θ."""
+        return self
+
+    def with_tol(self, tol: float) -> Self:
+        """Itself with the estimator's tolerance, where it draws until that is met."""
+        return self
+
+    def outline(self, problem: Problem, start: Posterior | None = None) -> Any:
+        """What is known before the first draw, with a deterministic ``log_z``; None where there is nothing."""
+        return None
+
+    def complete(self, outline: Any, rng: np.random.Generator) -> Posterior:
+        """The posterior behind an outline."""
+        raise NotImplementedError
+
+    def posterior_type(self, problem: Problem) -> type[Posterior]:
+        """Of what class the posterior of ``problem`` is, without computing it."""
+        return GaussianPosterior if self.gaussian else WhiteDraws
+
+    @property
+    def own_likelihood(self) -> Likelihood | None:
+        """The likelihood that these settings mean, where they bring one (AMP's c0, DSGQ's k0)."""
+        return None
+
+    @property
+    def scale_is_given(self) -> bool:
+        """Whether the settings name the scale of the likelihood, which another must then not contradict."""
+        return False
+
+    @classmethod
+    def way(cls, likelihood: type[Likelihood], prior: frozenset[str]) -> Way | None:
+        """The first way that goes with a likelihood and a prior's offers; None if there is none."""
+        for way in cls.ways:
+            if way.likelihood <= likelihood.offers() and way.prior <= prior:
+                return way
+        return None

@@ -1,0 +1,74 @@
+"""Whether chains have mixed: R-hat, effective sizes and the error of a mean.
+
+Reference: Vehtari et al. (2021), Rank-normalization, folding, and localization: an improved R-hat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array
+
+RHAT_LIMIT = 1.01
+RHAT_APART = 1.1  # chains that disagree this much have not converged
+ESS_A_CHAIN = 50  # effective draws per chain below which R-hat and quantiles are not to be trusted
+TAILS = (0.05, 0.95)  # quantiles whose effective size is the tail's
+
+
+@dataclass(frozen=True)
+class ChainFigures:
+    """The worst figures over what was looked at."""
+
+    rhat: float
+    ess_bulk: float
+    ess_tail: float
+    mcse: float  # of a mean, relative to the posterior standard deviation
+
+    @property
+    def apart(self) -> str:
+        """Why the chains count as not converged; empty if they do not (or are too short to tell)."""
+        return f"R-hat is {self.rhat:.3f}" if self.rhat > RHAT_APART else ""
+
+    def warnings(self, chains: int, cure: str) -> tuple[str, ...]:
+        """What a user should hear, with the cure."""
+        found = []
+        if self.rhat > RHAT_LIMIT:
+            found.append(
+                f"the chains have not mixed well: R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}; {cure}"
+            )
+        least = min(self.ess_bulk, self.ess_tail)
+        if least < ESS_A_CHAIN * chains:
+            found.append(
+                f"only {least:.0f} effective draws (bulk or tail) from {chains} chains, fewer than "
+                f"{ESS_A_CHAIN} a chain; {cure}"
+            )
+        return tuple(found)
+
+
+def array_stats() -> Any:
+    """ArviZ's diagnostics on arrays."""
+    from arviz_stats import base  # here, to keep the import of the package fast
+
+    return getattr(base, "array_stats")  # noqa: B009 (the name is not typed)
+
+
+def chain_figures(values: Array) -> ChainFigures:
+    """R-hat, effective sizes and the relative error of a mean, the worst over the last axis.
+
+    ``values`` is (chains, draws, k); quantities that never move count as not mixed (infinite R-hat).
+    """
+    stats = array_stats()
+    per_value = np.moveaxis(values, -1, 0)  # (k, chains, draws)
+    spread = per_value.std(axis=(1, 2))
+    if values.shape[1] < 4:
+        return ChainFigures(np.nan, np.nan, np.nan, np.nan)
+    moving = per_value[spread > 0]
+    if len(moving) < len(per_value):
+        return ChainFigures(np.inf, 0.0, 0.0, np.inf)
+    rhat = np.asarray(stats.rhat(moving))
+    bulk, tail = np.asarray(stats.ess(moving)), np.asarray(stats.ess(moving, method="tail", prob=TAILS))
+    mcse = np.asarray(stats.mcse(moving)) / spread
+    return ChainFigures(float(rhat.max()), float(bulk.min()), float(tail.min()), float(mcse.max()))

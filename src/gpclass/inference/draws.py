@@ -1,0 +1,79 @@
+r"""How many draws a tolerance needs: pilots decide, the draws that count are never looked at.
+
+A pilot of M draws measures the error e of what is wanted; 1.2 M (e/tol)² draws then bring it down to ``tol`` by the
+root law. Points of a lattice do better than that law, so where many more are wanted a larger pilot is asked first. The
+number is fixed by draws that are thrown away: an estimate that was accepted because its own error looked small would
+be biased.
+Cost: the pilots, at most half of the draws that count or so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+PILOTS = 4  # at most
+GROWTH = 5  # of a pilot over the last, and of the draws that count over the last pilot unless it was the largest
+SPARE = 1.2  # more draws than the root law asks for
+SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Enough(Generic[T]):
+    """Draws that count, and what the pilots promise of them."""
+
+    drawn: T
+    expected: float  # error, by the last pilot
+    met: bool  # whether that is what was wanted
+
+
+def enough(
+    draw: Callable[[int, np.random.Generator], T],
+    error: Callable[[T], float],
+    rng: np.random.Generator,
+    *,
+    tol: float,
+    first: int,
+    most: int,
+) -> Enough[T]:
+    """As many draws as an error of ``tol`` needs, between ``first`` and ``most``.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(M, rng)`` makes M draws.
+    error : callable
+        What the wanted numbers' largest error is, by given draws.
+    rng : Generator
+    tol : float
+    first, most : int
+        Draws of the first pilot, and the most that may be made.
+    """
+    M, e, wanted = first, np.inf, first
+    for _ in range(PILOTS):
+        e = error(draw(M, rng.spawn(1)[0]))
+        wanted = int(np.clip(SPARE * M * (e / tol) ** 2, first, most))
+        if wanted <= GROWTH * M or GROWTH * M >= most:
+            break
+        M *= GROWTH
+    expected = float(e * np.sqrt(M / wanted))
+    return Enough(draw(wanted, rng.spawn(1)[0]), expected, bool(expected <= SLACK * tol))
+
+
+def unmet(expected: float, tol: float, M: int) -> str:
+    """What a user should hear where the tolerance cannot be had."""
+    return (
+        f"the Monte Carlo error of the probabilities is about {expected:.2g}, above tol={tol:g}, after {M} draws; "
+        "raise tol or, at the price of slower predictions, Exact(max_samples=...)"
+    )
+
+
+HEAVY = (
+    "the weights of the draws have a heavy tail (k-hat > 0.7), so the stated Monte Carlo errors may be too small; "
+    "compare with another random_state"
+)

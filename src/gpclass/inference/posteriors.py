@@ -1,0 +1,363 @@
+r"""The posteriors that inferences return: a Gaussian, or weighted draws.
+
+- :class:`GaussianPosterior`: the prior times Gaussian sites (Laplace, EP, variational), whatever the prior.
+- :class:`WhiteDraws`: weighted draws in white coordinates η of the prior (f = L η for a dense one, the whitened values
+  at the inducing inputs for a low-rank one). A draw makes the values at a new point Gaussian, E[f*] = vᵀη and
+  var f* = k** − vᵀv, whatever the draw.
+- :class:`NoisyDraws`: weighted draws z of the noisy latent values (the exact probit engine), a dense prior behind them:
+  E[f*] = k*ᵀ(K + I/s²)⁻¹z and var f* = k** − k*ᵀ(K + I/s²)⁻¹k*. No second integral is needed.
+
+Each answers predictions as a mixture of Gaussians (:mod:`gpclass.posterior`), and packs itself into a few vectors for
+mixtures over θ (``pack`` and ``unpack``).
+Cost: O(n²) per new point, and O(S n) for S draws; blocks of points keep memory bounded.
+Reference: Neal (1999); Atiya, Abdel-Gawad & Fayed (2020), equations 28 and 59-61, for the noisy draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from gpclass._typing import Array, IntArray
+from gpclass.inference.redraw import LatentRecipe, Recipe
+from gpclass.latent.base import Gaussian, Start, Target
+from gpclass.latent.coupled import CoupledFactor
+from gpclass.latent.dense import BLOCK_ELEMENTS, dense_prior
+from gpclass.likelihoods.nested import other_classes
+from gpclass.model.problem import Problem, places
+from gpclass.numerics.linalg import SiteFactor, factor
+from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
+from gpclass.propagation.sites import Sites
+
+_NONE = Evidence(np.nan)  # of a posterior that was unpacked, for prediction alone
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPosterior(Posterior):
+    """A Gaussian over the latent values."""
+
+    problem: Problem
+    gaussian: Gaussian
+    evidence: Evidence
+    report: Report
+    start: Start | None = field(default=None, repr=False)  # rows' values, from which a neighbouring θ may start
+    gradient_Z: Array | None = None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
+
+    @property
+    def n_components(self) -> int:
+        """One Gaussian."""
+        return 1
+
+    def latent(self, X_new: Array) -> LatentMixture:
+        """One Gaussian per point."""
+        return self.gaussian.latent(X_new)
+
+    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+        """Joint draws over X_new, (n, m, L)."""
+        return self.gaussian.draw(X_new, n, rng)
+
+    def pack(self, r: int, rng: np.random.Generator) -> Array:
+        """The Gaussian's own numbers."""
+        return self.gaussian.vectors()
+
+    @classmethod
+    def unpack(cls, problem: Problem, vectors: Array) -> GaussianPosterior:
+        """The posterior of :meth:`pack`, at the θ of ``problem``."""
+        return cls(problem, problem.prior.from_vectors(vectors), _NONE, Report(method="gaussian"))
+
+    @classmethod
+    def packed_components(cls, vectors: Array) -> int:
+        """Gaussians behind packed vectors (r, k)."""
+        return 1
+
+    def latent_draw(self, rng: np.random.Generator) -> Array:
+        """One draw of the latent values at the rows, (L n,)."""
+        return self.gaussian.draw_rows(rng)
+
+    def state(self) -> dict[str, Any]:
+        """What a file keeps."""
+        return {
+            "problem": self.problem,
+            "numbers": self.gaussian.kept(),
+            "evidence": self.evidence,
+            "report": self.report,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> GaussianPosterior:
+        """The posterior of a file; its factor is computed again."""
+        problem: Problem = state["problem"]
+        return cls(problem, problem.prior.from_kept(state["numbers"]), state["evidence"], state["report"])
+
+
+@dataclass(frozen=True, eq=False)
+class ModePosterior(GaussianPosterior):
+    """The mode of the latent field as if it were known: one component without variance."""
+
+    def latent(self, X_new: Array) -> LatentMixture:
+        """The kriged mode, with variance zero."""
+        gaussian: Any = self.gaussian
+        m = len(X_new)
+        mean = np.empty(m)
+        step = max(1, BLOCK_ELEMENTS // self.problem.n)
+        for start in range(0, m, step):
+            block = slice(start, start + step)
+            cross = self.problem.covariance(self.problem.X, X_new[block])
+            mean[block] = cross.T @ gaussian.alpha[0]
+        return LatentMixture.single(mean, np.zeros(m))
+
+    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+        """The kriged mode n times, (n, m, 1)."""
+        mean = self.latent(X_new).means  # (1, m, 1)
+        return np.repeat(mean, n, axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class WhiteDraws(Posterior):
+    """Weighted draws in white coordinates of the prior."""
+
+    problem: Problem
+    eta: Array  # (S, k)
+    weights: Array  # (S,), sums to one
+    group: IntArray  # (S,), chain or batch of each draw
+    evidence: Evidence | None
+    report: Report
+    roots: list[Array] | None = None  # of the prior, where they are not the problem's own
+    recipe: LatentRecipe | None = None  # what the draws were made of; a file may keep it instead of eta
+    start: Start | None = field(default=None, repr=False)  # of the guide behind the draws
+    gradient_Z: Array | None = None  # (m, d), when the gradient was asked for
+
+    @classmethod
+    def of(
+        cls, target: Target, eta: Array, weights: Array, group: IntArray, evidence: Evidence | None, report: Report
+    ) -> WhiteDraws:
+        """Draws of a sampler."""
+        return cls(target.problem, eta, weights, group, evidence, report, target.roots)
+
+    @property
+    def n_components(self) -> int:
+        """Number of draws."""
+        return len(self.weights)
+
+    @property
+    def f(self) -> Array:
+        """The draws of the latent values at the rows of a dense prior, (S, L, n)."""
+        prior = dense_prior(self.problem)
+        roots = prior.per_latent(self.roots or prior.roots)
+        return np.stack([eta @ L.T for eta, L in zip(self._per_latent(), roots, strict=True)], axis=1)
+
+    def latent(self, X_new: Array) -> LatentMixture:
+        """One Gaussian per draw and point, its latent values independent; all draws share the variances."""
+        S, m, L = len(self.weights), len(X_new), self.problem.n_latents
+        means, variances = np.empty((S, m, L)), np.empty((m, L))
+        step = max(1, BLOCK_ELEMENTS // self.problem.n)
+        for start in range(0, m, step):
+            block = slice(start, start + step)
+            found = self.problem.prior.features(X_new[block], self.roots)
+            each = zip(self._per_latent(), found.spread(found.V, L), found.spread(found.rest, L), strict=True)
+            for c, (eta, V, rest) in enumerate(each):
+                means[:, block, c] = eta @ V
+                variances[block, c] = rest
+        return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
+
+    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+        """Joint draws over X_new, (n, m, L): a draw at the rows, then f* given it."""
+        L, prior = self.problem.n_latents, self.problem.prior
+        found = prior.features(X_new, self.roots)
+        roots = found.spread(prior.joint_root(X_new, found), L)
+        chosen = rng.choice(self.n_components, size=n, p=self.weights)
+        each = [
+            (eta @ V)[chosen] + rng.standard_normal((n, len(X_new))) @ root.T
+            for eta, V, root in zip(self._per_latent(), found.spread(found.V, L), roots, strict=True)
+        ]
+        return np.stack(each, axis=2)
+
+    def pack(self, r: int, rng: np.random.Generator) -> Array:
+        """R draws, chosen by their weights."""
+        return np.asarray(self.eta[rng.choice(len(self.weights), size=r, p=self.weights)])
+
+    @classmethod
+    def unpack(cls, problem: Problem, vectors: Array) -> WhiteDraws:
+        """Equally weighted draws, at the θ of ``problem``."""
+        return cls(problem, vectors, *_even(len(vectors)), None, Report(method="draws"))
+
+    @classmethod
+    def packed_components(cls, vectors: Array) -> int:
+        """One per draw."""
+        return len(vectors)
+
+    def latent_draw(self, rng: np.random.Generator) -> Array:
+        """The first draw at the rows, (L n,); the coordinates themselves where the prior does not hold the rows."""
+        if not self.problem.form.predicts_from_rows:
+            return np.asarray(self.eta[0])
+        return np.asarray(replace(self, eta=self.eta[:1], weights=np.ones(1)).f[0].ravel())
+
+    def _per_latent(self) -> list[Array]:
+        """η_c (S, k) of every latent value."""
+        L = self.problem.n_latents
+        k = self.eta.shape[1] // L
+        return [self.eta[:, c * k : (c + 1) * k] for c in range(L)] if L > 1 else [self.eta]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyDraws(Posterior):
+    """Weighted draws of the noisy latent values at the rows of a dense prior."""
+
+    problem: Problem  # with its rows repeated by their weights
+    factor: NoiseFactor  # behind (K_c + I/s²)⁻¹
+    A: Array  # (L, n, M), (K_c + I/s²)⁻¹ z_c for each draw
+    weights: Array  # (M,), sum to one
+    group: IntArray  # (M,)
+    evidence: Evidence
+    report: Report
+    sites: Sites | None = None  # of EP on the standardised v, from which the next θ starts (two classes)
+    start: Start | None = field(default=None, repr=False)  # of EP on the rows (many classes)
+    recipe: Recipe | LatentRecipe | None = None  # what the draws were made of; a file may keep it instead of A
+
+    @property
+    def n_components(self) -> int:
+        """Number of draws."""
+        return len(self.weights)
+
+    def latent(self, X_new: Array) -> LatentMixture:
+        """One Gaussian per draw, its latent values independent; all draws share the variances."""
+        problem, L = self.problem, len(self.A)
+        per = dense_prior(problem).per_latent
+        cross = per([k(problem.X, X_new) for k in problem.covariances])
+        diag = per([k.diag(X_new) for k in problem.covariances])
+        means = np.stack([a.T @ k for a, k in zip(self.A, cross, strict=True)], axis=2)
+        variances = np.maximum(self.factor.variances(cross, diag), 0.0)  # (m, L)
+        return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
+
+    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+        """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
+        problem = self.problem
+        per = dense_prior(problem).per_latent
+        cross = per([k(problem.X, X_new) for k in problem.covariances])
+        prior = per([k(X_new) for k in problem.covariances])
+        roots = self.factor.roots(cross, prior)
+        chosen = rng.choice(self.n_components, size=n, p=self.weights)
+        each = [
+            a.T[chosen] @ k + rng.standard_normal((n, len(X_new))) @ root.T
+            for a, k, root in zip(self.A, cross, roots, strict=True)
+        ]
+        return np.stack(each, axis=2)
+
+    def pack(self, r: int, rng: np.random.Generator) -> Array:
+        """R draws, chosen by their weights, (r, L n)."""
+        chosen = rng.choice(len(self.weights), size=r, p=self.weights)
+        return np.asarray(self.A[:, :, chosen].reshape(-1, r).T)
+
+    @classmethod
+    def unpack(cls, problem: Problem, vectors: Array) -> NoisyDraws:
+        """Equally weighted draws, at the θ of ``problem``."""
+        rows = problem.repeated()
+        assert rows is not None  # whole weights: the draws came from repeated rows
+        A = vectors.T.reshape(problem.n_latents, rows.n, len(vectors))
+        return cls(rows, noise_factor(rows), A, *_even(len(vectors)), _NONE, Report(method="draws"))
+
+    @classmethod
+    def packed_components(cls, vectors: Array) -> int:
+        """One per draw."""
+        return len(vectors)
+
+    def latent_draw(self, rng: np.random.Generator) -> Array:
+        """One draw of f at the rows given the first z, (L n,), by Matheron's rule."""
+        problem, prior = self.problem, dense_prior(self.problem)
+        n, sd = problem.n, 1.0 / problem.likelihood.scale
+        f = np.stack([root @ rng.standard_normal(n) for root in prior.per_latent(prior.roots)])
+        simulated = f + sd * rng.standard_normal(f.shape)
+        correction = self.A[:, :, 0] - self.factor.solve(simulated)
+        return np.asarray((f + prior.product(correction)).ravel())
+
+
+class NoiseFactor:
+    """The factors behind (K_c + I/s²)⁻¹, one per latent value."""
+
+    def __init__(self, one: SiteFactor | None = None, coupled: CoupledFactor | None = None) -> None:
+        self.one = one  # for one latent value
+        self.coupled = coupled  # for several: E_c, and their sum's factor
+
+    def solve(self, z: Array) -> Array:
+        """(K_c + I/s²)⁻¹ z_c for z (L, n) or (L, n, M)."""
+        if self.one is not None:
+            return self.one.solve(z[0])[None]
+        assert self.coupled is not None
+        return np.asarray(self.coupled.E @ (z if z.ndim == 3 else z[:, :, None])).reshape(z.shape)
+
+    def variances(self, cross: list[Array], diag: list[Array]) -> Array:
+        """Variances of new latent values given the noisy ones, (m, L)."""
+        if self.one is not None:
+            half = self.one.half_solve(cross[0])
+            return np.asarray(diag[0] - np.einsum("ij,ij->j", half, half))[:, None]
+        assert self.coupled is not None
+        taken = [np.einsum("ji,ji->i", k, E @ k) for k, E in zip(cross, self.coupled.E, strict=True)]
+        return np.asarray(np.stack(diag, axis=1) - np.stack(taken, axis=1))
+
+    def roots(self, cross: list[Array], prior: list[Array]) -> list[Array]:
+        """Roots of the covariances of new latent values given the noisy ones."""
+        what = "the posterior covariance of the new points"
+        if self.one is not None:
+            half = self.one.half_solve(cross[0])
+            scale = float(np.mean(np.diag(prior[0])))
+            return [factor(prior[0] - half.T @ half, what=what, scale=scale)[0]]
+        assert self.coupled is not None
+        each = zip(cross, prior, self.coupled.E, strict=True)
+        own = [p - k.T @ (E @ k) for k, p, E in each]
+        return [factor(0.5 * (part + part.T), what=what)[0] for part in own]
+
+
+def noise_factor(problem: Problem) -> NoiseFactor:
+    """The factor behind (K + I/s²)⁻¹, s the scale of the link (1 for the utilities of many classes)."""
+    prior = dense_prior(problem)
+    if prior.L == 1:
+        return NoiseFactor(one=SiteFactor(prior.K, np.full(problem.n, problem.likelihood.scale**2)))
+    return NoiseFactor(coupled=CoupledFactor(prior.covariances, np.ones((prior.L, problem.n))))
+
+
+def noisy_latents(problem: Problem, found: NoiseFactor, v: Array, rng: np.random.Generator | None) -> Array:
+    """(K_c + I/s²)⁻¹ z_c, (L, n, M), from draws v (N, M) in the orthant.
+
+    Two classes: z = y∘v. More: v fixes the utilities up to one number per row, the true class's own utility η, which is
+    Gaussian given v: with E_c = (K_c + I)⁻¹, F = Σ_c E_c and u_c = u⁰_c + η (u⁰ is 0 for the true class and −v_c for the
+    others), η ~ N(−F⁻¹ Σ_c E_c u⁰_c, F⁻¹). One draw of η goes with each draw of v; then the classes are independent.
+    """
+    if found.one is not None:
+        return found.one.solve(problem.y[:, None] * v)[None]
+    assert found.coupled is not None and rng is not None
+    u, E, L = anchored(problem, v), found.coupled.E, found.coupled.L
+    e = E @ u
+    centre, _ = lapack.dpotrs(L, e.sum(axis=0), lower=1)
+    spread = solve_triangular(L, rng.standard_normal(u.shape[1:]), lower=True, trans=1, check_finite=False)
+    e += E @ (spread - np.asarray(centre).reshape(spread.shape))
+    return np.asarray(e)
+
+
+def anchored(problem: Problem, v: Array) -> Array:
+    """Utilities u⁰ (C, n, M) with the true class at zero, from draws v (n(C−1), M)."""
+    n, C = problem.n, problem.n_latents
+    u = np.zeros((C, n, v.shape[1]))
+    others = other_classes(problem.y, C)
+    u[others, np.arange(n)[:, None]] = -v.reshape(n, C - 1, -1)
+    return u
+
+
+def _even(r: int) -> tuple[Array, IntArray]:
+    """Equal weights of one group."""
+    return np.full(r, 1.0 / r), np.zeros(r, dtype=np.intp)
+
+
+__all__ = [
+    "GaussianPosterior",
+    "ModePosterior",
+    "NoiseFactor",
+    "NoisyDraws",
+    "WhiteDraws",
+    "anchored",
+    "noise_factor",
+    "noisy_latents",
+    "places",
+]

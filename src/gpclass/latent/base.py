@@ -1,0 +1,328 @@
+r"""The interface of priors over latent values: what every inference asks of them.
+
+A :class:`Form` is how the prior is kept (dense; low rank through inducing inputs). With a problem it makes a
+:class:`LatentPrior`, the joint Gaussian of the latent values at the rows, L per row. It alone knows how it is stored.
+A prior offers some of
+
+==============  ==================================================================================
+offer           what it gives
+==============  ==================================================================================
+``given``       the Gaussian that sites make of it (Laplace, EP, variational)
+``whitened``    the posterior in coordinates in which a Gaussian is standard normal (samplers)
+``box``         the orthant of noisy latent values (the exact engine, gpc-mc)
+``covariance``  the covariance matrix itself (Gibbs, control variables)
+==============  ==================================================================================
+
+Rows keep their numbers in shards (:mod:`gpclass.model.rows`); ``held`` stands for all shards with some values. A
+:class:`SiteRule` says how these numbers describe a site, and how a sweep changes it.
+
+A sample weight makes c copies of a row. Values belong to one copy: α is per copy, and f = K (c∘α) for a dense prior,
+where the copies share f; with inducing inputs each copy has a rest of its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.model.rows import Labels, Rows, Shard, Source
+from gpclass.posterior import LatentMixture
+
+if TYPE_CHECKING:
+    from gpclass.model.problem import Problem
+    from gpclass.orthant.box import Box
+
+Held: TypeAlias = "tuple[Any, ...]"  # shards with values, wherever they are
+
+F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F = range(5)  # what Newton's method keeps per row, L numbers each
+NEWTON = 5
+
+
+class SiteRule(ABC):
+    """How an approximation describes and updates the site of each row. Picklable: it travels to the rows."""
+
+    name: ClassVar[str]
+    careful: ClassVar[bool] = False  # whether sweeps of all rows at once overshoot while far from the fixed point
+    bound: ClassVar[bool] = False  # whether the value is a lower bound that no sweep may lower
+
+    @abstractmethod
+    def numbers(self, likelihood: Likelihood, L: int) -> int:
+        """Numbers per row that describe a site."""
+
+    @abstractmethod
+    def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
+        """The sites, one copy each, that numbers (k, r) describe."""
+
+    @abstractmethod
+    def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
+        """Numbers (k, r) of sites to start from, given the prior's marginals or those of a neighbouring posterior."""
+
+    @abstractmethod
+    def update(
+        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
+    ) -> tuple[Array, Array]:
+        """Numbers of the new sites, and what each copy adds to the evidence or bound at the old ones, (r,)."""
+
+
+    def sound(self, mixed: Array, newest: Array) -> Array:
+        """Which rows' mixtures of earlier sites may stand for sites, (r,), beside the newest ones (k, r)."""
+        return np.isfinite(mixed).all(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """What one sweep over all rows gave."""
+
+    held: Held  # with the new sites, and the outcomes of the last full steps behind them
+    gaussian: Gaussian  # of the new sites
+    value: float  # evidence or bound at the old sites
+
+
+@dataclass(frozen=True)
+class Start:
+    """Row values of a neighbouring posterior, and the rule or method that they belong to."""
+
+    name: str
+    held: Held
+    gaussian: Gaussian | None = None  # where the values are of other rows: its marginals say where to start
+
+
+class Gaussian(ABC):
+    """The prior times Gaussian sites."""
+
+    chord: ClassVar[bool] = False  # whether ``newton`` serves again after a step, with the same factor
+
+    @property
+    @abstractmethod
+    def half_log_det(self) -> float:
+        """½ log |I + K W|, all copies counted."""
+
+    @property
+    @abstractmethod
+    def jitter(self) -> float:
+        """What was added to the diagonal of a covariance."""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Figures for the report."""
+        return {}
+
+    @abstractmethod
+    def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
+        """Newton's step in α and f from the residual, written behind it; and the decrement.
+
+        ``rule`` has the second-order sites at f, of which this is the Gaussian.
+        """
+
+    def moved_to(self, held: Held) -> Gaussian:
+        """The same spread about the latent values of rows in Newton's layout, where the mean is kept by row."""
+        return self
+
+    @abstractmethod
+    def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
+        """New sites for every row, moved by ``step``; the last ``remember`` outcomes of full steps are kept."""
+
+    @abstractmethod
+    def distance(self, other: Gaussian) -> float:
+        """How far the two Gaussians are, relative to this one's spread."""
+
+    @abstractmethod
+    def difference(self, after: Gaussian) -> tuple[Array, Array]:
+        """What changes from this Gaussian to another, linear in the sites: small, to be remembered."""
+
+    @abstractmethod
+    def in_units(self, difference: tuple[Array, Array]) -> Array:
+        """A difference as one vector in units of this Gaussian's spread, for mixing."""
+
+    @abstractmethod
+    def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
+        """∂ log Z/∂θ (p,) for ∂ log Z/∂K = ½ (α αᵀ − (K + W⁻¹)⁻¹), and the same by the inducing inputs, if any.
+
+        With ``extra``, Laplace's implicit part is added: (I + W K)⁻¹ s αᵀ, s = :meth:`Likelihood.third`.
+        """
+
+    @abstractmethod
+    def latent(self, X_new: Array) -> LatentMixture:
+        """One Gaussian per new point."""
+
+    @abstractmethod
+    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+        """Joint draws over X_new, (n, m, L)."""
+
+    @abstractmethod
+    def draw_rows(self, rng: np.random.Generator) -> Array:
+        """One draw of the latent values at the rows, (L n,), or of what stands for them."""
+
+    @abstractmethod
+    def vectors(self) -> Array:
+        """Numbers (r, k) from which :meth:`LatentPrior.from_vectors` makes the Gaussian again."""
+
+    @abstractmethod
+    def kept(self) -> dict[str, Array]:
+        """What a file keeps, to predict the same to the last bit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """New latent values given white coordinates η of the prior: f_c* = V_cᵀ η_c + rest."""
+
+    V: Sequence[Array]  # (k, m) per kernel: one, or one per class
+    rest: Sequence[Array]  # (m,) per kernel, variances of the rest
+
+    def spread(self, found: Sequence[Array], L: int) -> list[Array]:
+        """One array per latent value, from one per kernel."""
+        return list(found) * L if len(found) == 1 else list(found)
+
+
+class Target(ABC):
+    """The posterior as N(ξ; 0, I) exp(r(f)), f = m + A ξ: what samplers move in.
+
+    ``f`` stands for whatever :meth:`log_ratio` takes: latent values at the rows, or values at the inducing inputs.
+    """
+
+    problem: Problem
+    m: Array  # mean of q
+    jitter: float
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Of ξ."""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """For the report."""
+        return {}
+
+    @abstractmethod
+    def latents(self, xi: Array) -> Array:
+        """f of ξ, (M, len(m))."""
+
+    @abstractmethod
+    def spread(self, xi: Array) -> Array:
+        """f − m of ξ."""
+
+    @abstractmethod
+    def prior_coordinates(self, xi: Array) -> Array:
+        """The white coordinates η of the prior, (M, k)."""
+
+    @abstractmethod
+    def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
+        """ξ of η; what ξ has more is drawn, or is its mean without a generator."""
+
+    @abstractmethod
+    def log_ratio(self, f: Array) -> Array:
+        """r(f), (M,): the log weight of a draw from q."""
+
+    @abstractmethod
+    def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
+        """r(f), (M,), and its gradient in ξ."""
+
+    @abstractmethod
+    def some_latents(self, eta: Array, some: IntArray) -> Array:
+        """Some latent values of η, for diagnostics, (M, len(some))."""
+
+    @property
+    def roots(self) -> list[Array] | None:
+        """Roots of the prior that η belongs to, where they are not the problem's own."""
+        return None
+
+    def of_chains(self, chains: IntArray) -> Target:
+        """The target of some of the chains; the same for all, unless each has labels of its own."""
+        return self
+
+
+class LatentPrior(ABC):
+    """The joint Gaussian of the latent values at the rows, L per row, at one θ."""
+
+    problem: Problem
+
+    @abstractmethod
+    def given(self, held: Held, rule: SiteRule) -> Gaussian:
+        """The Gaussian that the rows' sites make of the prior."""
+
+    @abstractmethod
+    def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
+        """Rows with first sites by the prior's marginals, or by those of a Gaussian nearby; and their Gaussian."""
+
+    @abstractmethod
+    def times(self, held: Held) -> Held:
+        """Rows with f = K α, for an α that was found at other parameters (Newton's layout)."""
+
+    @abstractmethod
+    def from_vectors(self, vectors: Array) -> Gaussian:
+        """The Gaussian of :meth:`Gaussian.vectors`."""
+
+    @abstractmethod
+    def from_kept(self, kept: dict[str, Array]) -> Gaussian:
+        """The Gaussian of :meth:`Gaussian.kept`."""
+
+    @abstractmethod
+    def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
+        """New latent values in terms of white coordinates of the prior (or of other roots of it)."""
+
+    @abstractmethod
+    def white_dimension(self) -> int:
+        """Length of η."""
+
+    @abstractmethod
+    def joint_root(self, X_new: Array, features: Features) -> list[Array]:
+        """Per kernel a root of the covariance of f(X_new) given η."""
+
+    @abstractmethod
+    def whitened(self, gaussian: Gaussian | None) -> Target:
+        """The posterior in coordinates in which a Gaussian, or the prior, is standard normal."""
+
+    @abstractmethod
+    def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
+        """Gradients of the exact log evidence by θ and by the inducing inputs, if any, from weighted draws η (M, k)."""
+
+    def box(self) -> Box:
+        """The orthant whose probability is the evidence, in the exact engine's standard form."""
+        raise NotImplementedError
+
+
+class Form(ABC):
+    """How a prior is kept: settings, without data. A new prior is one file and one row of the registry."""
+
+    name: ClassVar[str]
+    offers: ClassVar[frozenset[str]]
+    predicts_from_rows: ClassVar[bool]  # whether predictions need the rows, so that a file must keep them
+
+    @property
+    def inducing(self) -> Array | None:
+        """Inducing inputs (m, d), if there are any."""
+        return None
+
+    @abstractmethod
+    def rows(self, source: Source) -> Rows:
+        """Rows as this form wants them."""
+
+    @abstractmethod
+    def prior(self, problem: Problem) -> LatentPrior:
+        """The prior at the problem's θ."""
+
+    def placed(self, problem: Problem, rng: np.random.Generator) -> Form:
+        """The form with all that is chosen by looking at the rows' features and at θ."""
+        return self
+
+
+def labels_of(shard: Shard, likelihood: Likelihood, rows: slice = slice(None)) -> Labels:
+    """Labels and weights of rows of a shard, as the likelihood takes them."""
+    return Labels.of(shard, rows, likelihood.powers)
+
+
+def remembered(old: Array, new: Array, outcome: Array, remember: int) -> Array:
+    """Values after a sweep: the new sites, the outcome of its full step, and those of the sweeps before."""
+    k = len(new)
+    known = min(remember, len(old) // k)
+    if known == 0:
+        return new
+    return np.concatenate([new, outcome, old[k : known * k]])

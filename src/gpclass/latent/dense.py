@@ -1,0 +1,469 @@
+r"""The dense prior: N(0, K) with K held as a full matrix, one per kernel.
+
+With α = K⁻¹ E[f] and M = (K + W⁻¹)⁻¹ of the sites' precision W (:mod:`gpclass.latent.factors`): E[f*] = k*ᵀα and
+cov f* = k** − k*ᵀM k*. Every evidence here has ∂ log Z/∂K_c = ½ (α_c α_cᵀ − M_cc), plus u_c α_cᵀ for Laplace.
+Rows are one shard in memory. The copies of a weighted row share its latent value.
+Cost: O(n²) memory per kernel, O(L n³) per factorisation, O(n²) per new point, in blocks of points so that memory stays
+bounded.
+Fails when: K has no factor even with jitter, where a root of K itself is needed (:mod:`gpclass.numerics.linalg`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.linalg import blas, solve_triangular
+
+from gpclass._typing import Array
+from gpclass.latent import base
+from gpclass.latent.base import (
+    Features,
+    Form,
+    Gaussian,
+    Held,
+    LatentPrior,
+    SiteRule,
+    Swept,
+    Target,
+    labels_of,
+)
+from gpclass.latent.coupled import CoupledFactor
+from gpclass.latent.factors import Factor, FullFactor, OneFactor
+from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.model.rows import ArraySource, Rows, Shard, Source
+from gpclass.numerics.linalg import factor
+from gpclass.posterior import LatentMixture
+
+if TYPE_CHECKING:
+    from gpclass.model.problem import Problem
+    from gpclass.orthant.box import Box
+
+BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
+
+
+@dataclass(frozen=True)
+class Dense(Form):
+    """The prior as full covariance matrices."""
+
+    name: ClassVar[str] = "dense"
+    offers: ClassVar[frozenset[str]] = frozenset(["given", "whitened", "box", "covariance"])
+    predicts_from_rows: ClassVar[bool] = True
+
+    def rows(self, source: Source) -> Rows:
+        """One shard in memory."""
+        whole = source if isinstance(source, ArraySource) else ArraySource(*source.take(np.arange(source.n)))
+        return Rows.in_memory(whole.X, whole.y, whole.weights)
+
+    def prior(self, problem: Problem) -> DensePrior:
+        """The prior at the problem's θ."""
+        return DensePrior(problem)
+
+
+@dataclass(frozen=True, eq=False)
+class DensePrior(LatentPrior):
+    """N(0, K_c) for each of L latent values per row."""
+
+    problem: Problem
+
+    @property
+    def L(self) -> int:
+        """Latent values per row."""
+        return self.problem.n_latents
+
+    @cached_property
+    def _values(self) -> list[tuple[Array, Callable[[Array], Array]]]:
+        return [covariance.value_and_vjp(self.problem.X) for covariance in self.problem.covariances]
+
+    @cached_property
+    def covariances(self) -> list[Array]:
+        """K_c, L arrays (n, n); the same one L times for a shared kernel."""
+        return self.per_latent([K for K, _ in self._values])
+
+    @property
+    def kernel_matrices(self) -> list[Array]:
+        """K once per kernel: one, or one per latent value."""
+        return [K for K, _ in self._values]
+
+    @property
+    def K(self) -> Array:
+        """The covariance that all latent values share, or that of the first."""
+        return self.covariances[0]
+
+    def per_latent(self, found: list[Any]) -> list[Any]:
+        """One item per latent value, from one per kernel."""
+        return found * self.L if len(found) == 1 else found
+
+    @cached_property
+    def _roots(self) -> list[tuple[Array, float]]:
+        return [factor(K) for K, _ in self._values]
+
+    @property
+    def roots(self) -> list[Array]:
+        """Lower roots of K_c, one per kernel, with the jitter that they needed."""
+        return [root for root, _ in self._roots]
+
+    @property
+    def root_jitter(self) -> float:
+        """The largest jitter of a root."""
+        return max(jitter for _, jitter in self._roots)
+
+    def product(self, a: Array) -> Array:
+        """K_c a_c for a (L, n) or (L, n, r)."""
+        if self.L == 1:
+            return np.asarray(self.K @ a[0])[None]
+        if len(self._values) == 1 and a.ndim == 2:
+            return np.asarray(a @ self.K)  # one product; K is symmetric
+        return np.stack([K @ a_c for K, a_c in zip(self.covariances, a, strict=True)])
+
+    def pull(self, G: Iterable[Array]) -> Array:
+        """d log Z/dθ from d log Z/dK_c, one (n, n) array per latent value; they may be overwritten."""
+        if len(self._values) == 1:
+            G = iter(G)
+            total = next(G)
+            for more in G:
+                total += more
+            kernel_part = self._values[0][1](total)
+            if not self.problem.scale_is_free:
+                return kernel_part
+            return np.append(kernel_part, 2.0 * float(np.vdot(total, self.K)))
+        return np.concatenate([pullback(G_c) for (_, pullback), G_c in zip(self._values, G, strict=True)])
+
+    def pull_low_rank(self, M: Array, left: Array, right: Array) -> Array:
+        """d log Z/dθ for one latent value with d log Z/dK = left rightᵀ − ½ M; left and right (n, r), M is used up."""
+        return self.pull([_rank_one(M, left, right)])
+
+    def with_sites(self, sites: RowSites, copies: Array | float = 1.0) -> Factor:
+        """The factor of the prior times sites, each counted ``copies`` times."""
+        if self.L == 1:
+            t = sites.W[:, 0, 0] if sites.D is None else sites.D[0]
+            return OneFactor(self.K, copies * t)
+        if sites.D is not None:
+            return CoupledFactor(self.covariances, copies * sites.D)
+        return FullFactor(self.covariances, np.broadcast_to(copies, len(sites.W))[:, None, None] * sites.W)
+
+    # ---- Gaussians --------------------------------------------------------------------------------------------
+
+    def given(self, held: Held, rule: SiteRule) -> DenseGaussian:
+        """The Gaussian of the rows' sites."""
+        shard, likelihood = _only(held), self.problem.likelihood
+        labels = labels_of(shard, likelihood)
+        k = rule.numbers(likelihood, self.L)
+        sites = rule.sites(likelihood, labels, shard.kept[:k])
+        return self.gaussian(sites, labels.copies)
+
+    def gaussian(self, sites: RowSites, copies: Array | float = 1.0) -> DenseGaussian:
+        """The Gaussian of sites, each counted ``copies`` times."""
+        found = self.with_sites(sites, copies)
+        b = copies * sites.b
+        alpha = b - found.solve(self.product(b))
+        return DenseGaussian(self, sites, copies, found, alpha, self.product(alpha))
+
+    def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
+        """First sites by the prior's marginals."""
+        shard, likelihood = _only(self.problem.rows.held), self.problem.likelihood
+        labels, n, L = labels_of(shard, likelihood), self.problem.n, self.L
+        flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
+        cov = np.zeros((n, L, L))
+        cov[:, range(L), range(L)] = np.stack([np.diag(K) for K in self.covariances], axis=1)
+        numbers = rule.first(likelihood, labels, RowMarginals(np.zeros((L, n)), cov, flat))
+        held = (shard.with_values(numbers),)
+        return held, self.given(held, rule)
+
+    def times(self, held: Held) -> Held:
+        """Rows with f = K (c∘α)."""
+        shard = _only(held)
+        labels = labels_of(shard, self.problem.likelihood)
+        values = shard.kept.copy()
+        view = values.reshape(base.NEWTON, self.L, -1)
+        view[base.F] = self.product(labels.copies * view[base.ALPHA])
+        return (shard.with_values(values),)
+
+    def from_vectors(self, vectors: Array) -> DenseGaussian:
+        """t and h; or D and α; or W and b."""
+        n, L = self.problem.n, self.L
+        if L == 1:
+            t, h = vectors
+            found = OneFactor(self.K, t)
+            Kh = self.K @ h
+            mean = Kh - self.K @ found.site.solve(Kh)
+            return DenseGaussian(self, RowSites(h[None], t[None]), 1.0, found, (h - t * mean)[None], mean[None])
+        if len(vectors) == 2 * L:
+            D, alpha = np.split(vectors, 2)
+            return self.from_kept({"D": D, "alpha": alpha})
+        W, b = vectors[: L * L].reshape(L, L, n).transpose(2, 0, 1), vectors[L * L :]
+        return self.gaussian(RowSites(b=b, full=W))
+
+    def from_kept(self, kept: dict[str, Array]) -> DenseGaussian:
+        """What :meth:`DenseGaussian.kept` gave."""
+        if "W" in kept:
+            return self.gaussian(RowSites(b=kept["b"], full=kept["W"]))
+        D, alpha = kept["D"], kept["alpha"]
+        mean = kept["mean"] if "mean" in kept else self.product(alpha)
+        b = kept["b"] if "b" in kept else alpha + RowSites(alpha, D).times(mean)
+        sites = RowSites(b=b, D=D)
+        return DenseGaussian(self, sites, 1.0, self.with_sites(sites), alpha, mean)
+
+    # ---- white coordinates ------------------------------------------------------------------------------------
+
+    def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
+        """V = L⁻¹ k(X, X_new): |v|² ≤ k**, so a nearly singular K costs no accuracy."""
+        V, rest = [], []
+        for root, covariance in zip(roots or self.roots, self.problem.covariances, strict=True):
+            found = np.asarray(
+                solve_triangular(root, covariance(self.problem.X, X_new), lower=True, check_finite=False)
+            )
+            V.append(found)
+            rest.append(np.maximum(covariance.diag(X_new) - np.einsum("ij,ij->j", found, found), 0.0))
+        return Features(V, rest)
+
+    def white_dimension(self) -> int:
+        """n per latent value."""
+        return self.L * self.problem.n
+
+    def joint_root(self, X_new: Array, features: Features) -> list[Array]:
+        """Roots of k(X_new) − VᵀV."""
+        return [
+            factor(
+                k(X_new) - V.T @ V,
+                what="the posterior covariance of the new points",
+                scale=float(np.mean(k.diag(X_new))),
+            )[0]
+            for k, V in zip(self.problem.covariances, features.V, strict=True)
+        ]
+
+    def whitened(self, gaussian: Gaussian | None) -> Target:
+        """Coordinates of :mod:`gpclass.latent.whitened`, or of :mod:`gpclass.latent.many_whitened`."""
+        from gpclass.latent.many_whitened import whiten_many  # they build on this module
+        from gpclass.latent.whitened import whiten
+
+        if gaussian is None:
+            return whiten(self.problem) if self.L == 1 else whiten_many(self.problem)
+        assert isinstance(gaussian, DenseGaussian)
+        if self.L == 1:
+            return whiten(self.problem, gaussian.t, gaussian.h)
+        return whiten_many(self.problem, gaussian.alpha, gaussian.D)
+
+    def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
+        """By parts, free of K⁻¹: ∂ log p(y)/∂K_c = ½ (E[g_c g_cᵀ] + diag E[∂g_c/∂f_c]), g = ∂ log p(y|f)/∂f."""
+        n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
+        labels = labels_of(_only(self.problem.rows.held), likelihood)
+        each = np.split(eta, L, axis=1)
+        f = np.stack([root @ part.T for root, part in zip(self.per_latent(self.roots), each, strict=True)])
+        first, bend = likelihood.smear_slopes(labels, f, np.zeros((L, n)))
+        count = labels.count[:, None]
+        g, change = count * first, count * (bend - first**2)
+
+        def blocks() -> Iterable[Array]:
+            for c in range(L):
+                G = 0.5 * ((g[c] * weights) @ g[c].T)
+                G.flat[:: n + 1] += 0.5 * (change[c] @ weights)
+                yield G
+
+        return self.pull(blocks()), None
+
+    def box(self) -> Box:
+        """The orthant v > 0 of :meth:`gpclass.likelihoods.base.Likelihood.orthant`."""
+        from gpclass.orthant.box import Box  # its layer is above
+
+        S, scale = self.problem.likelihood.orthant(self.problem.y, self.covariances)
+        zero = np.zeros(len(S))
+        return Box(S, zero, np.full(len(S), np.inf), scale, zero, possible=True, jitter=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseGaussian(Gaussian):
+    """The dense prior times sites."""
+
+    prior: DensePrior
+    sites: RowSites  # of one copy of each row
+    copies: Array | float
+    factor: Factor
+    alpha: Array  # (L, n), K⁻¹ mean, all copies together
+    mean: Array  # (L, n), at the rows
+
+    chord: ClassVar[bool] = True
+
+    @property
+    def half_log_det(self) -> float:
+        """½ log |I + K W|."""
+        return self.factor.half_log_det
+
+    @property
+    def jitter(self) -> float:
+        """That of the factor."""
+        return self.factor.jitter
+
+    @property
+    def log_mass(self) -> float:
+        """Log ∫ prior × sites."""
+        return 0.5 * float(np.vdot(self.copies * self.sites.b, self.mean)) - self.half_log_det
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Classes and memory, where there are several latent values."""
+        L = self.prior.L
+        return {} if L == 1 else {"n_classes": L, "memory_mb": self.factor.megabytes}
+
+    @property
+    def D(self) -> Array:
+        """Precisions in the short form, (L, n), all copies together."""
+        if self.sites.D is None:
+            raise ValueError("these sites have no short form; use around='laplace'")
+        return np.asarray(self.copies * self.sites.D)
+
+    @property
+    def t(self) -> Array:
+        """Precisions of one latent value per row, (n,), all copies together."""
+        return np.asarray(self.copies * self.sites.W[:, 0, 0])
+
+    @property
+    def h(self) -> Array:
+        """Shifts of one latent value per row, (n,), all copies together."""
+        return np.asarray(self.copies * self.sites.b[0])
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the latent values of each row, (n, L, L)."""
+        return self.factor.covariance
+
+    def moved_to(self, held: Held) -> DenseGaussian:
+        """The same spread about the rows' latent values, with their α."""
+        shard = _only(held)
+        copies = labels_of(shard, self.prior.problem.likelihood).copies
+        view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
+        return replace(self, alpha=copies * view[base.ALPHA], mean=view[base.F])
+
+    def shrunk(self, r: Array) -> Array:
+        """(I + W K)⁻¹ r for r (L, n)."""
+        return r - self.factor.solve(self.prior.product(r))
+
+    def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
+        """Δα = (I + W K)⁻¹ r from the residual r: the same factor serves at neighbouring points."""
+        shard = _only(held)
+        copies = labels_of(shard, self.prior.problem.likelihood).copies
+        values = shard.kept.copy()
+        view = values.reshape(base.NEWTON, self.prior.L, -1)
+        r = copies * view[base.RESIDUAL]
+        step = self.shrunk(r)
+        view[base.STEP_F] = self.prior.product(step)
+        view[base.STEP_ALPHA] = step / copies
+        return (shard.with_values(values),), float(np.vdot(view[base.STEP_F], r))
+
+    @property
+    def marginals(self) -> RowMarginals:
+        """Of all rows, one copy's site each."""
+        return RowMarginals(self.mean, self.covariance, self.sites)
+
+    def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
+        """All rows at once."""
+        shard, likelihood = _only(held), self.prior.problem.likelihood
+        labels = labels_of(shard, likelihood)
+        k = rule.numbers(likelihood, self.prior.L)
+        old = shard.kept[:k]
+        new, terms = rule.update(likelihood, labels, old, self.marginals)
+        moved = new if step == 1.0 else old + step * (new - old)
+        value = self.log_mass + float(np.sum(labels.copies * terms))
+        next_held = (shard.with_values(base.remembered(shard.kept, moved, new, remember)),)
+        return Swept(next_held, self.prior.given(next_held, rule), value)
+
+    def distance(self, other: Gaussian) -> float:
+        """The largest change of a mean, a variance or a site's precision, relative to the spread."""
+        assert isinstance(other, DenseGaussian)
+        sd = np.sqrt(np.maximum(np.einsum("nll->ln", self.covariance), 1e-300))
+        moved = float(np.max(np.abs(self.mean - other.mean) / sd))
+        W, W_new = self.sites.W, other.sites.W
+        scale = np.maximum(np.abs(W_new), 1e-3 / (sd.T[:, :, None] * sd.T[:, None, :]))
+        return max(moved, float(np.max(np.abs(W_new - W) / scale)))
+
+    def difference(self, after: Gaussian) -> tuple[Array, Array]:
+        """Changes of the sites."""
+        assert isinstance(after, DenseGaussian)
+        return after.sites.W - self.sites.W, after.sites.b - self.sites.b
+
+    def in_units(self, difference: tuple[Array, Array]) -> Array:
+        """In units of the marginals' spread."""
+        sd = np.sqrt(np.maximum(np.einsum("nll->ln", self.covariance), 1e-300))
+        dW, db = difference
+        return np.concatenate([(dW * (sd.T[:, :, None] * sd.T[:, None, :])).ravel(), (db * sd).ravel()])
+
+    def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
+        """G_c = (½ α_c + u_c) α_cᵀ − ½ M_cc, contracted with the kernels' derivatives."""
+        left = 0.5 * self.alpha
+        if extra:
+            problem = self.prior.problem
+            shard = _only(held)
+            labels = labels_of(shard, problem.likelihood)
+            weight = np.asarray(labels.copies) * np.asarray(labels.power)
+            s = problem.likelihood.third(labels.y, self.mean, self.covariance)
+            left = left + self.shrunk(weight * s)
+        blocks = zip(self.factor.blocks(), left, self.alpha, strict=True)
+        return self.prior.pull(_rank_one(M, a[:, None], b[:, None]) for M, a, b in blocks), None
+
+    def latent(self, X_new: Array) -> LatentMixture:
+        """One Gaussian per point, with the covariance between the latent values of a point."""
+        m, L, problem = len(X_new), self.prior.L, self.prior.problem
+        mean, covariance = np.empty((m, L)), np.empty((m, L, L))
+        step = max(1, BLOCK_ELEMENTS // (problem.n * L))
+        for start in range(0, m, step):
+            block = slice(start, start + step)
+            new = X_new[block]
+            cross = self.prior.per_latent([k(problem.X, new) for k in problem.covariances])
+            diag = self.prior.per_latent([k.diag(new) for k in problem.covariances])
+            mean[block] = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
+            covariance[block] = self.factor.predict(cross, diag)
+        return LatentMixture(np.ones(1), mean[None], covariance[None], np.zeros(1, dtype=np.intp))
+
+    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+        """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
+        problem = self.prior.problem
+        cross = self.prior.per_latent([k(problem.X, X_new) for k in problem.covariances])
+        prior = self.prior.per_latent([k(X_new) for k in problem.covariances])
+        mean = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
+        return mean + self.factor.draw(cross, prior, n, rng)
+
+    def draw_rows(self, rng: np.random.Generator) -> Array:
+        """One draw of the latent values at the rows, (L n,)."""
+        target = self.prior.whitened(self)
+        return np.asarray(target.latents(rng.standard_normal((1, target.dimension)))[0])
+
+    def vectors(self) -> Array:
+        """t and h (2, n); D and α (2L, n); or W and b (L² + L, n)."""
+        if self.prior.L == 1:
+            return np.stack([self.t, self.h])
+        if self.sites.D is not None:
+            return np.vstack([self.D, self.alpha])
+        L = self.prior.L
+        W = np.broadcast_to(self.copies, self.prior.problem.n)[:, None, None] * self.sites.W
+        return np.vstack([W.transpose(1, 2, 0).reshape(L * L, -1), self.copies * self.sites.b])
+
+    def kept(self) -> dict[str, Array]:
+        """Sites, mean and α, all copies together."""
+        b = self.copies * self.sites.b
+        if self.sites.D is None:
+            W = np.broadcast_to(self.copies, self.prior.problem.n)[:, None, None] * self.sites.W
+            return {"W": W, "b": b}
+        return {"D": self.D, "b": b, "alpha": self.alpha, "mean": self.mean}
+
+
+def dense_prior(problem: Problem) -> DensePrior:
+    """The prior of a problem whose form is dense."""
+    prior = problem.prior
+    if not isinstance(prior, DensePrior):
+        raise TypeError(f"a dense prior is needed, and the form is {problem.form.name!r}")
+    return prior
+
+
+def _rank_one(M: Array, left: Array, right: Array) -> Array:
+    """left rightᵀ − ½ M, in place where the order allows."""
+    return np.asarray(blas.dgemm(1.0, left, right, beta=-0.5, c=M, trans_b=True, overwrite_c=True))
+
+
+def _only(held: Held) -> Shard:
+    """The one shard of a dense problem."""
+    (shard,) = held
+    found: Shard = shard
+    return found

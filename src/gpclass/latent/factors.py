@@ -1,0 +1,189 @@
+r"""Factors behind dense Gaussians: K times sites, for one latent value per row and for several.
+
+Each kind of factor answers the same questions of M = (K + W⁻¹)⁻¹, K the block-diagonal prior covariance of L latent
+values per row and W the sites' precision, an L×L matrix per row:
+
+- :class:`OneFactor`: L = 1;
+- :class:`~gpclass.latent.coupled.CoupledFactor`: W in the short form, n×n matrices only;
+- :class:`FullFactor`: any W; one matrix of nL×nL, O((nL)³).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from gpclass._typing import Array
+from gpclass.likelihoods.local import symmetric_root
+from gpclass.numerics.linalg import NotPositiveDefiniteError, SiteFactor, mirror_lower
+from gpclass.numerics.linalg import factor as jittered
+
+
+class Factor(Protocol):
+    """The prior times sites."""
+
+    half_log_det: float
+    jitter: float
+
+    def solve(self, b: Array) -> Array:
+        """M b, for b (L, n) or (L, n, r)."""
+
+    @property
+    def covariance(self) -> Array:
+        """Posterior covariance of the latent values of each row, (n, L, L)."""
+
+    def blocks(self) -> Iterator[Array]:
+        """The diagonal blocks M_cc (n, n), one after the other; each a new array."""
+
+    def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
+        """Covariances (m, L, L) at new points, from k(X, X_new) (n, m) and variances (m,) per latent value."""
+
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+        """Joint draws about the mean, (n, m, L), from cross and prior covariances (m, m) per latent value."""
+
+    @property
+    def megabytes(self) -> float:
+        """Memory that predictions need."""
+
+
+class OneFactor:
+    """One latent value per row: sites of precision t (n,)."""
+
+    jitter = 0.0
+
+    def __init__(self, K: Array, t: Array) -> None:
+        self.site = SiteFactor(K, t)
+
+    @property
+    def half_log_det(self) -> float:
+        """½ log |B|."""
+        return self.site.half_log_det
+
+    def solve(self, b: Array) -> Array:
+        """M b."""
+        return self.site.solve(b[0])[None]
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Posterior variances, (n, 1, 1); from the leverage where a site is strong, where nothing cancels."""
+        t = self.site.root**2
+        strong = self.site.leverage > 1e-5
+        variance = np.where(strong, self.site.leverage / np.where(strong, t, 1.0), 0.0)
+        if not strong.all():
+            variance = np.where(strong, variance, self.site.variances)
+        return np.maximum(variance, 0.0)[:, None, None]
+
+    def blocks(self) -> Iterator[Array]:
+        """M."""
+        yield self.site.inverse
+
+    def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
+        """Variances, (m, 1, 1)."""
+        A = self.site.half_solve(cross[0])
+        return np.maximum(prior[0] - np.einsum("ij,ij->j", A, A), 0.0)[:, None, None]
+
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+        """Joint draws about the mean, (n, m, 1)."""
+        A = self.site.half_solve(cross[0])
+        L, _ = jittered(
+            prior[0] - A.T @ A,
+            what="the posterior covariance of the new points",
+            scale=float(np.mean(np.diag(prior[0]))),
+        )
+        return (rng.standard_normal((n, A.shape[1])) @ L.T)[:, :, None]
+
+    @property
+    def megabytes(self) -> float:
+        """Memory of the factor."""
+        return self.site.L.nbytes / 2**20
+
+
+class FullFactor:
+    """L latent values per row, sites of any precision W (n, L, L)."""
+
+    jitter = 0.0
+
+    def __init__(self, K: Sequence[Array], W: Array) -> None:
+        self.K, self.root = K, symmetric_root(W)
+        n, L, _ = W.shape
+        B = np.zeros((L, n, L, n))
+        for a in range(L):
+            for b in range(a + 1):
+                for c in range(L):
+                    B[a, :, b] += self.root[:, a, c, None] * K[c] * self.root[:, c, b]
+        B = B.reshape(L * n, L * n)
+        B.flat[:: L * n + 1] += 1.0
+        factor, info = lapack.dpotrf(B, lower=1, clean=1)
+        if info != 0:
+            raise NotPositiveDefiniteError(
+                "I + W^(1/2) K W^(1/2) is not positive definite; check that the kernel is a valid covariance function"
+            )
+        self.L = np.asarray(factor)
+        self.half_log_det = float(np.log(np.diag(self.L)).sum())
+
+    def _rooted(self, b: Array) -> Array:
+        """W^½ b for b (L, n, r)."""
+        return np.asarray(np.einsum("iab,bir->air", self.root, b))
+
+    def solve(self, b: Array) -> Array:
+        """M b."""
+        shape = b.shape
+        b = b.reshape(*shape[:2], -1)
+        x, _ = lapack.dpotrs(self.L, self._rooted(b).reshape(len(self.L), -1), lower=1)
+        return self._rooted(np.asarray(x).reshape(b.shape)).reshape(shape)
+
+    def _half(self, cross: Sequence[Array]) -> list[Array]:
+        """Per latent value V_c (nL, m) with V_aᵀV_b = k_aᵀ M_ab k_b."""
+        found = []
+        for c, k in enumerate(cross):
+            rooted = (self.root[:, :, c].T[:, :, None] * k).reshape(len(self.L), -1)
+            found.append(np.asarray(solve_triangular(self.L, rooted, lower=True, check_finite=False)))
+        return found
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Posterior covariance of the latent values of each row, (n, L, L)."""
+        return self.predict(self.K, [np.diag(K) for K in self.K])
+
+    def blocks(self) -> Iterator[Array]:
+        """The diagonal blocks of W^½ B⁻¹ W^½."""
+        n, L, _ = self.root.shape
+        inverse = mirror_lower(np.asarray(lapack.dpotri(self.L, lower=1)[0])).reshape(L, n, L, n)
+        for c in range(L):
+            M = np.zeros((n, n))
+            for a in range(L):
+                for b in range(L):
+                    M += self.root[:, c, a, None] * inverse[a, :, b] * self.root[:, b, c]
+            yield M
+
+    def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
+        """Covariances, (m, L, L)."""
+        V, L = self._half(cross), len(cross)
+        found = np.empty((cross[0].shape[1], L, L))
+        for a in range(L):
+            for b in range(a + 1):
+                found[:, a, b] = found[:, b, a] = -np.einsum("ji,ji->i", V[a], V[b])
+            found[:, a, a] = np.maximum(found[:, a, a] + prior[a], 0.0)
+        return found
+
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+        """Joint draws about the mean, (n, m, L)."""
+        V, L = np.hstack(self._half(cross)), len(cross)
+        m = cross[0].shape[1]
+        joint = -(V.T @ V)
+        for c in range(L):
+            joint[c * m : (c + 1) * m, c * m : (c + 1) * m] += prior[c]
+        scale = float(np.mean([np.mean(np.diag(p)) for p in prior]))
+        root, _ = jittered(
+            0.5 * (joint + joint.T), what="the posterior covariance of the new points", scale=scale
+        )
+        return (rng.standard_normal((n, L * m)) @ root.T).reshape(n, L, m).swapaxes(1, 2)
+
+    @property
+    def megabytes(self) -> float:
+        """Memory of the factor."""
+        return self.L.nbytes / 2**20

@@ -1,0 +1,80 @@
+"""θ, one named vector: the free parameters of the kernel or kernels, then the likelihood's scale if it is free; in logs.
+
+Classes share one kernel, or have one each: then the kernel is scikit-learn's ``CompoundKernel``, which is several
+kernels side by side, and θ is the concatenation of theirs.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+
+from gpclass._typing import Array
+from gpclass.covariance import Covariance, compile_kernel
+from gpclass.kernels import parameter_names
+from gpclass.likelihoods.base import Likelihood
+
+SCALE_NAME = "likelihood__scale"
+
+
+class Parameters:
+    """Mixin: θ of a kernel and a likelihood."""
+
+    kernel: Kernel
+    likelihood: Likelihood
+
+    @cached_property
+    def kernels(self) -> list[Kernel]:
+        """The kernels: one that all latent values share, or one per class."""
+        return list(self.kernel.kernels) if isinstance(self.kernel, CompoundKernel) else [self.kernel]
+
+    @cached_property
+    def covariances(self) -> list[Covariance]:
+        """The kernels with fast values and vector-Jacobian products."""
+        return [compile_kernel(kernel) for kernel in self.kernels]
+
+    @cached_property
+    def scale_is_free(self) -> bool:
+        """Whether the likelihood's scale is part of θ."""
+        return not isinstance(self.likelihood.scale_bounds, str)
+
+    @property
+    def theta(self) -> Array:
+        """Free parameters, in logs."""
+        theta = np.asarray(self.kernel.theta, dtype=float)
+        return np.append(theta, np.log(self.likelihood.scale)) if self.scale_is_free else theta
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of θ in logs, (p, 2)."""
+        bounds = np.asarray(self.kernel.bounds, dtype=float).reshape(-1, 2)
+        if self.scale_is_free:
+            bounds = np.vstack([bounds, np.log(np.asarray(self.likelihood.scale_bounds, dtype=float))])
+        return bounds
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of θ's entries, as scikit-learn names kernel parameters; those of class c's own kernel begin with c."""
+        if isinstance(self.kernel, CompoundKernel):
+            found = [f"{c}__{name}" for c, kernel in enumerate(self.kernels) for name in parameter_names(kernel)]
+        else:
+            found = parameter_names(self.kernel)
+        return found + ([SCALE_NAME] if self.scale_is_free else [])
+
+    def parts_at(self, theta: Array) -> tuple[Kernel, Likelihood]:
+        """Kernel and likelihood at another θ."""
+        theta = np.asarray(theta, dtype=float)
+        if theta.shape != self.theta.shape:
+            raise ValueError(
+                f"theta has shape {theta.shape}, the model has {len(self.theta)} parameters: {self.names}"
+            )
+        likelihood = self.likelihood
+        if self.scale_is_free:
+            theta, likelihood = theta[:-1], likelihood.with_scale(float(np.exp(theta[-1])))
+        if not isinstance(self.kernel, CompoundKernel):
+            return self.kernel.clone_with_theta(theta), likelihood
+        ends = np.cumsum([kernel.n_dims for kernel in self.kernels])[:-1]
+        parts = zip(self.kernels, np.split(theta, ends), strict=True)
+        return CompoundKernel([kernel.clone_with_theta(part) for kernel, part in parts]), likelihood

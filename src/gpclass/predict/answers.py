@@ -1,0 +1,70 @@
+"""Predictions of any likelihood: through its one latent value for two classes, or through one per class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.binary import BinaryLikelihood
+from gpclass.likelihoods.many import MultiLikelihood
+from gpclass.posterior import LatentMixture, Posterior
+from gpclass.predict.many import many_proba, many_uncertainty
+from gpclass.predict.results import Prediction, Uncertainty
+from gpclass.predict.two import two_proba, two_uncertainty
+
+BLOCK_ELEMENTS = 8_000_000  # components × points of one mixture: 64 MB
+
+T = TypeVar("T", Prediction, Uncertainty)
+
+
+def predict_proba(mixture: LatentMixture, likelihood: Likelihood) -> Prediction:
+    """Probabilities of the classes, in their order, at the points of a mixture.
+
+    Parameters
+    ----------
+    mixture : LatentMixture
+        Latent values at m points.
+    likelihood : Likelihood
+        The link to average.
+    """
+    if isinstance(likelihood, BinaryLikelihood):
+        return two_proba(mixture, likelihood)
+    assert isinstance(likelihood, MultiLikelihood)
+    return many_proba(mixture, likelihood)
+
+
+def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0.9) -> Uncertainty:
+    """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of p(x).
+
+    Parameters
+    ----------
+    mixture : LatentMixture
+        Latent values at m points.
+    likelihood : Likelihood
+        The link.
+    level : float
+        Posterior probability that the interval holds, between 0 and 1.
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(
+            f"level is the probability of the interval and must lie between 0 and 1, got {level!r}"
+        )
+    if isinstance(likelihood, BinaryLikelihood):
+        return two_uncertainty(mixture, likelihood, level)
+    assert isinstance(likelihood, MultiLikelihood)
+    return many_uncertainty(mixture, likelihood, level)
+
+
+def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:
+    """Answer for the points of X_new in blocks, so that a mixture of many components fits into memory."""
+    problem = posterior.problem  # a posterior may hold (rows × points) beside the mixture
+    step = max(1, BLOCK_ELEMENTS // max(posterior.n_components * problem.n_latents, problem.n))
+    parts = [answer(posterior.latent(X_new[begin : begin + step])) for begin in range(0, len(X_new), step)]
+    if len(parts) == 1:
+        return parts[0]
+    names = parts[0].__dataclass_fields__
+    return type(parts[0])(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})

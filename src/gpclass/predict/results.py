@@ -1,0 +1,46 @@
+"""What a prediction holds, and sums over the components of a mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpclass._typing import Array, IntArray
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Class probabilities at m points, the columns in the order of the classes."""
+
+    proba: Array  # (m, C)
+    log_proba: Array  # (m, C), accurate however small the probability
+    mcse: Array  # (m, C) Monte Carlo standard error of proba; NaN for a deterministic mixture
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Probabilities with what is known of them: Monte Carlo error, and the credible interval of p(x)."""
+
+    proba: Array  # (m, C)
+    mcse: Array  # (m, C) how far proba may be from the exact value; NaN for a deterministic mixture
+    lower: Array  # (m, C) credible limits of p(x)
+    upper: Array  # (m, C)
+    latent_mean: Array  # (m, L)
+    latent_sd: Array  # (m, L)
+
+
+def log_sum(log_terms: Array) -> Array:
+    """The log of the sum over the first axis; overwrites its argument."""
+    if len(log_terms) == 1:
+        return np.asarray(log_terms[0])
+    top = log_terms.max(axis=0)
+    log_terms -= top
+    return np.asarray(top + np.log(np.exp(log_terms, out=log_terms).sum(axis=0)))
+
+
+def group_starts(group: IntArray) -> tuple[IntArray, IntArray]:
+    """Where each group starts once the components are ordered by group, and that order."""
+    order = np.argsort(group, kind="stable")
+    starts = np.unique(group[order], return_index=True)[1]
+    return starts, order

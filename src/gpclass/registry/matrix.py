@@ -1,0 +1,178 @@
+"""What goes together: inference × strategy × number of classes × form of the prior, computed from offers and needs.
+
+A likelihood offers some functions (:mod:`gpclass.likelihoods.base`), a form of the prior some others
+(:mod:`gpclass.latent.base`); an inference needs some of both and gives strategies what they need. Nothing here is a
+list of combinations: the errors for what does not go together, the tables of the documentation, the choices of the
+command line and the parameters of the tests come from these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpclass.hyper.base import Strategy
+from gpclass.inference.base import Inference
+from gpclass.latent.base import Form
+from gpclass.likelihoods import LIKELIHOODS, Likelihood, get_likelihood
+from gpclass.registry.lookup import get_inference
+from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES
+
+CLASSES = ("two", "many")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination: the likelihood that it runs with, or the reason why it does not run."""
+
+    inference: str
+    strategy: str
+    classes: str  # "two" or "many"
+    form: str
+    likelihood: str | None
+    reason: str
+
+    @property
+    def runs(self) -> bool:
+        """Whether the combination runs."""
+        return self.likelihood is not None
+
+
+def likelihoods_for(inference: Inference, form: type[Form], many: bool) -> list[str]:
+    """Likelihoods that an inference goes with under a form of the prior, the preferred ones first."""
+    own = inference.own_likelihood
+    if many and inference.only_two:
+        return []
+    able = [
+        name
+        for name, cls in LIKELIHOODS.items()
+        if cls.many == many
+        and (own is None or own.name == name)
+        and inference.way(cls, form.offers) is not None
+    ]
+    order = inference.prefers
+    return sorted(able, key=lambda name: order.index(name) if name in order else len(order))
+
+
+def why_no_likelihood(inference: Inference, form: type[Form], many: bool) -> str:
+    """Why no likelihood goes with an inference under a form of the prior and a number of classes."""
+    if many and inference.only_two:
+        return f"inference={inference.name!r} takes two classes: {inference.only_two}"
+    missing = min((way.prior - form.offers for way in inference.ways), key=len)
+    if missing:
+        return (
+            f"inference={inference.name!r} does not run with the prior {form.name!r}: it needs "
+            f"{' and '.join(map(repr, sorted(missing)))} of it"
+        )
+    return f"inference={inference.name!r} has no likelihood of {'many' if many else 'two'} classes"
+
+
+def cell(inference: Inference, strategy: Strategy, form: type[Form], classes: str) -> Cell:
+    """Whether a combination runs, and with which likelihood."""
+    many = classes == "many"
+    able = likelihoods_for(inference, form, many)
+    if not able:
+        likelihood, reason = None, why_no_likelihood(inference, form, many)
+    elif not strategy.takes(inference):
+        likelihood, reason = None, strategy.why_not(inference)
+    else:
+        likelihood, reason = able[0], ""
+    return Cell(inference.name, strategy.name, classes, form.name, likelihood, reason)
+
+
+def cells() -> Iterator[Cell]:
+    """Every combination of registered parts."""
+    for form in FORMS.values():
+        for classes in CLASSES:
+            for inference in INFERENCES.values():
+                for strategy in STRATEGIES.values():
+                    yield cell(inference.default, strategy.default, form, classes)
+
+
+def counts() -> dict[tuple[str, str], tuple[int, int]]:
+    """Per (classes, form): inferences that run with some strategy, and cells that run."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for form in FORMS:
+        for classes in CLASSES:
+            running = [c for c in cells() if c.form == form and c.classes == classes and c.runs]
+            found[classes, form] = (len({c.inference for c in running}), len(running))
+    return found
+
+
+def inferences_for(strategy: str) -> list[str]:
+    """Names of the inferences that a strategy goes with, in the registry's order."""
+    chosen = STRATEGIES[strategy].default
+    return [name for name, row in INFERENCES.items() if chosen.takes(row.default)]
+
+
+def goes_with(strategy: str, mark: str = "") -> str:
+    """The same in words: "any", or the names, each between two marks."""
+    names = inferences_for(strategy)
+    return "any" if len(names) == len(INFERENCES) else ", ".join(f"{mark}{name}{mark}" for name in names)
+
+
+# ---- what an estimator asks -----------------------------------------------------------------------------------
+
+
+def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: type[Form]) -> Likelihood:
+    """The likelihood that a setting means: "auto" is the inference's own, or its preferred one."""
+    many, own = n_classes > 2, inference.own_likelihood
+    if isinstance(spec, str) and spec == "auto":
+        if own is not None and not many:
+            return own
+        able = likelihoods_for(inference, form, many)
+        if able:
+            return get_likelihood(able[0])
+        given: Likelihood = own or get_likelihood("probit")
+        if not many:
+            return given
+    else:
+        given = own if own is not None and spec == own.name else get_likelihood(spec)
+        if own is not None and inference.scale_is_given and given != own:
+            raise ValueError(
+                f"the inference says {own} and likelihood says {given}; give the scale in one place only"
+            )
+    if many and not given.many:
+        able_many = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, True)]
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is multiclass: y has {n_classes} classes "
+            f"and inference={inference.name!r} with likelihood={given.name!r} takes two; "
+            "use likelihood='auto' with "
+            f"inference={' or '.join(map(repr, able_many))}, or sklearn.multiclass.OneVsRestClassifier"
+        )
+    return given
+
+
+def check_combination(inference: Inference, strategy: Strategy, likelihood: Likelihood, form: type[Form]) -> None:
+    """Refuse a combination that does not run, with the reason."""
+    if likelihood.many and inference.only_two:
+        raise ValueError(why_no_likelihood(inference, form, True))
+    if inference.way(type(likelihood), form.offers) is None:
+        handled = [*likelihoods_for(inference, form, False), *likelihoods_for(inference, form, True)]
+        if not handled:
+            able = [name for name, row in INFERENCES.items() if _runs_with(row.default, form, likelihood)]
+            raise ValueError(
+                f"{why_no_likelihood(inference, form, likelihood.many)}; inference may be "
+                f"{', '.join(map(repr, able))}, or n_inducing=None for the dense model"
+            )
+        raise ValueError(
+            f"inference={inference.name!r} does not handle likelihood={likelihood.name!r}; it handles {handled}"
+        )
+    if not strategy.takes(inference):
+        raise ValueError(strategy.why_not(inference))
+
+
+def _runs_with(inference: Inference, form: type[Form], likelihood: Likelihood) -> bool:
+    return likelihood.name in likelihoods_for(inference, form, likelihood.many)
+
+
+def takes_many(inference: Any, likelihood: Any, form: type[Form]) -> bool:
+    """Whether an estimator with these settings takes more than two classes."""
+    try:
+        chosen = get_inference(inference)
+    except ValueError:
+        return False
+    able = likelihoods_for(chosen, form, True)
+    named = likelihood.name if isinstance(likelihood, Likelihood) else likelihood
+    return bool(able) if named == "auto" else named in able
