@@ -19,7 +19,9 @@ from gpclass import load_model
 
 FOLDER = Path(__file__).parent
 EXPECTED = FOLDER / "expected.json"
-POINTS = np.array([[-0.8, 0.3], [0.1, 0.9], [0.55, -0.2], [1.2, 0.4], [2.3, -0.6], [0.4, 6.0]])
+# None far from all rows: there the classes' latent values are nearly exchangeable, and the eigenvectors that credible
+# limits of many classes are built on are determined by rounding alone.
+POINTS = np.array([[-0.8, 0.3], [0.1, 0.9], [0.55, -0.2], [1.2, 0.4], [2.3, -0.6], [0.4, 2.2]])
 PLAIN = ("predict", "predict_proba", "decision_function", "predict_variance", "predict_indicator")
 FIELDS = ("mcse", "lower", "upper", "latent_mean", "latent_sd")
 
