@@ -3,9 +3,10 @@
     python -m tests.golden.make
 
 makes the files that are not there yet, and adds their records to ``expected.json``. Files that are there are never
-made again: they were written by the version that their record names (those of the first edition, 0.1.0.dev0, name
-Python modules), and reading them is the test. To add a file for a new kind of model, add a case below and run the
-script; commit the new file and the grown ``expected.json``. Never delete a file because a change made it unreadable.
+made again: they were written by the version that their record names (the first ones by 0.1.0.dev0 in version 1 of
+the format, which named Python modules), and reading them is the test. To add a file for a new kind of model, add a
+case below and run the script; commit the new file and the grown ``expected.json``. Never delete a file because a change
+made it unreadable.
 
 The imports below follow the package as it is; the cases of files that exist serve as a description of them.
 """
