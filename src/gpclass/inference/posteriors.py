@@ -29,9 +29,13 @@ from gpclass.latent.dense import BLOCK_ELEMENTS, dense_prior
 from gpclass.likelihoods.nested import other_classes
 from gpclass.model.problem import Problem, places
 from gpclass.numerics.linalg import SiteFactor, factor
+from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.propagation.sites import Sites
 
+LARGE = 500_000  # numbers (4 MB) above which a file keeps the recipe of draws rather than the draws
+WHITE_KEPT = ("problem", "eta", "weights", "group", "evidence", "report", "roots", "recipe")
+NOISY_KEPT = ("problem", "A", "weights", "group", "evidence", "report", "sites", "recipe")
 _NONE = Evidence(np.nan)  # of a posterior that was unpacked, for prediction alone
 
 
@@ -195,6 +199,23 @@ class WhiteDraws(Posterior):
             return np.asarray(self.eta[0])
         return np.asarray(replace(self, eta=self.eta[:1], weights=np.ones(1)).f[0].ravel())
 
+    def state(self) -> dict[str, Any]:
+        """What a file keeps: a recipe instead of many draws, where there is one."""
+        kept = {name: getattr(self, name) for name in WHITE_KEPT}
+        if self.recipe is not None and self.eta.size > LARGE:
+            kept["eta"] = None
+        return kept
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> WhiteDraws:
+        """The draws, made again if the file has them not."""
+        if state["eta"] is None:
+            from gpclass.inference.exact import latents_drawn_again  # it builds on this module
+
+            with few_threads(state["problem"].n):
+                state = {**state, "eta": latents_drawn_again(state["problem"], state["recipe"])}
+        return cls(**state)
+
     def _per_latent(self) -> list[Array]:
         """η_c (S, k) of every latent value."""
         L = self.problem.n_latents
@@ -272,6 +293,25 @@ class NoisyDraws(Posterior):
         simulated = f + sd * rng.standard_normal(f.shape)
         correction = self.A[:, :, 0] - self.factor.solve(simulated)
         return np.asarray((f + prior.product(correction)).ravel())
+
+    def state(self) -> dict[str, Any]:
+        """What a file keeps: no factor, and a recipe instead of many draws, where there is one."""
+        kept = {name: getattr(self, name) for name in NOISY_KEPT}
+        if self.recipe is not None and self.A.size > LARGE:
+            kept["A"] = None
+        return kept
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> NoisyDraws:
+        """The draws with their factor; the draws are made again if the file has them not."""
+        problem = state["problem"]
+        with few_threads(problem.n):
+            found = noise_factor(problem)
+            if state["A"] is None:
+                from gpclass.inference.exact import drawn_again  # it builds on this module
+
+                state = {**state, "A": drawn_again(problem, found, state["recipe"], state["weights"])}
+        return cls(**state, factor=found)
 
 
 class NoiseFactor:

@@ -37,7 +37,10 @@ from gpclass._version import __version__
 from gpclass.persistence.values import Decoder, Encoder
 
 FORMAT = "gpclass-model"
-VERSION = 1  # of the format; raise it when an old reader would misunderstand
+VERSION = (
+    2  # of the format; raise it when an old reader would misunderstand. 1: classes by the paths of modules
+)
+READ = (1, 2)  # versions that are understood
 MANIFEST, DIGEST, ARRAYS = "manifest.json", "manifest.sha256", "arrays/"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive's dates, so that the same model gives the same bytes
 
@@ -157,7 +160,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
             )
         if hashlib.sha256(text).hexdigest().encode() != archive.read(DIGEST):
             raise ModelFileError(f"{path} was changed after it was written: its manifest's checksum is wrong")
-        if version != VERSION:
+        if type(version) is not int or version not in READ:
             raise ModelFileError(f"{path} has the unknown format version {version!r}")
         sums = manifest["arrays"]
         if set(names) != {MANIFEST, DIGEST, *sums}:

@@ -10,10 +10,11 @@ Dataclasses and estimators go to a table, children before parents, and are writt
 are referred to; equal arrays are stored once. A class decides what it is made of in one of three ways: a
 dataclass by its fields; an estimator by its attributes; a class with ``state()`` and the class method
 ``from_state(state)`` by these, for what is better computed again than kept. So a new posterior joins by
-being a dataclass.
+being a dataclass with a name.
 
-Only classes of this package and the listed ones of scikit-learn are ever made on reading, and no function is
-called by a name in the file: a file can be wrong, it cannot act.
+A class is written under its stable name (:mod:`gpclass.persistence.names`), so that a file does not depend on where
+the code is. Only the classes listed there, and those of scikit-learn below, are ever made on reading; nothing in a file
+is imported or called by a name of the file's choosing: a file can be wrong, it cannot act.
 
 Cost: O(bytes). Fails when: a value has no spelling, with its place and type named.
 """
@@ -21,7 +22,6 @@ Cost: O(bytes). Fails when: a value has no spelling, with its place and type nam
 from __future__ import annotations
 
 import hashlib
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -38,10 +38,8 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from gpclass.covariance import Covariance, compile_kernel
 from gpclass.inference.redraw import GENERATORS
 from gpclass.kernels import On
-from gpclass.numerics.linalg import SiteFactor
-from gpclass.persistence.again import lightened
+from gpclass.persistence import names
 
-PACKAGE = "gpclass."
 KERNELS: Mapping[str, type] = {
     cls.__name__: cls
     for cls in (
@@ -72,10 +70,6 @@ class NotSavableError(ValueError):
 # Classes that are not made of their attributes: what to keep of them, and how to make them again.
 _HOOKS: dict[type, tuple[Callable[[Any], dict[str, Any]], Callable[[dict[str, Any]], Any]]] = {
     Covariance: (lambda c: {"kernel": c.kernel}, lambda s: compile_kernel(s["kernel"])),
-    SiteFactor: (
-        lambda f: {"K": f.K, "root": f.root, "L": f.L},
-        lambda s: _bare(SiteFactor, s),
-    ),
 }
 
 
@@ -112,6 +106,8 @@ class Encoder:
             return {"$": "path", "v": str(value)}
         if isinstance(value, sk.Kernel):
             return self._kernel(value, place)
+        if isinstance(value, type) and names.name_of(value) is not None:
+            return {"$": "class", "v": names.name_of(value)}
         if isinstance(value, (np.random.Generator, np.random.RandomState)):
             return self._random(value, place)
         return self._object(value, place)
@@ -180,19 +176,19 @@ def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
     foreign = next((name for name, known in FOREIGN.items() if known is cls), None)
     if foreign is not None:
         return foreign, vars(value)
-    name = f"{cls.__module__}.{cls.__qualname__}"
-    if name.startswith(PACKAGE) and "<" not in name:
+    name = names.name_of(cls)
+    if name is not None:
         if cls in _HOOKS:
             return name, _HOOKS[cls][0](value)
         if hasattr(cls, "from_state"):
             return name, value.state()
         if is_dataclass(cls):
-            return name, lightened({f.name: getattr(value, f.name) for f in fields(value) if f.init})
+            return name, {f.name: getattr(value, f.name) for f in fields(value) if f.init}
         if issubclass(cls, BaseEstimator):
             return name, dict(vars(value))
     raise NotSavableError(
         f"{place}: {_describe(value)} cannot be written to a file; a model may hold arrays, plain values, "
-        "known kernels and this package's own classes"
+        "known kernels and the classes of this package that have a name in files"
     )
 
 
@@ -211,8 +207,8 @@ class Decoder:
 
     def add(self, row: Any) -> None:
         """Make the next object of the table."""
-        name, state = row["class"], {str(key): self.decode(item) for key, item in row["state"].items()}
-        self.objects.append(_put_together(_find(name), state))
+        state = {str(key): self.decode(item) for key, item in row["state"].items()}
+        self.objects.append(_made(row["class"], state))
 
     def decode(self, spelled: Any) -> Any:
         """The value of a spelling."""
@@ -235,6 +231,8 @@ class Decoder:
             return Path(v)
         if kind == "kernel":
             return KERNELS[spelled["class"]](**{key: self.decode(item) for key, item in v.items()})
+        if kind == "class":
+            return names.class_of(names.stable(v))
         if kind == "random":
             return _random_source(self.decode(v), bool(spelled["legacy"]))
         if kind == "ref":
@@ -244,20 +242,14 @@ class Decoder:
         raise ValueError(f"{kind!r} is no kind of value")
 
 
-def _find(name: str) -> Any:
-    """The class of a name: one of scikit-learn's few, or one of this package that a model may be made of."""
+def _made(name: str, state: dict[str, Any]) -> Any:
+    """The object of a name in a file, stable or legacy, and a state; any other name is refused."""
     if name in FOREIGN:
-        return FOREIGN[name]
-    if not name.startswith(PACKAGE):
-        raise ValueError(f"the class {name!r} is not one of this package")
-    module, _, bare = name.rpartition(".")
-    cls = getattr(importlib.import_module(module), bare)
-    known = isinstance(cls, type) and f"{cls.__module__}.{cls.__qualname__}" == name
-    if not known or not (
-        cls in _HOOKS or hasattr(cls, "from_state") or is_dataclass(cls) or issubclass(cls, BaseEstimator)
-    ):
-        raise ValueError(f"{name!r} is no class that a model is made of")
-    return cls
+        return _bare(FOREIGN[name], state)
+    name = names.stable(name)
+    if name in names.MIGRATIONS:
+        return names.migration(name)(state)
+    return _put_together(names.class_of(name), state)
 
 
 def _put_together(cls: Any, state: dict[str, Any]) -> Any:

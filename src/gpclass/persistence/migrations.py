@@ -1,0 +1,299 @@
+"""How files of earlier versions are read: one function per retired name, from a state to an object of today.
+
+The first edition had classes of its own for two classes, many classes and inducing inputs, and stand-ins for factors
+and draws that are computed again on reading. What they held becomes the parts of today here, so that predictions come
+out the same to the last bit on the machine that wrote the file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.hyper import Fixed, Map, Maximize, Stages
+from gpclass.hyper.mixture import ThetaMixture
+from gpclass.inference import (
+    EP,
+    Annealed,
+    EllipticalSlice,
+    Exact,
+    Importance,
+    Laplace,
+    LatentHMC,
+    Variational,
+)
+from gpclass.inference.exact import drawn_again, latents_drawn_again
+from gpclass.inference.posteriors import (
+    GaussianPosterior,
+    ModePosterior,
+    NoiseFactor,
+    NoisyDraws,
+    WhiteDraws,
+    noise_factor,
+)
+from gpclass.latent.coupled import CoupledFactor
+from gpclass.latent.dense import DenseGaussian, dense_prior
+from gpclass.latent.factors import OneFactor
+from gpclass.latent.low_rank import LowRank
+from gpclass.likelihoods import Probit
+from gpclass.likelihoods.local import RowSites
+from gpclass.likelihoods.nested import PointSites
+from gpclass.model.problem import Problem
+from gpclass.model.rows import Rows
+from gpclass.numerics.linalg import SiteFactor, factor
+from gpclass.numerics.threads import few_threads
+
+State = dict[str, Any]
+
+# ---- settings -------------------------------------------------------------------------------------------------
+
+
+def inference_exact_multinomial_probit(state: State) -> Exact:
+    """The same settings."""
+    return Exact(**state)
+
+
+def inference_exact_inducing(state: State) -> Exact:
+    """The same settings."""
+    return Exact(**state)
+
+
+def inference_ep_multinomial_probit(state: State) -> EP:
+    """The same settings."""
+    return EP(**state)
+
+
+def inference_ep_inducing(state: State) -> EP:
+    """The same settings."""
+    return EP(**state)
+
+
+def inference_laplace_softmax(state: State) -> Laplace:
+    """The same settings."""
+    return Laplace(**state)
+
+
+def inference_laplace_inducing(state: State) -> Laplace:
+    """The same settings."""
+    return Laplace(**state)
+
+
+def inference_variational_inducing(state: State) -> Variational:
+    """The same settings."""
+    return Variational(**state)
+
+
+def inference_importance_softmax(state: State) -> Importance:
+    """The same settings."""
+    return Importance(**state)
+
+
+def inference_annealed_softmax(state: State) -> Annealed:
+    """The same settings."""
+    return Annealed(**state)
+
+
+def inference_elliptical_slice_softmax(state: State) -> EllipticalSlice:
+    """The same settings."""
+    return EllipticalSlice(**state)
+
+
+def inference_hmc_softmax(state: State) -> LatentHMC:
+    """The same settings."""
+    return LatentHMC(**state)
+
+
+def strategy_fixed_inducing(state: State) -> Fixed:
+    """The inference to compare with is no setting any more."""
+    return Fixed()
+
+
+def strategy_maximize_inducing(state: State) -> Maximize:
+    """The stages' settings have a class of their own."""
+    own = {key: state[key] for key in ("max_iter", "tol", "checkpoint")}
+    names = ("stop", "window", "gain", "held_out", "move_inducing", "few_rows", "some_rows")
+    stages = Stages(**{key: state[key] for key in names})
+    return (Map if state["prior"] else Maximize)(**own, stages=stages)
+
+
+# ---- problems -------------------------------------------------------------------------------------------------
+
+
+def problem_two(state: State) -> Problem:
+    """Two classes, dense."""
+    return Problem.of(state["X"], state["y"], state["kernel"], state["likelihood"], state["weights"])
+
+
+def problem_many(state: State) -> Problem:
+    """Many classes, dense."""
+    return Problem.of(**state)
+
+
+def problem_inducing(state: State) -> Problem:
+    """Two classes, inducing inputs."""
+    form = LowRank(state["Z"], state["start"]["m"], state["start"]["how"], state["keep"])
+    return Problem(state["data"], state["kernel"], state["likelihood"], 2, form)
+
+
+def rows_inducing(state: State) -> Rows:
+    """The numbers of rows, not the rows."""
+    return Rows.from_state(state)
+
+
+def start_inducing(state: State) -> State:
+    """How inducing inputs were placed."""
+    return state
+
+
+# ---- posteriors -----------------------------------------------------------------------------------------------
+
+
+def _dense_gaussian(problem: Problem, found: Any, D: Array, b: Array, alpha: Array, mean: Array) -> DenseGaussian:
+    return DenseGaussian(dense_prior(problem), RowSites(b=b, D=D), 1.0, found, alpha, mean)
+
+
+def _one_factor(site: SiteFactor) -> OneFactor:
+    made = OneFactor.__new__(OneFactor)
+    made.site = site
+    return made
+
+
+def posterior_gaussian(state: State) -> GaussianPosterior:
+    """Two classes, dense."""
+    return _two(GaussianPosterior, state)
+
+
+def posterior_mode(state: State) -> GaussianPosterior:
+    """The kriged mode."""
+    return _two(ModePosterior, state)
+
+
+def _two(cls: type[GaussianPosterior], state: State) -> GaussianPosterior:
+    t, h, alpha, mean = (state[key][None] for key in ("t", "h", "alpha", "mean"))
+    gaussian = _dense_gaussian(state["problem"], _one_factor(state["factor"]), t, h, alpha, mean)
+    return cls(state["problem"], gaussian, state["evidence"], state["report"])
+
+
+def posterior_gaussian_many(state: State) -> GaussianPosterior:
+    """Many classes, dense."""
+    found, alpha, mean = state["factor"], state["alpha"], state["mean"]
+    b = alpha + RowSites(alpha, found.D).times(mean)
+    gaussian = _dense_gaussian(state["problem"], found, found.D, b, alpha, mean)
+    return GaussianPosterior(state["problem"], gaussian, state["evidence"], state["report"])
+
+
+def _bare_inducing(kernel: Any, Z: Array) -> Problem:
+    """A problem of which only the prior is known."""
+    rows = Rows.from_state({"n": 1, "d": Z.shape[1], "count": 1.0})
+    return Problem(rows, kernel, Probit(), 2, LowRank(Z))
+
+
+def posterior_gaussian_inducing(state: State) -> GaussianPosterior:
+    """Inducing inputs."""
+    problem = _bare_inducing(state["kernel"], state["Z"])
+    gaussian = problem.prior.from_kept({"mean": state["mean"], "L": state["L"]})
+    return GaussianPosterior(problem, gaussian, state["evidence"], state["report"])
+
+
+def posterior_draws_inducing(state: State) -> WhiteDraws:
+    """Draws at the inducing inputs."""
+    problem = _bare_inducing(state["kernel"], state["Z"])
+    names = ("weights", "group", "evidence", "report")
+    return WhiteDraws(problem, state["U"], **{key: state[key] for key in names})
+
+
+def posterior_samples(state: State) -> WhiteDraws:
+    """Two classes, dense; one root."""
+    return _white({**state, "L": [state["L"]]})
+
+
+def posterior_samples_many(state: State) -> WhiteDraws:
+    """Many classes, dense; a root per kernel."""
+    return _white(state)
+
+
+def _white(state: State) -> WhiteDraws:
+    roots = state.pop("L")
+    own = dense_prior(state["problem"]).roots
+    same = all(np.array_equal(a, b) for a, b in zip(roots, own, strict=True))
+    return WhiteDraws(**state, roots=None if same else roots)
+
+
+def posterior_particles(state: State) -> NoisyDraws:
+    """Two classes, dense."""
+    found = NoiseFactor(one=state.pop("factor"))
+    return NoisyDraws(**{**state, "A": state["A"][None]}, factor=found)
+
+
+def posterior_particles_many(state: State) -> NoisyDraws:
+    """Many classes, dense; EP's sites were kept, and are not needed."""
+    kept = {key: value for key, value in state.items() if key not in ("E", "sites")}
+    return NoisyDraws(**kept, factor=noise_factor(state["problem"]))
+
+
+def posterior_theta_mixture(state: State) -> ThetaMixture:
+    """What the vectors stand for was named by a word."""
+    kinds = {"noisy": NoisyDraws, "white": WhiteDraws, "sites": GaussianPosterior, "coupled": GaussianPosterior}
+    of = kinds[state.pop("kind")]
+    return ThetaMixture(**state, of=of)
+
+
+def sites_many(state: State) -> PointSites:
+    """EP's sites of many classes."""
+    return PointSites(**state)
+
+
+# ---- factors and draws that are computed again ----------------------------------------------------------------
+
+
+def factor_sites(state: State) -> SiteFactor:
+    """A factor that was kept whole."""
+    made = SiteFactor.__new__(SiteFactor)
+    vars(made).update(state)
+    return made
+
+
+def again_site_factor(state: State) -> SiteFactor:
+    """The square root of a square is exact in binary arithmetic."""
+    return SiteFactor(dense_prior(state["problem"]).K, state["root"] ** 2)
+
+
+def again_coupled_factor(state: State) -> CoupledFactor:
+    """Sites that couple the classes."""
+    return CoupledFactor(dense_prior(state["problem"]).covariances, state["D"])
+
+
+def again_draws(state: State) -> Array:
+    """The draws of the exact engine, (n, M), with as many threads as the fit had."""
+    problem = state["problem"]
+    with few_threads(problem.n):
+        return drawn_again(problem, NoiseFactor(one=state["factor"]), state["recipe"], state["weights"])[0]
+
+
+def again_latents(state: State) -> Array:
+    """Draws of the latent values under the logit link."""
+    with few_threads(state["problem"].n):
+        return latents_drawn_again(**state)
+
+
+def again_root(state: State) -> Array:
+    """The root of the prior covariance."""
+    with few_threads(state["problem"].n):
+        return factor(dense_prior(state["problem"]).K)[0]
+
+
+def again_utilities(state: State) -> Array:
+    """Draws of the utilities of many classes, (C, n, M)."""
+    problem, recipe = state["problem"], state["recipe"]
+    with few_threads(problem.n):
+        return drawn_again(problem, noise_factor(problem), recipe, recipe.weights)
+
+
+def again_inverses(state: State) -> Array:
+    """The inverses (K_c + I)⁻¹."""
+    with few_threads(state["problem"].n):
+        coupled = noise_factor(state["problem"]).coupled
+    assert coupled is not None
+    return coupled.E

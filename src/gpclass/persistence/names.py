@@ -1,0 +1,280 @@
+"""The names that classes have in model files, and where each class is in the code of today.
+
+A file says ``posterior/gaussian``, not where the class was when the file was written, so that code can move without
+making files unreadable. Three tables hold everything; nothing else of a file becomes a class.
+
+``PATHS``
+    Stable name to ``module:Class``. The writer writes these names alone. When a class moves, its path changes here
+    and its name does not. A name is never used again for something else.
+``LEGACY``
+    Names in files of the first edition, which were the paths of modules, to stable names. It is complete, and nothing
+    is ever added to it.
+``MIGRATIONS``
+    Stable names that are no longer written, to a function of :mod:`gpclass.persistence.migrations` that makes an object of the present code from the state
+    that a file holds under that name. Names of a class that was merged into another, or whose fields changed so that
+    ``Class(**state)`` would fail or mislead, move here from ``PATHS``; the class as it is now has another name there.
+    A field that was added with a default needs no migration.
+
+A stable name is the name of an estimator, or a kind, with a word where there are several of the kind:
+``posterior/gaussian``, ``inference/laplace``. The words are those of the registry where it has one. What is for many
+classes ends in ``many`` (settings: in the link that they belong to), what is for inducing inputs in ``inducing``.
+
+Cost: a class is imported when a file names it. Fails when: a name is in none of the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+PATHS: dict[str, str] = {
+    # Estimators
+    "GPClassifier": "gpclass.estimators.classifier:GPClassifier",
+    "TableClassifier": "gpclass.estimators.tables:TableClassifier",
+    "IndicatorKriging": "gpclass.geostat.kriging:IndicatorKriging",
+    "CutoffKriging": "gpclass.geostat.cutoffs:CutoffKriging",
+    "Anisotropy": "gpclass.geostat.coordinates:Anisotropy",
+    "ChordalCoordinates": "gpclass.geostat.coordinates:ChordalCoordinates",
+    "WithKernelOf": "gpclass.compare.presets:WithKernelOf",
+    # Settings of inferences
+    "inference/exact": "gpclass.inference.exact:Exact",
+    "inference/ep": "gpclass.inference.ep:EP",
+    "inference/gpc-mc": "gpclass.inference.gpc_mc:GPCMC",
+    "inference/laplace": "gpclass.inference.laplace:Laplace",
+    "inference/variational": "gpclass.inference.variational:Variational",
+    "inference/amp": "gpclass.inference.amp:AMP",
+    "inference/dsgq": "gpclass.inference.dsgq:DSGQ",
+    "inference/importance": "gpclass.inference.importance:Importance",
+    "inference/annealed": "gpclass.inference.annealed:Annealed",
+    "inference/elliptical-slice": "gpclass.inference.elliptical_slice:EllipticalSlice",
+    "inference/hmc": "gpclass.inference.hmc:LatentHMC",
+    "inference/gibbs": "gpclass.inference.gibbs:Gibbs",
+    "inference/control-variables": "gpclass.inference.control_variables:ControlVariables",
+    # Settings of strategies for the kernel parameters
+    "strategy/fixed": "gpclass.hyper.fixed:Fixed",
+    "strategy/maximize": "gpclass.hyper.maximize:Maximize",
+    "strategy/map": "gpclass.hyper.map:Map",
+    "strategy/em": "gpclass.hyper.em:EM",
+    "strategy/cv": "gpclass.hyper.cross_validation:CrossValidation",
+    "strategy/hmc": "gpclass.hyper.hmc:HMC",
+    "strategy/pseudo-marginal": "gpclass.hyper.pseudo_marginal:PseudoMarginal",
+    "strategy/stages": "gpclass.hyper.staged.settings:Stages",
+    "strategy/alternate": "gpclass.hyper.alternate:Alternate",
+    # Likelihoods and priors
+    "likelihood/probit": "gpclass.likelihoods.binary:Probit",
+    "likelihood/logit": "gpclass.likelihoods.binary:Logit",
+    "likelihood/softmax": "gpclass.likelihoods.many:Softmax",
+    "likelihood/multinomial-probit": "gpclass.likelihoods.many:MultinomialProbit",
+    "prior/gamma": "gpclass.priors:Gamma",
+    "prior/log-normal": "gpclass.priors:LogNormal",
+    "prior/half-normal": "gpclass.priors:HalfNormal",
+    "prior/flat": "gpclass.priors:Flat",
+    "prior/set": "gpclass.priors:PriorSet",
+    # Problems
+    "problem": "gpclass.model.problem:Problem",
+    "rows": "gpclass.model.rows:Rows",
+    "form/dense": "gpclass.latent.dense:Dense",
+    "form/inducing": "gpclass.latent.low_rank:LowRank",
+    # Posteriors and what belongs to them
+    "posterior/sites": "gpclass.inference.posteriors:GaussianPosterior",
+    "posterior/kriged-mode": "gpclass.inference.posteriors:ModePosterior",
+    "posterior/white-draws": "gpclass.inference.posteriors:WhiteDraws",
+    "posterior/noisy-draws": "gpclass.inference.posteriors:NoisyDraws",
+    "posterior/mixture": "gpclass.hyper.mixture:ThetaMixture",
+    "evidence": "gpclass.posterior:Evidence",
+    "sites/two": "gpclass.propagation.sites:Sites",
+    "covariance": "gpclass.covariance.compiled:Covariance",
+    # Reports and traces
+    "report/inference": "gpclass.posterior:Report",
+    "report/fit": "gpclass.hyper.base:FitReport",
+    "trace/chains": "gpclass.hyper.trace:Trace",
+    "trace/em": "gpclass.hyper.em:EMTrace",
+    "trace/cv": "gpclass.hyper.cross_validation:Search",
+    # What draws are made of again on reading
+    "recipe/seed": "gpclass.inference.redraw:Seed",
+    "recipe/draws": "gpclass.inference.redraw:Recipe",
+    "recipe/latents": "gpclass.inference.redraw:LatentRecipe",
+    # Kriging
+    "kriging/sites": "gpclass.geostat.indicators:Sites",
+    "kriging/system": "gpclass.geostat.systems:KrigingSystem",
+    "variogram/model": "gpclass.geostat.model:VariogramModel",
+    "variogram/search": "gpclass.geostat.estimation:VariogramSearch",
+    "variogram/fit": "gpclass.geostat.fitting:VariogramFit",
+    "variogram/empirical": "gpclass.geostat.variogram:EmpiricalVariogram",
+    # Columns of tables
+    "table/encoding": "gpclass.estimators.tables:Encoding",
+    "table/numbers": "gpclass.estimators.tables:NumberColumn",
+    "table/categories": "gpclass.estimators.tables:CategoryColumn",
+}
+
+MIGRATIONS: dict[str, str] = {
+    "inference/exact-multinomial-probit": "inference_exact_multinomial_probit",
+    "inference/ep-multinomial-probit": "inference_ep_multinomial_probit",
+    "inference/laplace-softmax": "inference_laplace_softmax",
+    "inference/importance-softmax": "inference_importance_softmax",
+    "inference/annealed-softmax": "inference_annealed_softmax",
+    "inference/elliptical-slice-softmax": "inference_elliptical_slice_softmax",
+    "inference/hmc-softmax": "inference_hmc_softmax",
+    "inference/exact-inducing": "inference_exact_inducing",
+    "inference/ep-inducing": "inference_ep_inducing",
+    "inference/laplace-inducing": "inference_laplace_inducing",
+    "inference/variational-inducing": "inference_variational_inducing",
+    "strategy/fixed-inducing": "strategy_fixed_inducing",
+    "strategy/maximize-inducing": "strategy_maximize_inducing",
+    "problem/two": "problem_two",
+    "problem/many": "problem_many",
+    "problem/inducing": "problem_inducing",
+    "rows/inducing": "rows_inducing",
+    "start/inducing": "start_inducing",
+    "posterior/gaussian": "posterior_gaussian",
+    "posterior/mode": "posterior_mode",
+    "posterior/samples": "posterior_samples",
+    "posterior/particles": "posterior_particles",
+    "posterior/gaussian-many": "posterior_gaussian_many",
+    "posterior/samples-many": "posterior_samples_many",
+    "posterior/particles-many": "posterior_particles_many",
+    "posterior/gaussian-inducing": "posterior_gaussian_inducing",
+    "posterior/draws-inducing": "posterior_draws_inducing",
+    "posterior/theta-mixture": "posterior_theta_mixture",
+    "sites/many": "sites_many",
+    "factor/sites": "factor_sites",
+    "again/site-factor": "again_site_factor",
+    "again/coupled-factor": "again_coupled_factor",
+    "again/draws": "again_draws",
+    "again/latents": "again_latents",
+    "again/root": "again_root",
+    "again/utilities": "again_utilities",
+    "again/inverses": "again_inverses",
+}
+
+LEGACY: Mapping[str, str] = {
+    "gpclass.classifier.GPClassifier": "GPClassifier",
+    "gpclass.tables.TableClassifier": "TableClassifier",
+    "gpclass.geostat.kriging.IndicatorKriging": "IndicatorKriging",
+    "gpclass.geostat.cutoffs.CutoffKriging": "CutoffKriging",
+    "gpclass.geostat.coordinates.Anisotropy": "Anisotropy",
+    "gpclass.geostat.coordinates.ChordalCoordinates": "ChordalCoordinates",
+    "gpclass.compare.presets.WithKernelOf": "WithKernelOf",
+    "gpclass.inference.exact.Exact": "inference/exact",
+    "gpclass.inference.ep.EP": "inference/ep",
+    "gpclass.inference.gpc_mc.GPCMC": "inference/gpc-mc",
+    "gpclass.inference.laplace.Laplace": "inference/laplace",
+    "gpclass.inference.variational.Variational": "inference/variational",
+    "gpclass.inference.amp.AMP": "inference/amp",
+    "gpclass.inference.dsgq.DSGQ": "inference/dsgq",
+    "gpclass.inference.importance.Importance": "inference/importance",
+    "gpclass.inference.annealed.Annealed": "inference/annealed",
+    "gpclass.inference.elliptical_slice.EllipticalSlice": "inference/elliptical-slice",
+    "gpclass.inference.hmc.LatentHMC": "inference/hmc",
+    "gpclass.inference.gibbs.Gibbs": "inference/gibbs",
+    "gpclass.inference.control_variables.ControlVariables": "inference/control-variables",
+    "gpclass.multiclass.exact.MultinomialExact": "inference/exact-multinomial-probit",
+    "gpclass.multiclass.ep.MultinomialEP": "inference/ep-multinomial-probit",
+    "gpclass.multiclass.softmax_laplace.SoftmaxLaplace": "inference/laplace-softmax",
+    "gpclass.multiclass.importance.SoftmaxImportance": "inference/importance-softmax",
+    "gpclass.multiclass.samplers.SoftmaxAnnealed": "inference/annealed-softmax",
+    "gpclass.multiclass.samplers.SoftmaxEllipticalSlice": "inference/elliptical-slice-softmax",
+    "gpclass.multiclass.samplers.SoftmaxHMC": "inference/hmc-softmax",
+    "gpclass.sparse.exact.SparseExact": "inference/exact-inducing",
+    "gpclass.sparse.fixed_point.SparseEP": "inference/ep-inducing",
+    "gpclass.sparse.laplace.SparseLaplace": "inference/laplace-inducing",
+    "gpclass.sparse.fixed_point.SparseVariational": "inference/variational-inducing",
+    "gpclass.hyper.fixed.Fixed": "strategy/fixed",
+    "gpclass.hyper.maximize.Maximize": "strategy/maximize",
+    "gpclass.hyper.map.Map": "strategy/map",
+    "gpclass.hyper.em.EM": "strategy/em",
+    "gpclass.hyper.cross_validation.CrossValidation": "strategy/cv",
+    "gpclass.hyper.hmc.HMC": "strategy/hmc",
+    "gpclass.hyper.pseudo_marginal.PseudoMarginal": "strategy/pseudo-marginal",
+    "gpclass.hyper.alternate.Alternate": "strategy/alternate",
+    "gpclass.sparse.maximize.SparseFixed": "strategy/fixed-inducing",
+    "gpclass.sparse.maximize.SparseMaximize": "strategy/maximize-inducing",
+    "gpclass.likelihoods.Probit": "likelihood/probit",
+    "gpclass.likelihoods.Logit": "likelihood/logit",
+    "gpclass.multiclass.likelihoods.Softmax": "likelihood/softmax",
+    "gpclass.multiclass.likelihoods.MultinomialProbit": "likelihood/multinomial-probit",
+    "gpclass.priors.Gamma": "prior/gamma",
+    "gpclass.priors.LogNormal": "prior/log-normal",
+    "gpclass.priors.HalfNormal": "prior/half-normal",
+    "gpclass.priors.Flat": "prior/flat",
+    "gpclass.priors.PriorSet": "prior/set",
+    "gpclass.problem.Problem": "problem/two",
+    "gpclass.multiclass.problem.MultiProblem": "problem/many",
+    "gpclass.sparse.problem.SparseProblem": "problem/inducing",
+    "gpclass.sparse.problem.Data": "rows/inducing",
+    "gpclass.sparse.problem.Start": "start/inducing",
+    "gpclass.inference.gaussian.GaussianPosterior": "posterior/gaussian",
+    "gpclass.inference.amp.ModePosterior": "posterior/mode",
+    "gpclass.inference.samples.SamplePosterior": "posterior/samples",
+    "gpclass.inference.particles.ParticlePosterior": "posterior/particles",
+    "gpclass.multiclass.gaussian.MultiGaussianPosterior": "posterior/gaussian-many",
+    "gpclass.multiclass.samples.MultiSamplePosterior": "posterior/samples-many",
+    "gpclass.multiclass.particles.MultiParticlePosterior": "posterior/particles-many",
+    "gpclass.sparse.gaussian.SparseGaussian": "posterior/gaussian-inducing",
+    "gpclass.sparse.exact.SparseDraws": "posterior/draws-inducing",
+    "gpclass.hyper.mixture.ThetaMixture": "posterior/theta-mixture",
+    "gpclass.posterior.Evidence": "evidence",
+    "gpclass.sites.Sites": "sites/two",
+    "gpclass.multiclass.ep.PointSites": "sites/many",
+    "gpclass.linalg.SiteFactor": "factor/sites",
+    "gpclass.covariance.compiled.Covariance": "covariance",
+    "gpclass.posterior.Report": "report/inference",
+    "gpclass.hyper.base.FitReport": "report/fit",
+    "gpclass.hyper.trace.Trace": "trace/chains",
+    "gpclass.hyper.em.EMTrace": "trace/em",
+    "gpclass.hyper.cross_validation.Search": "trace/cv",
+    "gpclass.persistence.again.SitesOf": "again/site-factor",
+    "gpclass.persistence.again.CoupledSitesOf": "again/coupled-factor",
+    "gpclass.persistence.again.DrawsOf": "again/draws",
+    "gpclass.persistence.again.LatentsOf": "again/latents",
+    "gpclass.persistence.again.RootOf": "again/root",
+    "gpclass.persistence.again.UtilitiesOf": "again/utilities",
+    "gpclass.persistence.again.InversesOf": "again/inverses",
+    "gpclass.inference.redraw.Seed": "recipe/seed",
+    "gpclass.inference.redraw.Recipe": "recipe/draws",
+    "gpclass.inference.redraw.LatentRecipe": "recipe/latents",
+    "gpclass.geostat.indicators.Sites": "kriging/sites",
+    "gpclass.geostat.systems.KrigingSystem": "kriging/system",
+    "gpclass.geostat.model.VariogramModel": "variogram/model",
+    "gpclass.geostat.estimation.VariogramSearch": "variogram/search",
+    "gpclass.geostat.fitting.VariogramFit": "variogram/fit",
+    "gpclass.geostat.variogram.EmpiricalVariogram": "variogram/empirical",
+    "gpclass.tables.Encoding": "table/encoding",
+    "gpclass.tables.NumberColumn": "table/numbers",
+    "gpclass.tables.CategoryColumn": "table/categories",
+}
+
+
+def name_of(cls: type) -> str | None:
+    """The stable name of a class; None if it has none, and then it cannot be in a file."""
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    return next((name for name, known in PATHS.items() if known == path), None)
+
+
+def stable(name: str) -> str:
+    """The stable name for a name in a file, stable or legacy.
+
+    Raises
+    ------
+    ValueError
+        The name is in none of the tables.
+    """
+    found = LEGACY.get(name, name)
+    if found not in PATHS and found not in MIGRATIONS:
+        raise ValueError(f"{name!r} is no class that a model is made of")
+    return found
+
+
+def migration(name: str) -> Callable[[dict[str, Any]], Any]:
+    """The function that reads what a file holds under a retired name."""
+    found: Callable[[dict[str, Any]], Any] = getattr(
+        import_module("gpclass.persistence.migrations"), MIGRATIONS[name]
+    )
+    return found
+
+
+def class_of(name: str) -> Any:
+    """The class behind a stable name of ``PATHS``, its module imported if need be."""
+    module, _, bare = PATHS[name].partition(":")
+    return getattr(import_module(module), bare)
