@@ -10,15 +10,14 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from gpclass.cli.errors import Mistake
 from gpclass.estimators.classifier import GPClassifier
 from gpclass.kernels import linear
-from gpclass.likelihoods import MULTI_LIKELIHOODS
-from gpclass.likelihoods.binary import LIKELIHOODS
+from gpclass.likelihoods import LIKELIHOODS
 from gpclass.registry import INFERENCES, STRATEGIES
 
 # Every list of choices is the registry's.
 InferenceName = Enum("InferenceName", {name: name for name in INFERENCES}, type=str)  # type: ignore[misc]
 StrategyName = Enum("StrategyName", {name: name for name in STRATEGIES}, type=str)  # type: ignore[misc]
 LikelihoodName = Enum(  # type: ignore[misc]  # its members are not known to mypy
-    "LikelihoodName", {name: name for name in ("auto", *LIKELIHOODS, *MULTI_LIKELIHOODS)}, type=str
+    "LikelihoodName", {name: name for name in ("auto", *LIKELIHOODS)}, type=str
 )
 
 # The estimator's own defaults.
@@ -74,7 +73,7 @@ def make_classifier(
     if inducing is not None:
         common["n_inducing"] = inducing
     row = INFERENCES[inference]
-    handled = [*row.likelihoods, *([] if row.many is None else [row.many.likelihood])]
+    handled = row.likelihoods
     if likelihood != "auto" and likelihood not in handled:
         raise Mistake(
             f"--method {inference} does not handle --likelihood {likelihood}; it handles {', '.join(handled)}"

@@ -29,6 +29,7 @@ from gpclass.cli.options import (
 )
 from gpclass.cli.show import emit, say
 from gpclass.estimators.tables import Encoding
+from gpclass.likelihoods import LIKELIHOODS
 from gpclass.registry import INFERENCES, get_inference
 
 PATIENCE = 60.0  # seconds for one method, when nobody asked for it by name
@@ -146,7 +147,7 @@ def compare(
 
 def _able(names: list[str], n_classes: int) -> list[str]:
     """Those of the methods that handle so many classes."""
-    return [name for name in names if n_classes == 2 or INFERENCES[name].many is not None]
+    return [name for name in names if n_classes == 2 or any(LIKELIHOODS[known].many for known in INFERENCES[name].likelihoods)]
 
 
 def _check_folds(labels: Any, folds: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -179,17 +180,23 @@ def methods(
         str,
         typer.Argument(metavar="AXIS", help="inference or hyperparameters; none: both.", show_default=False),
     ] = "",
+    matrix: Annotated[
+        bool, typer.Option("--matrix", help="What goes with what, for two and many classes, dense and inducing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the methods with what they cost and can do."""
+    """List the methods with what they cost and can do, or what goes with what."""
+    from gpclass.registry import cells, goes_with
     from gpclass.registry import methods as registered
-    from gpclass.registry.partners import goes_with
 
     if axis not in ("", "inference", "hyperparameters"):
         raise Mistake(f"the axes are inference and hyperparameters, not {axis!r}")
+    if matrix:
+        emit([asdict(cell) for cell in cells()]) if as_json else _show_matrix()
+        return
     found = registered(axis or None)
     if as_json:
-        emit([{k: v for k, v in vars(row).items() if k != "factory"} for row in found])
+        emit([row.as_data() for row in found])
         return
     for name in dict.fromkeys(row.axis for row in found):
         group = [row for row in found if row.axis == name]
@@ -199,3 +206,24 @@ def methods(
         if name == "hyperparameters":
             say(columns(("name", "goes with inference"), [(row.name, goes_with(row.name)) for row in group]))
             say()
+
+
+def _show_matrix() -> None:
+    """One table per number of classes and form of the prior: the likelihood of each cell that runs."""
+    from gpclass.registry import STRATEGIES, cells, counts
+
+    found = list(cells())
+    for (classes, form), (inferences, running) in counts().items():
+        here = [cell for cell in found if cell.classes == classes and cell.form == form]
+        say(f"{classes} classes, {form} prior: {inferences} inferences, {running} cells\n")
+        rows = []
+        for name in dict.fromkeys(cell.inference for cell in here):
+            own = {cell.strategy: cell for cell in here if cell.inference == name}
+            used = next((cell.likelihood for cell in own.values() if cell.runs), None)
+            rows.append((name, used or "-", *("yes" if own[s].runs else "-" for s in STRATEGIES)))
+        say(columns(("inference", "likelihood", *STRATEGIES), rows))
+        say()
+    reasons = dict.fromkeys(cell.reason for cell in found if cell.reason)
+    say("Refused, with the reasons:\n")
+    for reason in reasons:
+        say(f"- {reason}")

@@ -58,13 +58,14 @@ class WithKernelOf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
 def _link_is_softmax(classifier: Any, y: Any) -> bool:
     """Whether a classifier of this package will use softmax for these labels."""
-    from gpclass.registry import INFERENCES
+    from gpclass.estimators.classifier import GPClassifier
+    from gpclass.estimators.task import form_of
+    from gpclass.registry import choose_likelihood, get_inference
 
-    likelihood, inference = getattr(classifier, "likelihood", None), getattr(classifier, "inference", None)
-    if likelihood == "auto" and len(np.unique(np.asarray(y))) > 2:
-        row = INFERENCES.get(inference if isinstance(inference, str) else getattr(inference, "name", ""))
-        return row is not None and row.many is not None and row.many.likelihood == "softmax"
-    return getattr(likelihood, "name", likelihood) == "softmax"
+    if not isinstance(classifier, GPClassifier):
+        return False
+    inference, n_classes = get_inference(classifier.inference), len(np.unique(np.asarray(y)))
+    return choose_likelihood(classifier.likelihood, inference, n_classes, form_of(classifier)).name == "softmax"
 
 
 def default_methods(

@@ -35,10 +35,10 @@ from sklearn.base import clone
 
 from gpclass._typing import Array, IntArray
 from gpclass.data.wanted import in_files
-from gpclass.estimators import checks
 from gpclass.estimators.task import form_of
 from gpclass.hyper.full_bayes import OfLength
 from gpclass.latent.low_rank import LowRank
+from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import few_threads
 from gpclass.registry import get_inference, get_strategy
 
@@ -129,7 +129,7 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
         inferences=most,
         seconds_each=each,
         sizes=tuple(int(k) for k in sizes),
-        available_memory=checks.available_memory(),
+        available_memory=available_memory(),
         note=UNTIL_MIXED if sampled and strategy.draws is None else "",
     )
 

@@ -19,7 +19,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan
 from gpclass.estimators.task import Task, array_task
-from gpclass.hyper.staged.ascent import LOOSE
+from gpclass.hyper.staged.ascent import loose
 from gpclass.hyper.staged.climb import SOME_ITERATIONS, growing
 from gpclass.hyper.staged.quality import compare_with_dense
 from gpclass.hyper.staged.settings import Stages
@@ -46,7 +46,7 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
     m = check_inducing(clf.n_inducing, clf.inducing, n, d)
     part = _part(clf, X[rows], y[rows], m)
     problem, methods, L = part.problem, part.methods, part.problem.n_latents
-    guide = _loose(methods.inference.guide)
+    guide = loose(methods.inference.guide)
     with one_thread():
         first = guide(problem, gradient=True)
         began = time.perf_counter()
@@ -86,11 +86,6 @@ def _part(clf: Any, X: Array, y: Any, m: int | None) -> Task:
     task = array_task(type(clf)(**{**asked, **few}), X, y, None)
     problem = task.problem.placed(np.random.default_rng(0))
     return replace(task, problem=replace(problem, rows=replace(problem.rows, executor=Local(1))))
-
-
-def _loose(guide: Inference) -> Inference:
-    """As an ascent takes it."""
-    return guide if guide.name == "laplace" else replace(guide, tol=LOOSE)  # type: ignore[type-var]  # a dataclass
 
 
 def _last_step(part: Problem, inference: Inference, n: int, workers: int) -> float:

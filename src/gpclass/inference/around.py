@@ -8,7 +8,6 @@ short form of its sites, nearly the optimum (:mod:`gpclass.latent.centred`): sam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
@@ -70,7 +69,7 @@ def _gaussian(problem: Problem, around: str, tol: float | None) -> Gaussian:
         mode = Laplace()(problem).gaussian
         return prior.from_kept(dict(zip(("alpha", "D"), centred(problem, mode.alpha, mode.D), strict=True)))
     base = BASES[around]()
-    posterior: GaussianPosterior = (base if tol is None else replace(base, tol=tol))(problem)  # type: ignore[type-var]
+    posterior: GaussianPosterior = (base if tol is None else base.with_site_tol(tol))(problem)
     return posterior.gaussian
 
 

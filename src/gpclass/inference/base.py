@@ -104,6 +104,15 @@ class Inference(ABC):
         """Itself with the estimator's tolerance, where it draws until that is met."""
         return self
 
+    @property
+    def site_tol(self) -> float:
+        """How far sites may be from their fixed point; 0 where there is no such setting."""
+        return 0.0
+
+    def with_site_tol(self, tol: float) -> Self:
+        """Itself with another ``site_tol``, where there is such a setting."""
+        return self
+
     def outline(self, problem: Problem, start: Posterior | None = None) -> Any:
         """What is known before the first draw, with a deterministic ``log_z``; None where there is nothing."""
         return None

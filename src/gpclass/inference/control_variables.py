@@ -20,7 +20,7 @@ control variables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,6 +36,7 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
 from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
@@ -151,7 +152,7 @@ class Controls:
     def at(cls, target: Whitened, X: Array) -> Controls:
         """Controls at given places."""
         C, _ = factor(target.problem.covariance(X), what="the covariance of the control points")
-        cross = solve_triangular(target.L, target.problem.cross(X), lower=True)  # (n, M), L⁻¹K_fc
+        cross = solve_triangular(target.L, target.problem.covariance(target.problem.X, X), lower=True)  # (n, M), L⁻¹K_fc
         V = solve_triangular(C, cross.T, lower=True)  # (M, n)
         _, s, directions = np.linalg.svd(V, full_matrices=False)
         s = np.minimum(s, 1.0)
@@ -172,7 +173,7 @@ class Controls:
         self, state: ControlState, rng: np.random.Generator, *, labels: Array | None = None
     ) -> tuple[ControlState, float]:
         """One proposal for every control of every chain, and the share accepted."""
-        target = self.target if labels is None else self.target.with_labels(labels)
+        target = self.target if labels is None else replace(self.target, y=labels)
         chains, n = state.eta.shape
         M, L = self.M, self.target.L
         f_c, eta, r = state.f_c.copy(), state.eta.copy(), state.r.copy()
@@ -217,7 +218,7 @@ def place_controls(target: Whitened, M: int) -> Controls:
 
 def greedy_points(problem: Problem, M: int) -> IntArray:
     """Data points, each the one that explains most of the variance left open by those before; O(n² M)."""
-    R = problem.prior.K.copy()  # covariance given the points chosen
+    R = dense_prior(problem).K.copy()  # covariance given the points chosen
     tiny = 1e-10 * float(np.diag(R).max())
     chosen: list[int] = []
     for _ in range(M):

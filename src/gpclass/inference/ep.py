@@ -16,12 +16,12 @@ as an importance distribution; Naish-Guzman & Holden (2008) for inducing inputs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
+from gpclass._typing import Array, BoolArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import FixedPoint, fixed_point, starting
@@ -63,7 +63,7 @@ class MomentMatching(SiteRule):
         """The likelihood's."""
         return likelihood.match(labels, numbers, at)
 
-    def sound(self, mixed: Array, newest: Array) -> Array:
+    def sound(self, mixed: Array, newest: Array) -> BoolArray:
         """Precisions, the first half of the numbers, that have not fallen to nothing."""
         half = len(mixed) // 2
         return np.asarray(np.all(mixed[:half] > 0.2 * newest[:half], axis=0) & np.isfinite(mixed).all(axis=0))
@@ -126,6 +126,15 @@ class EP(Inference):
     def guide(self) -> EP:
         """Itself with looser sites: log Z is stationary in them, so an error of 1e-4 there is one of 1e-8 in it."""
         return replace(self, tol=100 * self.tol)
+
+    @property
+    def site_tol(self) -> float:
+        """``tol``."""
+        return self.tol
+
+    def with_site_tol(self, tol: float) -> Self:
+        """Another ``tol``."""
+        return replace(self, tol=tol)
 
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool

@@ -18,12 +18,12 @@ Reference: Opper & Archambeau (2009); Khan & Lin (2017) for the step.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
+from gpclass._typing import Array, BoolArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import fixed_point, starting
@@ -73,7 +73,7 @@ class AverageCurvature(SiteRule):
         L, r = at.mean.shape
         return np.zeros((L * L + L, r))
 
-    def sound(self, mixed: Array, newest: Array) -> Array:
+    def sound(self, mixed: Array, newest: Array) -> BoolArray:
         """Precisions whose diagonal has not fallen to nothing."""
         L = _latents(len(mixed))
         diagonal = np.arange(L) * (L + 1)
@@ -121,6 +121,15 @@ class Variational(Inference):
     def guide(self) -> Variational:
         """Itself with looser sites, in which the bound is stationary."""
         return replace(self, tol=100 * self.tol)
+
+    @property
+    def site_tol(self) -> float:
+        """``tol``."""
+        return self.tol
+
+    def with_site_tol(self, tol: float) -> Self:
+        """Another ``tol``."""
+        return replace(self, tol=tol)
 
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool

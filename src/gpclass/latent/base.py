@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, BoolArray, IntArray
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Labels, Rows, Shard, Source
@@ -71,9 +71,9 @@ class SiteRule(ABC):
         """Numbers of the new sites, and what each copy adds to the evidence or bound at the old ones, (r,)."""
 
 
-    def sound(self, mixed: Array, newest: Array) -> Array:
+    def sound(self, mixed: Array, newest: Array) -> BoolArray:
         """Which rows' mixtures of earlier sites may stand for sites, (r,), beside the newest ones (k, r)."""
-        return np.isfinite(mixed).all(axis=0)
+        return np.asarray(np.isfinite(mixed).all(axis=0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,13 @@ from gpclass.numerics.linalg import factor as jittered
 class Factor(Protocol):
     """The prior times sites."""
 
-    half_log_det: float
-    jitter: float
+    @property
+    def half_log_det(self) -> float:
+        """½ log |I + K W|."""
+
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal of a matrix."""
 
     def solve(self, b: Array) -> Array:
         """M b, for b (L, n) or (L, n, r)."""
@@ -75,7 +80,7 @@ class OneFactor:
         variance = np.where(strong, self.site.leverage / np.where(strong, t, 1.0), 0.0)
         if not strong.all():
             variance = np.where(strong, variance, self.site.variances)
-        return np.maximum(variance, 0.0)[:, None, None]
+        return np.asarray(np.maximum(variance, 0.0))[:, None, None]
 
     def blocks(self) -> Iterator[Array]:
         """M."""
@@ -84,7 +89,7 @@ class OneFactor:
     def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
         """Variances, (m, 1, 1)."""
         A = self.site.half_solve(cross[0])
-        return np.maximum(prior[0] - np.einsum("ij,ij->j", A, A), 0.0)[:, None, None]
+        return np.asarray(np.maximum(prior[0] - np.einsum("ij,ij->j", A, A), 0.0))[:, None, None]
 
     def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
         """Joint draws about the mean, (n, m, 1)."""
@@ -94,12 +99,12 @@ class OneFactor:
             what="the posterior covariance of the new points",
             scale=float(np.mean(np.diag(prior[0]))),
         )
-        return (rng.standard_normal((n, A.shape[1])) @ L.T)[:, :, None]
+        return np.asarray(rng.standard_normal((n, A.shape[1])) @ L.T)[:, :, None]
 
     @property
     def megabytes(self) -> float:
         """Memory of the factor."""
-        return self.site.L.nbytes / 2**20
+        return float(self.site.L.nbytes / 2**20)
 
 
 class FullFactor:
@@ -115,9 +120,9 @@ class FullFactor:
             for b in range(a + 1):
                 for c in range(L):
                     B[a, :, b] += self.root[:, a, c, None] * K[c] * self.root[:, c, b]
-        B = B.reshape(L * n, L * n)
-        B.flat[:: L * n + 1] += 1.0
-        factor, info = lapack.dpotrf(B, lower=1, clean=1)
+        flat = B.reshape(L * n, L * n)
+        flat.flat[:: L * n + 1] += 1.0
+        factor, info = lapack.dpotrf(flat, lower=1, clean=1)
         if info != 0:
             raise NotPositiveDefiniteError(
                 "I + W^(1/2) K W^(1/2) is not positive definite; check that the kernel is a valid covariance function"

@@ -153,7 +153,7 @@ class Softmax(MultiLikelihood):
         for rows in _chunks(r, M * C * e.shape[2]):
             log_p = self._log_true(labels.y[rows], g[:, rows, :, None] + e[:, rows, None, :])
             out[rows] = logsumexp(labels.take(rows).power_column[..., None] * log_p, axis=2)
-        return out - np.log(e.shape[2])
+        return np.asarray(out - np.log(e.shape[2]))
 
     def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
         """By the same points."""
@@ -260,12 +260,12 @@ class MultinomialProbit(MultiLikelihood):
             i, a = np.nonzero(sign[c])
             s = sign[c][i, a]
             S[i[:, None], a[:, None], i, a] += s[:, None] * K[np.ix_(i, i)] * s
-        S = S.reshape(n * (C - 1), n * (C - 1))
-        scale = np.sqrt(np.diag(S))
-        S /= scale[:, None]
-        S /= scale
-        S.flat[:: len(S) + 1] = 1.0
-        return S, scale
+        flat = S.reshape(n * (C - 1), n * (C - 1))
+        scale = np.sqrt(np.diag(flat))
+        flat /= scale[:, None]
+        flat /= scale
+        flat.flat[:: len(flat) + 1] = 1.0
+        return flat, scale
 
 
 def _one_hot(y: IntArray, C: int) -> Array:

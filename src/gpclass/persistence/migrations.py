@@ -44,6 +44,7 @@ from gpclass.model.problem import Problem
 from gpclass.model.rows import Rows
 from gpclass.numerics.linalg import SiteFactor, factor
 from gpclass.numerics.threads import few_threads
+from gpclass.posterior import Posterior
 
 State = dict[str, Any]
 
@@ -235,7 +236,7 @@ def posterior_particles_many(state: State) -> NoisyDraws:
 
 def posterior_theta_mixture(state: State) -> ThetaMixture:
     """What the vectors stand for was named by a word."""
-    kinds = {"noisy": NoisyDraws, "white": WhiteDraws, "sites": GaussianPosterior, "coupled": GaussianPosterior}
+    kinds: dict[str, type[Posterior]] = {"noisy": NoisyDraws, "white": WhiteDraws, "sites": GaussianPosterior, "coupled": GaussianPosterior}
     of = kinds[state.pop("kind")]
     return ThetaMixture(**state, of=of)
 
@@ -269,7 +270,8 @@ def again_draws(state: State) -> Array:
     """The draws of the exact engine, (n, M), with as many threads as the fit had."""
     problem = state["problem"]
     with few_threads(problem.n):
-        return drawn_again(problem, NoiseFactor(one=state["factor"]), state["recipe"], state["weights"])[0]
+        found = drawn_again(problem, NoiseFactor(one=state["factor"]), state["recipe"], state["weights"])
+        return np.asarray(found[0])
 
 
 def again_latents(state: State) -> Array:
@@ -296,4 +298,4 @@ def again_inverses(state: State) -> Array:
     with few_threads(state["problem"].n):
         coupled = noise_factor(state["problem"]).coupled
     assert coupled is not None
-    return coupled.E
+    return np.asarray(coupled.E)

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from gpclass.hyper.base import Strategy
 from gpclass.inference.base import Inference
 from gpclass.names import did_you_mean
 from gpclass.registry.rows import INFERENCES, STRATEGIES, Method
 
-T = TypeVar("T", Inference, Strategy)
-
 
 def get_inference(spec: Any) -> Inference:
     """A configured inference from its name, or the object itself."""
-    return _get(spec, INFERENCES, "inference", Inference)
+    if isinstance(spec, Inference):
+        return spec
+    found: Inference = _configured(spec, INFERENCES, "inference")
+    return found
 
 
 def get_strategy(spec: Any) -> Strategy:
     """A configured strategy from its name, or the object itself."""
-    return _get(spec, STRATEGIES, "hyperparameters", Strategy)
-
-
-def _get(spec: Any, table: Mapping[str, Method], what: str, kind: type[T]) -> T:
-    if isinstance(spec, kind):
+    if isinstance(spec, Strategy):
         return spec
-    if isinstance(spec, str):
-        if spec not in table:
-            raise ValueError(
-                f"{what}={spec!r} is not known{did_you_mean(spec, table)} The names are {', '.join(map(repr, table))}"
-            )
-        found: T = table[spec].factory()
-        return found
-    raise ValueError(
-        f"{what} must be one of {', '.join(map(repr, table))} or a configured object such as "
-        f"{next(iter(table.values())).factory()!r}, got {spec!r}"
-    )
+    found: Strategy = _configured(spec, STRATEGIES, "hyperparameters")
+    return found
+
+
+def _configured(spec: Any, table: Mapping[str, Method], what: str) -> Any:
+    if not isinstance(spec, str):
+        raise ValueError(
+            f"{what} must be one of {', '.join(map(repr, table))} or a configured object such as "
+            f"{next(iter(table.values())).default!r}, got {spec!r}"
+        )
+    if spec not in table:
+        raise ValueError(
+            f"{what}={spec!r} is not known{did_you_mean(spec, table)} The names are {', '.join(map(repr, table))}"
+        )
+    return table[spec].factory()

@@ -34,7 +34,7 @@ from gpclass.hyper.maximize import Maximize, bounds_warning
 from gpclass.hyper.staged.checkpoint import Checkpoint, between_stages, saying_how_to_go_on, standing, take_up
 from gpclass.hyper.staged.climb import Climb, Told
 from gpclass.hyper.staged.settings import Stages
-from gpclass.hyper.staged.stage import Rule, Stage, Standing, tolerance, with_inducing
+from gpclass.hyper.staged.stage import Rule, Stage, Standing, with_inducing
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
@@ -56,16 +56,14 @@ def ascend(
     stages, details = strategy.stages, {}
     if stages.move_inducing and not all(covariance.fast for covariance in problem.covariances):
         stages, details = replace(stages, move_inducing=False), dict(KEPT_INDUCING)
-    work = _Work(strategy, stages, problem, inference, _loose(inference.guide), prior, run, rng)
+    work = _Work(strategy, stages, problem, inference, loose(inference.guide), prior, run, rng)
     fit = work.run_all()
     return fit.with_details(details)
 
 
-def _loose(guide: Inference) -> Inference:
-    """The guide with sites as loose as an ascent allows; Laplace's mode is found as it is."""
-    if guide.name == "laplace":
-        return guide
-    return replace(guide, tol=max(tolerance(guide), LOOSE))  # type: ignore[type-var]  # a dataclass, all are
+def loose(guide: Inference) -> Inference:
+    """The guide with sites as loose as an ascent allows."""
+    return guide.with_site_tol(max(guide.site_tol, LOOSE))
 
 
 @dataclass

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -22,7 +22,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.checkpoint import fingerprint
-from gpclass.hyper.staged.stage import Earlier, Stage, Standing, inducing, tolerance, with_inducing
+from gpclass.hyper.staged.stage import Earlier, Stage, Standing, inducing, with_inducing
 from gpclass.inference.ep import RULE as EP_RULE
 from gpclass.inference.variational import RULE as VARIATIONAL_RULE
 from gpclass.latent.base import SiteRule, Start
@@ -85,7 +85,7 @@ class Checkpoint:
             "absent": np.empty(0) if stage.absent is None else stage.absent,
             "losses": np.asarray(stage.losses),
             "gained": np.asarray(stage.gained),
-            "tol": np.asarray(tolerance(stage.guide)),
+            "tol": np.asarray(stage.guide.site_tol),
         }
         self._write(arrays)
 
@@ -159,8 +159,7 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
     stage.near = Start(stage.guide.name, held)
     stage.losses = arrays["losses"].tolist()
     stage.gained = float(arrays["gained"])
-    if stage.guide.name != "laplace":
-        stage.guide = replace(stage.guide, tol=float(arrays["tol"]))  # type: ignore[type-var]  # a dataclass
+    stage.guide = stage.guide.with_site_tol(float(arrays["tol"]))
     return state
 
 

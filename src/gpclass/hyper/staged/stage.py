@@ -17,10 +17,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference
-from gpclass.inference.ep import EP
-from gpclass.inference.laplace import Laplace
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.inference.variational import Variational
 from gpclass.latent.base import Start
 from gpclass.latent.inducing import length_scales
 from gpclass.latent.low_rank import LowRank
@@ -114,7 +111,7 @@ class Stage:
             self.accepted = self.last
         while self.reason(state) is None or self._hidden(state):
             if self.reason(state) is not None:
-                self.guide = replace(self.guide, tol=TIGHTER * tolerance(self.guide))  # type: ignore[type-var]
+                self.guide = self.guide.with_site_tol(TIGHTER * self.guide.site_tol)
                 again = state.again(self.objective)
                 if again is None:
                     break
@@ -150,7 +147,7 @@ class Stage:
     def _hidden(self, state: Ascent) -> bool:
         """Whether a rise may be hidden by the sites: the evidence ended the ascent, and is less accurate."""
         by_evidence = state.stuck or self.gained < self.rule.tol
-        error = SITES_ERROR * tolerance(self.guide) ** 2
+        error = SITES_ERROR * self.guide.site_tol**2
         return (
             self.rule.to_the_end
             and by_evidence
@@ -266,11 +263,6 @@ def over(problem: Problem, work: Work, *arguments: Any) -> Problem:
     """The same problem with every shard changed by some work."""
     held, _ = problem.rows.map(work, problem.rows.held, *arguments)
     return replace(problem, rows=replace(problem.rows, held=held))
-
-
-def tolerance(guide: Inference) -> float:
-    """How far the sites of a guide may be from their fixed point."""
-    return guide.tol if isinstance(guide, EP | Variational | Laplace) else 0.0
 
 
 def start_unit(problem: Problem) -> Array:
