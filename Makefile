@@ -33,7 +33,7 @@ test: $(STAMP)   ## run the tests
 test-browser: $(STAMP) ## open the report in headless Chromium, which must be installed
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		{ echo 'no Chromium here: install it first (Debian: sudo apt-get install chromium)'; exit 1; }
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_browser.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/report/test_browser.py
 
 $(VENV)/.docs: pyproject.toml
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)

@@ -8,7 +8,8 @@ import pytest
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
-from gpclass import GPClassifier, checks, load_model
+from gpclass import GPClassifier, load_model
+from gpclass.estimators import checks
 from gpclass.hyper import Maximize
 from gpclass.hyper.staged.climb import growing
 from gpclass.hyper.staged.maximize import SparseMaximize

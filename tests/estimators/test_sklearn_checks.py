@@ -32,7 +32,7 @@ def cannot_hold(estimator):
     row = INFERENCES.get(estimator.inference) if isinstance(estimator.inference, str) else None
     if row is None or not row.exact:
         return {}
-    reason = "draws depend on the order of the rows; equal within Monte Carlo error, see test_exact.py"
+    reason = "draws depend on the order of the rows; equal within Monte Carlo error, see tests/inference/test_exact.py"
     expected = {
         "check_sample_weight_equivalence_on_dense_data": reason,
         "check_methods_sample_order_invariance": reason,

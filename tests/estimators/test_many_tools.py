@@ -16,7 +16,7 @@ from gpclass.hyper import EM, HMC, Alternate, CrossValidation
 from gpclass.inference import Annealed, EllipticalSlice, Exact, Importance, LatentHMC
 from gpclass.registry import INFERENCES, STRATEGIES
 from gpclass.report import render_report
-from tests.test_multiclass_estimator import MANY
+from tests.estimators.test_many import MANY
 
 SHORT = {  # what is asked here does not depend on the number of draws
     "exact": Exact(n_samples=200),
@@ -96,7 +96,7 @@ def test_every_strategy_takes_many_classes_or_says_what_does(rocks, name, kernel
 
 def table_of_pairs():
     """The documentation's table: inference to the strategies that go with it for many classes."""
-    text = (Path(__file__).parent.parent / "docs" / "methods" / "multiclass.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "methods" / "multiclass.md").read_text()
     rows = re.findall(r"^\| (`.*?) \| (softmax|multinomial probit) \|.*\| (.*) \|$", text, flags=re.MULTILINE)
     return {
         name: (likelihood.replace(" ", "-"), set(strategies.split(", ")))

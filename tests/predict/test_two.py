@@ -8,10 +8,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
-from gpclass import predict
 from gpclass.likelihoods import Logit, Probit
 from gpclass.posterior import LatentMixture
-from gpclass.predict import mixture_quantile, predict_proba, uncertainty
+from gpclass.predict import mixture_quantile, predict_proba, two, uncertainty
 
 LINKS = [Probit(), Logit(scale=1.7)]
 
@@ -95,7 +94,7 @@ def test_components_without_weight_do_not_count():
 def test_blocks_change_nothing(monkeypatch, groups):
     mixture = random_mixture(groups=groups)
     whole = uncertainty(mixture, Logit())
-    monkeypatch.setattr(predict, "_CELLS", 90)  # two points at a time
+    monkeypatch.setattr(two, "_CELLS", 90)  # two points at a time
     parts = uncertainty(mixture, Logit())
     for name in ("proba", "mcse", "lower", "upper"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12)
@@ -114,7 +113,7 @@ def test_memory_stays_bounded():
 
 
 def test_memory_bound_is_the_blocks_doing(monkeypatch):
-    monkeypatch.setattr(predict, "_CELLS", 10**9)
+    monkeypatch.setattr(two, "_CELLS", 10**9)
     with pytest.raises(AssertionError):
         test_memory_stays_bounded()
 
@@ -277,7 +276,7 @@ def test_several_latents_are_refused():
 @pytest.mark.parametrize("groups", [1500, 20, 100])
 def test_fast_sums_equal_sums_in_logs(likelihood, groups, monkeypatch):
     """The path for ordinary probabilities against the one in logs, which serves all when RARE is one half."""
-    import gpclass.predict as module
+    import gpclass.predict.two as module
 
     rng = np.random.default_rng(0)
     w = rng.random(1500)

@@ -10,7 +10,8 @@ import pytest
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF
 
-from gpclass import GPClassifier, planner
+from gpclass import GPClassifier
+from gpclass.estimators import planner
 from gpclass.estimators.planner import _extrapolate, _memory, _subset, plan_fit
 from gpclass.hyper import PseudoMarginal
 

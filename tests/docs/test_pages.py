@@ -13,7 +13,7 @@ import pytest
 import gpclass
 from gpclass.registry import methods
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
 PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts and "auto_examples" not in p.parts)
 BLOCK = re.compile(r"^```\{doctest\}\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -16,7 +16,7 @@ from gpclass.inference.control_variables import (
 from gpclass.inference.whitened import whiten
 from gpclass.predict import predict_proba
 from tests.conftest import make_problem
-from tests.test_samplers import PROBLEMS, exact_probit, joint_scores
+from tests.inference.test_samplers import PROBLEMS, exact_probit, joint_scores
 
 
 def test_gradient_of_what_is_left_open():

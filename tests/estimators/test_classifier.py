@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process.kernels import RBF, Kernel, WhiteKernel
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
-from gpclass import GPClassifier, checks
+from gpclass import GPClassifier
+from gpclass.estimators import checks
 from gpclass.hyper import Maximize
 from gpclass.hyper.maximize import bounds_warning
 from gpclass.inference import EP, GPCMC, Exact, Laplace

@@ -21,7 +21,7 @@ from gpclass.orthant.box import standard_form
 from gpclass.orthant.plan import fit_sites as dense_sites
 from gpclass.predict import predict_proba
 from gpclass.predict.many import many_proba
-from tests.test_multiclass import OWN, WEIGHTS, problem
+from tests.inference.test_many_laplace import OWN, WEIGHTS, problem
 
 
 def probit(**settings):

@@ -21,7 +21,7 @@ from gpclass.likelihoods import MultinomialProbit, Softmax
 from gpclass.likelihoods.averages import log_softmax_average
 from gpclass.model.many_problem import MultiProblem
 from gpclass.predict.many import many_proba
-from tests.test_multiclass import OWN, WEIGHTS, problem
+from tests.inference.test_many_laplace import OWN, WEIGHTS, problem
 
 KERNELS = [None, CompoundKernel(OWN)]
 WEIGHTED = [SoftmaxImportance, SoftmaxAnnealed]

@@ -17,7 +17,7 @@ from gpclass import GPClassifier
 from gpclass.registry import INFERENCES, STRATEGIES, methods
 from gpclass.registry.partners import NEEDS, inferences_for
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 

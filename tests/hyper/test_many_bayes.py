@@ -25,7 +25,7 @@ from gpclass.likelihoods import MultinomialProbit
 from gpclass.predict.many import many_proba
 from gpclass.priors import LogNormal, resolve_priors
 from tests.conftest import make_problem
-from tests.test_multiclass import OWN, problem
+from tests.inference.test_many_laplace import OWN, problem
 
 PRIORS = {"k1__constant_value": LogNormal(0.5, 0.7), "k2__length_scale": LogNormal(0.0, 0.5)}
 NAMES = list(PRIORS)
