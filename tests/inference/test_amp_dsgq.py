@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
 from scipy.special import expit, ndtr
-from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, Matern
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 from sklearn.model_selection import StratifiedKFold
@@ -23,6 +22,7 @@ from gpclass.likelihoods import Logit, Probit
 from gpclass.model.problem import Problem
 from gpclass.predict import predict_proba
 from tests.conftest import make_problem
+from tests.normal import log_orthant
 
 KERNEL = C(2.0) * Matern(0.4, nu=1.5)
 
@@ -139,12 +139,6 @@ def test_precision_is_that_of_the_noisy_latents(k0):
     np.testing.assert_allclose(np.linalg.inv(Lambda), S + np.eye(9) / k0**2, rtol=1e-8, atol=1e-10)
 
 
-def orthant(cov, y):
-    """Mass of the orthant with the signs of y, by scipy."""
-    flipped = -y[:, None] * cov * -y
-    return multivariate_normal.cdf(np.zeros(len(y)), cov=flipped, abseps=1e-7, releps=1e-7, maxpts=500_000)
-
-
 def test_dsgq_is_the_orthant_ratio_of_both_forms():
     X, y = field(7, seed=5)
     new = np.array([[0.4, 0.6], [0.9, 0.1]])
@@ -160,9 +154,10 @@ def test_dsgq_is_the_orthant_ratio_of_both_forms():
             np.linalg.inv(precision(S[:7, :7], S[:7, 7], S[7, 7], k0)),  # R eq. 26
             S + np.eye(8) / k0**2,
         ):
-            above = orthant(cov, np.append(signs, 1.0))
-            below = orthant(cov, np.append(signs, -1.0))
-            truth = above / (above + below)
+            above, below = (
+                log_orthant(s[:, None] * cov * s) for s in (np.append(signs, t) for t in (1.0, -1.0))
+            )
+            truth = expit(above - below)
             assert abs(found.proba[j, 1] - truth) < 4 * found.mcse[j, 1] + 1e-5
         assert abs(found.proba[j, 1] - truth) < 1e-3
     # another k0 is another model, which the same bounds must refuse

@@ -19,6 +19,7 @@ from gpclass.orthant import orthant_probability
 from gpclass.orthant.truths import linear_kernel_probability
 from gpclass.predict import predict_proba
 from tests.conftest import make_problem
+from tests.normal import log_orthant
 
 LINKS = ["probit", "logit"]
 AROUND = ["prior", "laplace", "ep"]
@@ -102,13 +103,10 @@ def test_evidence_and_prediction_against_quadrature(method, likelihood, around):
 @pytest.mark.parametrize("method", WEIGHTED)
 @pytest.mark.parametrize("around", ["laplace", "ep"])
 def test_evidence_against_the_normal_distribution_function(method, around):
-    problem = make_problem(10, kernel=3.0 * RBF(1.0))
-    S = problem.y[:, None] * (problem.prior.K + np.eye(10)) * problem.y
-    truth = np.log(
-        multivariate_normal(np.zeros(10), S, maxpts=10**6, abseps=1e-12, releps=1e-5).cdf(np.zeros(10))
-    )
+    problem = make_problem(7, kernel=3.0 * RBF(1.0))
+    truth = log_orthant(problem.y[:, None] * (problem.prior.K + np.eye(7)) * problem.y)
     evidence = method(n_samples=8000, around=around)(problem, np.random.default_rng(3)).evidence
-    assert abs(evidence.log_z - truth) < 4 * evidence.error
+    assert abs(evidence.log_z - truth) < 4 * evidence.error + 1e-5
     assert evidence.error < 0.05
 
 
