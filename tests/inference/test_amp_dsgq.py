@@ -1,7 +1,5 @@
 """AMP and DSGQ: the paper's equations, its figures, and what joins the four methods."""
 
-import time
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -9,8 +7,6 @@ from scipy.spatial.distance import cdist
 from scipy.special import expit, ndtr
 from sklearn.gaussian_process.kernels import RBF, Matern
 from sklearn.gaussian_process.kernels import ConstantKernel as C
-from sklearn.model_selection import StratifiedKFold
-from threadpoolctl import threadpool_limits
 
 from gpclass import GPClassifier
 from gpclass.datasets import roeder_field
@@ -203,26 +199,6 @@ def test_a_thousand_points():
     assert clf.fit_report_.ess > 50
     truth = data.probability[:, 1]
     assert np.corrcoef(clf.predict_proba(data.X)[:, 1], truth)[0, 1] > 0.7
-
-
-@pytest.mark.filterwarnings("ignore::gpclass.geostat.OutsideWarning")
-def test_five_folds_of_114_points_take_less_than_a_second():
-    """R Table 1: 481 s, 708 times classical kriging. CPU time, one thread, the best of five."""
-    data = roeder_field(114, random_state=1)
-
-    def five_folds(make):
-        begin = time.process_time()
-        for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(data.X, data.y):
-            make().fit(data.X[train], data.y[train]).predict_proba(data.X[test])
-        return time.process_time() - begin
-
-    with threadpool_limits(1):
-        dsgq = min(five_folds(lambda: fixed("dsgq", C(4.0) * Matern(0.3, nu=1.5))) for _ in range(5))
-        kriging = min(
-            five_folds(lambda: IndicatorKriging(kernel=C(4.0) * Matern(0.3, nu=1.5))) for _ in range(5)
-        )
-    assert dsgq < 1.0
-    assert dsgq < 200 * kriging
 
 
 # ---- the ladder ----------------------------------------------------------------------------------------
