@@ -191,6 +191,7 @@ def test_the_estimator_s_word_for_the_method_works_too(folder, capsys):
     assert json.loads(out)["report"]["method"] == "laplace"
 
 
+@pytest.mark.slow
 def test_plan_fits_nothing(folder, capsys):
     out = fit(capsys, "--plan")
     assert "laplace with maximize on 70 rows" in out
@@ -353,6 +354,7 @@ def test_codes_with_letters_among_them_are_categories():
     assert Encoding.learn(pd.DataFrame({"zone": codes})).outputs == ("zone=1", "zone=2", "zone=3", "zone=A")
 
 
+@pytest.mark.slow
 def test_completion_is_offered(folder):
     words = [sys.executable, "-m", "gpclass", "--show-completion", "bash"]
     # the shell by its name, not by what runs the tests, which may be plain sh
@@ -402,6 +404,7 @@ def test_no_convergence_has_its_own_code(folder, capsys, monkeypatch):
 # ---- compare, map --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compare_writes_a_report(folder, capsys):
     code, out, err = gpclass(
         capsys, "compare", "data.csv", "-t", "kind", "-m", "ep,laplace", "--folds", "3", "-o", "out/r.html"
@@ -466,6 +469,7 @@ def test_compare_takes_what_handles_the_classes():
     assert "variational" not in many
 
 
+@pytest.mark.slow
 def test_map_as_picture_and_as_grid(folder, capsys):
     fit(capsys)
     code, _, err = gpclass(
@@ -528,6 +532,7 @@ def test_datasets_lists_and_writes(folder, capsys, monkeypatch):
     assert gpclass(capsys, "datasets")[0] == 2
 
 
+@pytest.mark.slow
 def test_demo(folder, capsys):
     code, out, err = gpclass(capsys, "demo", "--n", "40", "-m", "ep,laplace", "-o", "d")
     assert code == 0, err
@@ -562,6 +567,7 @@ def test_reproduce_runs_a_paper_in_a_checkout(folder, capsys, monkeypatch):
     assert "clone the repository" in err
 
 
+@pytest.mark.slow
 def test_the_command_itself(folder):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-m", "gpclass"]

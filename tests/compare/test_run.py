@@ -121,6 +121,7 @@ def test_groups_are_not_split():
     assert split.results["spy"].error is not None
 
 
+@pytest.mark.slow
 def test_frames_strings_jobs_and_seeds_give_the_same_figures():
     X, y = problem()
     labels = np.array(["no", "yes"])[y]
@@ -232,6 +233,7 @@ def test_default_methods_are_the_registry():
         default_methods(["epp"])
 
 
+@pytest.mark.slow
 def test_same_kernel_isolates_the_approximation():
     """EP against itself differs by nothing; Laplace differs, and its evidence too."""
     from sklearn.pipeline import make_pipeline
@@ -267,6 +269,7 @@ def test_a_method_without_gradient_takes_the_kernel_of_ep():
         WithKernelOf(clf.guide, clf.classifier).kernel_  # noqa: B018 - not fitted
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_sampled_parameters_have_intervals():
     X, y = problem(n=40)

@@ -192,6 +192,7 @@ def test_theta_derivative_of_squares_by_differences(name):
     np.testing.assert_allclose(compile_kernel(kernel).value_and_vjp(X)[1](G), expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_input_derivatives(name):
     kernel = ALL[name]
@@ -216,6 +217,7 @@ def test_input_derivatives(name):
     np.testing.assert_allclose(dZ[[4, 7]], expected, atol=1e-6 * np.abs(expected).max() + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_diagonal_derivatives(name):
     kernel, X = ALL[name], points(70)
@@ -262,7 +264,7 @@ def trees():
     return st.recursive(leaves(), grow, max_leaves=6)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(kernel=trees(), seed=st.integers(0, 2**16))
 def test_any_tree_agrees_with_scikit_learn(kernel, seed):
     rng = np.random.default_rng(seed)

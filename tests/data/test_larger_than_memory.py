@@ -366,6 +366,7 @@ def test_columns_that_pandas_wrote_as_an_index(frame, fitted, tmp_path):
     np.testing.assert_allclose(found["p_rain"], fitted.predict_proba(frame[["a", "b", "c"]])[:, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", ["elliptical-slice", "gibbs", "laplace", "exact"])
 def test_models_that_differ_in_labels_only_refuse_each_others_folder(folder, frame, tmp_path, inference):
     """Also where there is no evidence that could tell them apart; a model that was saved is itself."""
@@ -491,6 +492,7 @@ def array_source(frame, shard_rows=150):
     return ArraySource(matrix(frame), signs(frame), None, shard_rows)
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_answer_of_one_process(folder, frame, client, monkeypatch):
     monkeypatch.setattr(parquet, "SHARD_ROWS", 70)  # twelve shards: two levels of additions
     source, *_ = as_source(folder, "label")
@@ -553,6 +555,7 @@ def test_a_worker_that_dies_at_work(frame, client, tmp_path):
     np.testing.assert_allclose(sums, serial, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [3, 10])  # within the first chain, and where it is cut
 def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
     from gpclass.data.dask import CHAIN, DaskExecutor
@@ -575,6 +578,7 @@ def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
         np.testing.assert_allclose(b, a, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_ep(folder, client, monkeypatch):
     from gpclass.data import dask as module
 
@@ -596,6 +600,7 @@ def test_a_worker_killed_in_the_middle_of_ep(folder, client, monkeypatch):
     np.testing.assert_allclose(found.mean, here.mean, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_passes_that_change_nothing_do_not_lengthen_the_chain(frame, client):
     from gpclass.data.dask import CHAIN, DaskExecutor
 
@@ -648,6 +653,7 @@ def test_a_client_that_has_gone(frame, cluster):
     assert sources.environment_executor() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["array", "frame", "frame and series"])
 def test_dask_collections_are_shards(frame, client, kind):
     da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
@@ -707,6 +713,7 @@ def test_dask_mistakes(frame):
         as_source(da.from_array(matrix(frame)), np.arange(N) % 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -33,6 +33,7 @@ def modules():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 @pytest.mark.filterwarnings("ignore")
 def test_examples_of_a_page(page):

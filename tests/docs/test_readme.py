@@ -25,6 +25,7 @@ def blocks(text):
     return re.findall(r"```python\n(.*?)```", text, re.S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", blocks(README))
 def test_readme_runs_as_printed(block, capsys):
     with warnings.catch_warnings():
@@ -64,6 +65,7 @@ def test_readme_says_which_inference_goes_with_which_strategy():
         assert named == inferences_for(name), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "cv"])  # cv: 105 fits each
 def test_pairs_are_those_that_run(strategy):
     assert set(NEEDS) == set(STRATEGIES)

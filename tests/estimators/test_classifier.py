@@ -45,6 +45,8 @@ def fixed(name="ep", **settings):
 # ---- outputs -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains|fit did not)|only .* effective")
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_agree_with_each_other(moons, name):
     X, y = moons
@@ -63,6 +65,8 @@ def test_outputs_agree_with_each_other(moons, name):
     assert clf.score(X, y) > 0.85
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains|fit did not)|only .* effective")
 @pytest.mark.parametrize("name", NAMES)
 def test_prediction_is_never_random(moons, name):
     X, y = moons
@@ -72,6 +76,7 @@ def test_prediction_is_never_random(moons, name):
     np.testing.assert_array_equal(clf.predict_proba(X), again.predict_proba(X))
 
 
+@pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains|fit did not)|only .* effective")
 @pytest.mark.parametrize("name", NAMES)
 def test_latent_draws_have_the_reported_moments(moons, name):
     X, y = moons
@@ -111,6 +116,7 @@ def test_far_from_the_data_the_prior_speaks(moons):
     np.testing.assert_allclose(proba, 0.5, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_verbose_shows_a_bar_on_stderr(moons, capsys):
     X, y = moons
     GPClassifier(verbose=2).fit(X, y)
@@ -143,6 +149,8 @@ def test_labels_of_any_type(moons, labels):
     np.testing.assert_allclose(clf.predict_proba(X), fixed().fit(X, y).predict_proba(X))
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains|fit did not)|only .* effective")
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_of_two_are_repeated_rows(moons, name):
     X, y = moons
@@ -180,6 +188,8 @@ def test_free_likelihood_scale_is_learned(moons):
     assert free.log_evidence_ == pytest.approx(plain.log_evidence_, abs=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_map_with_flat_priors_is_maximize(moons):
     X, y = moons
     flat = GPClassifier(KERNEL, hyperparameters="map", priors=Flat(), random_state=0).fit(X, y)
@@ -191,6 +201,8 @@ def test_map_with_flat_priors_is_maximize(moons):
     assert tight.kernel_.k2.length_scale == pytest.approx(3.0, rel=0.05)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the best parameters lie on a bound|the log evidence")
 def test_restarts_do_not_depend_on_jobs(moons):
     X, y = moons
     runs = [
@@ -207,6 +219,7 @@ def test_restarts_do_not_depend_on_jobs(moons):
 # ---- warnings ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:the log evidence")
 def test_wild_scales_warn(moons):
     X, y = moons
     with pytest.warns(UserWarning, match="StandardScaler"):
@@ -366,7 +379,8 @@ def test_too_large_for_memory(moons, monkeypatch):
 # ---- invariances ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 10_000),
     pair=st.sampled_from([*DETERMINISTIC, ("exact", "probit"), ("exact", "logit")]),
@@ -404,6 +418,8 @@ def agree(a, X_a, b, X_b, flip=False):
     assert np.all(np.abs(p.proba - (q.proba[:, ::-1] if flip else q.proba)) < 6 * mcse + 1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
 @pytest.mark.parametrize(("name", "likelihood"), PAIRS)
 def test_hard_problems_stay_finite(name, likelihood):
     """Duplicates, separable classes, a huge variance, conflicting labels at one place."""
@@ -466,6 +482,8 @@ def test_white_noise_makes_rows_of_whole_weights(moons):
         assert weighted.log_evidence_ == pytest.approx(repeated.log_evidence_, abs=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_restarts_climb_with_the_guide(moons):
     """The default fit with restarts costs a few EP climbs, and no climb on the noisy evidence."""
     X, y = moons
@@ -508,6 +526,7 @@ def test_weights_and_kernels_that_are_none(moons):
         fixed(kernel=[RBF(1.0), RBF(2.0)]).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:the best parameters lie on a bound")
 @pytest.mark.parametrize("settings", [{}, {"n_inducing": 10}], ids=["dense", "sparse"])
 def test_a_fitted_model_does_not_change_with_the_users_arrays(settings):
     X, y = make_moons(60, noise=0.3, random_state=0)

@@ -136,6 +136,7 @@ def test_cross_validation_chooses_for_every_inference(rocks, name):
     assert clf.kernel_.k2.length_scale == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_compare_and_its_page(rocks):
     X, y = rocks
     names = ["exact", "laplace", "hmc"]  # draws, a Gaussian, chains

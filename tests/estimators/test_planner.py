@@ -40,6 +40,7 @@ def test_seconds_are_those_of_the_fit(monkeypatch, strategy, n):
     assert plan.seconds == pytest.approx(now[0] - began, rel=0.1 if strategy == "fixed" else 0.6)
 
 
+@pytest.mark.slow
 def test_chains_are_planned_from_short_ones(monkeypatch):
     X, y = make_moons(120, noise=0.3, random_state=0)
     chains = PseudoMarginal(chains=2, warmup=60, discard=10, draws=150)

@@ -262,6 +262,7 @@ def test_two_site_normaliser_against_a_grid():
     assert np.all(np.abs(found.mean - mean) < 4 * found.sd / np.sqrt(found.ess))
 
 
+@pytest.mark.slow
 def test_field_draws_agree_with_importance_moments(field):
     found = field.moments(np.random.default_rng(3), 40_000)
     draws = field.draws(4000, np.random.default_rng(4))

@@ -38,6 +38,7 @@ def quiet(method, X):
         return method(X)
 
 
+@pytest.mark.filterwarnings("ignore:no variogram could be fitted")
 @pytest.mark.filterwarnings("ignore::gpclass.geostat.OutsideWarning")
 @parametrize_with_checks(
     [
@@ -417,6 +418,7 @@ def test_report_scores_are_those_of_leave_one_out():
     assert "indicator kriging" in str(model.fit_report_)
 
 
+@pytest.mark.filterwarnings("ignore::gpclass.geostat.OutsideWarning")
 def test_uncertainty():
     X, y, Z = data()
     for transform in ("classical", "simplicial"):
@@ -500,6 +502,7 @@ def test_what_is_not_a_number_does_not_become_a_probability():
     np.testing.assert_allclose(found[1:], [[0.5, 0.5], [0.25, 0.75]])
 
 
+@pytest.mark.filterwarnings("ignore::gpclass.geostat.OutsideWarning")
 def test_uncertainty_of_three_classes():
     X, y, Z = data(90, classes=3)
     model = IndicatorKriging().fit(X, y)

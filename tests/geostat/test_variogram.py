@@ -322,6 +322,7 @@ def many_fields(iso, model, seed):
     return root @ rng.standard_normal((len(iso), 40)) / np.sqrt(40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("angle", [25.0, 160.0])
 def test_fit_finds_the_axes_of_a_field(angle):
     X = np.random.default_rng(4).uniform(0, 20, (500, 2))
@@ -347,6 +348,7 @@ def axes_of_many_fields(turned, n_fields=8):
     return np.array(vectors), np.array(gains)
 
 
+@pytest.mark.slow
 def test_fit_of_isotropic_fields_has_no_preferred_direction():
     """The ratio of one field is at most 1 and never quite 1; over many fields the vector must average to zero.
 

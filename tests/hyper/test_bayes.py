@@ -81,6 +81,7 @@ def exact_chain(problem):
     return run(strategy, problem, Importance(20, around="laplace"))
 
 
+@pytest.mark.slow
 def test_pseudo_marginal_reproduces_quadrature(problem, exact_chain):
     rng = np.random.default_rng(7)
 
@@ -118,6 +119,7 @@ def test_an_estimate_completed_from_its_outline_is_the_same(problem):
     assert common_start(problem, Importance(5)) is None
 
 
+@pytest.mark.slow
 def test_hmc_reproduces_quadrature_over_its_own_evidence(problem):
     fit = run(HMC(draws=120), problem, Laplace())
     mean, sd = quadrature(problem, lambda at: Laplace()(at).evidence.log_z, size=21)
@@ -126,6 +128,7 @@ def test_hmc_reproduces_quadrature_over_its_own_evidence(problem):
     assert not agrees(draws_of(fit), *quadrature(problem, lambda at: Laplace()(at).evidence.log_z, power=0.3))
 
 
+@pytest.mark.slow
 def test_alternate_reproduces_quadrature():
     small = make_problem(12)
     fit = run(Alternate(draws=300, warmup=100, scans=2), small, EllipticalSlice(around="laplace"))
@@ -148,6 +151,7 @@ def test_gradient_of_the_density_given_f():
         assert slope[j] == pytest.approx(rise / 2e-5, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_neals_moves_given_f_leave_the_joint_alone():
     """θ and f from their priors, y | f, then θ | f by Hamiltonian moves: θ must stay at its prior."""
     problem = make_problem(5)
@@ -184,6 +188,7 @@ def joint_after(step, prior, replicates, seed):
     return np.array(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["f", "eta"])
 def test_alternating_moves_leave_the_joint_alone(given):
     """Latent scans and θ in one parametrisation; a move that believes in another prior fails."""
@@ -213,6 +218,7 @@ def test_alternating_moves_leave_the_joint_alone(given):
     assert kstest(joint_after(moved(wrong), right, 80, 3), "norm").pvalue < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("screen", [False, True])
 def test_pseudo_marginal_moves_leave_the_joint_alone(screen):
     """Two particles from the prior, f one of them, so that the estimate is what the chain would hold there.
@@ -381,6 +387,7 @@ def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(pr
         run(saved, problem, Impatient([], None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [9, 60])  # before a draw is kept, and after
 def test_the_exact_estimator_resumes_to_the_same_predictions(problem, tmp_path, monkeypatch, at):
     """It spawns random generators, whose number no state of a generator tells."""
@@ -404,6 +411,7 @@ def test_the_exact_estimator_resumes_to_the_same_predictions(problem, tmp_path, 
     np.testing.assert_array_equal(rest.posterior.vectors, whole.posterior.vectors)
 
 
+@pytest.mark.slow
 def test_chains_that_disagree_have_not_converged(problem):
     short = run(PseudoMarginal(chains=2, warmup=10, discard=0, draws=10), problem, Impatient([], None))
     assert short.figures["rhat"] > 1.1
@@ -453,6 +461,7 @@ def test_doubled_chains_resume_to_the_same(problem, short_first, tmp_path, monke
     np.testing.assert_array_equal(draws_of(rest), draws_of(whole))
 
 
+@pytest.mark.slow
 def test_a_chain_made_longer_is_not_mostly_its_beginning(problem, tmp_path):
     settings = {"chains": 2, "warmup": 20, "keep": 40, "checkpoint": tmp_path / "chains.npz"}
     run(HMC(draws=20, **settings), problem, Laplace())
@@ -525,6 +534,7 @@ def test_the_bar_shows_acceptance(problem, capsys):
 # ---- the trace -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
 def test_trace_works_with_arviz(exact_chain):
     trace = exact_chain.trace.to_arviz()
     assert set(trace.posterior.data_vars) == {"k1__constant_value", "k2__length_scale"}
@@ -544,6 +554,8 @@ def test_trace_works_with_arviz(exact_chain):
     assert exact_chain.trace.to_arviz() is trace
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
 def test_leave_one_out_of_the_trace_agrees_with_leaving_out(problem):
     """EP's cavities beside points left out at one θ; over θ, PSIS on draws of (θ, f) beside the cavities."""
     chains = PseudoMarginal(chains=4, warmup=150, discard=20, draws=1600)
@@ -570,6 +582,7 @@ def test_leave_one_out_of_the_trace_agrees_with_leaving_out(problem):
     assert cavities.sum() > -at.n * np.log(2.0)  # better than a coin
 
 
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
 def test_comparison_predictive_checks_and_plots_of_arviz(problem, exact_chain):
     """What ArviZ 0.2x and 1.x call by different names, on the same trace."""
     pytest.importorskip("matplotlib").use("Agg")
@@ -738,6 +751,7 @@ def test_presets():
 # ---- calibration ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_simulation_based_calibration():
     """θ from its prior, f and data from θ: ranks among posterior draws are uniform, a spoiled posterior's are not.
 

@@ -32,6 +32,7 @@ def search(settings, kernel=KERNEL, inference="laplace", **more):
     return GPClassifier(kernel, inference=inference, hyperparameters=settings, random_state=0, **more)
 
 
+@pytest.mark.filterwarnings("ignore:the log evidence")
 @pytest.mark.parametrize("scoring", ["log-loss", "brier", "accuracy"])
 def test_scores_are_those_of_scikit_learns_loop(field, scoring):
     X, y = field
@@ -125,6 +126,7 @@ def test_it_finds_a_better_length_than_a_bad_start(field):
     assert clf.trace_.scores[clf.trace_.best] < clf.trace_.scores[0] - 0.05
 
 
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_the_result_depends_on_the_seed_and_not_on_the_jobs(field):
     X, y = field
     few = CrossValidation(n_points=2, folds=3)
@@ -148,6 +150,7 @@ def test_many_classes():
     assert clf.trace_.scores[0] > 0.5
 
 
+@pytest.mark.filterwarnings("ignore:the best score lies at an end of the grid")
 def test_weights_count_in_the_score(field):
     X, y = field
     weight = np.where(np.arange(len(y)) < 10, 50.0, 1.0)
@@ -185,6 +188,7 @@ def test_blocks_stay_together(size):
     assert shared(random) < 0.35
 
 
+@pytest.mark.filterwarnings("ignore:the best score lies at an end of the grid")
 def test_blocked_search_and_splitter(field):
     X, y = field
     clf = search(CrossValidation(GRID, block_size=0.25, coordinates=(0, 1))).fit(X, y)
@@ -251,6 +255,7 @@ def test_settings_that_are_no_numbers_have_no_ends():
     assert "a=1.0" in CrossValidation({"a": [1.0, 2.0, 3.0]})._at_an_end({"a": 1.0})[0]
 
 
+@pytest.mark.filterwarnings("ignore:the best score lies at an end of the grid")
 def test_scores_shown_are_the_weighted_ones_that_chose(field):
     X, y = field
     weight = np.where(np.arange(len(y)) < 10, 50.0, 1.0)
@@ -265,6 +270,7 @@ def test_scores_shown_are_the_weighted_ones_that_chose(field):
     assert clf.trace_.errors[0] == pytest.approx(np.std(means, ddof=1) / np.sqrt(5))
 
 
+@pytest.mark.filterwarnings("ignore:the best score lies at an end of the grid")
 def test_labels_of_one_place_are_left_out_together(field):
     """Y of N as two weighted rows a site: the fit to the other folds must not have seen the site."""
     X, y = field

@@ -65,6 +65,7 @@ def laplace_evidence(at):
     return SoftmaxLaplace()(at).evidence.log_z
 
 
+@pytest.mark.slow
 def test_hmc_reproduces_quadrature_over_laplaces_evidence():
     task = problem(n=20)
     fit = run(HMC(warmup=30, draws=200), task, SoftmaxLaplace())
@@ -83,6 +84,7 @@ def test_hmc_reproduces_quadrature_over_laplaces_evidence():
     assert np.abs(at_mode - truth).max() > 5e-3  # integrating made a difference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", [SoftmaxEllipticalSlice(around="laplace"), SoftmaxHMC(around="prior")])
 def test_alternating_reproduces_quadrature_over_the_true_evidence(inference):
     task = problem(n=8)
@@ -133,6 +135,7 @@ def test_vectors_stand_for_the_posterior(method, kernel):
     np.testing.assert_allclose(again.covariances, first.covariances, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_draws_of_f_have_the_posterior_moments():
     task = problem(n=6, kernel=CompoundKernel(OWN))
     posterior = SoftmaxLaplace()(task)
@@ -157,6 +160,7 @@ BRIEF = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize(("inference", "strategy"), BRIEF)
 def test_everything_works_after_sampling(inference, strategy, own, tmp_path):
@@ -186,6 +190,7 @@ def test_everything_works_after_sampling(inference, strategy, own, tmp_path):
     assert arviz.summary(trace).shape[0] == (6 if own else 2)
 
 
+@pytest.mark.slow
 def test_labels_in_the_trace_are_drawn_from_the_probabilities():
     task = problem(n=24)
     fit = run(HMC(chains=2, warmup=10, draws=100), task, SoftmaxLaplace())

@@ -100,6 +100,7 @@ def test_amp_with_weights_and_blocks(monkeypatch):
     np.testing.assert_allclose(posterior.latent(problem.X).means, whole)
 
 
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_remark_3_only_scale_squared_times_sill_matters():
     X, y = field(60)
     new = np.random.default_rng(1).random((30, 2))
@@ -174,6 +175,7 @@ def test_figure_4(correlation, published):
     assert p.proba[0, 1] == pytest.approx(published, abs=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_dsgq_is_exact_with_the_stretched_probit():
     X, y = field(50)
     same = fixed(Exact(n_samples=500), likelihood=Probit(0.9)).fit(X, y)
@@ -193,6 +195,7 @@ def test_dsgq_is_near_the_exact_logit_but_not_it():
     assert gap.max() > 4 * np.hypot(dsgq.mcse, exact.mcse)[:, 1].max()  # the links differ, and it shows
 
 
+@pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_a_thousand_points():
     data = roeder_field(1000, length_scale=0.15, random_state=2)
     clf = fixed(DSGQ(n_samples=200), C(4.0) * Matern(0.15, nu=1.5)).fit(data.X, data.y)

@@ -84,6 +84,7 @@ def _state(problem, f, rng):
     return controls, ControlState(f_c, eta, np.zeros(len(f)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "thin", "worst"), [("easy", 2, 0.01), ("hard", 4, 0.03)])
 def test_agreement_with_the_exact_answer(name, thin, worst):
     problem = make_problem(40, kernel=PROBLEMS[name])

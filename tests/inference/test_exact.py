@@ -35,6 +35,7 @@ def linear_problem(n, seed=0, means=(0.0, 1.5), sds=(0.5, 0.75)):
     return Problem(x[:, None], y, kernel, Probit()), rng.normal(0.7, 1.0, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [10, 100, 400])
 def test_linear_kernel_closed_form(n):
     problem, x_new = linear_problem(n)
@@ -101,6 +102,7 @@ def test_all_labelings_sum_to_one():
     assert total == pytest.approx(1.0, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_errors_are_calibrated():
     """z-scores of log p(y) and of probabilities over repeats; a halved error fails the same test."""
     problem, x_new = linear_problem(60, means=(0.0, 1.0), sds=(2.0, 1.0))
@@ -117,6 +119,7 @@ def test_errors_are_calibrated():
         assert not np.sqrt(np.mean((2 * z) ** 2)) < 1.25
 
 
+@pytest.mark.slow
 def test_gradient_is_that_of_the_exact_evidence():
     """Against differences of the evidence with many draws and the same random numbers."""
     problem = make_problem(n=40, kernel=C(2.0) * RBF(0.9))
@@ -133,6 +136,7 @@ def test_gradient_is_that_of_the_exact_evidence():
         assert abs(mean[k] - slope) < 4 * error[k] + 0.02
 
 
+@pytest.mark.slow
 def test_gpc_mc_agrees_and_hard_is_unbiased():
     problem, x_new = linear_problem(40)
     log_z, p = linear_truth(problem.X[:, 0], problem.y, x_new)

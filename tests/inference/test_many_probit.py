@@ -175,6 +175,7 @@ def test_exact_agrees_with_importance_sampling():
     assert np.abs(ep.proba - one.proba).max() < 0.02
 
 
+@pytest.mark.slow
 def test_softmax_laplace_is_near_the_true_posterior():
     """Long importance sampling, whose own error is known, where Laplace's Gaussian is a fair guide.
 

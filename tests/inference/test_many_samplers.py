@@ -212,6 +212,7 @@ def test_steps_at_another_temperature_are_told_apart(step):
 # ---- against each other, and Laplace -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_samplers_agree_with_importance_sampling(kernel):
     task = problem(n=40, kernel=kernel)
@@ -231,6 +232,7 @@ def test_samplers_agree_with_importance_sampling(kernel):
             assert abs(found.evidence.log_z - reference.evidence.log_z) < 4 * error
 
 
+@pytest.mark.slow
 def test_laplace_beside_long_hmc():
     """Where the likelihood says little Laplace is good, with a large variance it shrinks towards even odds."""
     new = np.random.default_rng(5).standard_normal((30, 2))

@@ -126,6 +126,7 @@ def test_gradient_of_the_scale(name, likelihood):
     check_gradient(TIGHT[name], problem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_gradient_with_weights(name):
     weights = np.random.default_rng(0).uniform(0.3, 3.0, 25)

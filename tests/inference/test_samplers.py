@@ -84,6 +84,7 @@ def test_coordinates_and_slope(around):
 # ---- weighted samplers ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", WEIGHTED)
 @pytest.mark.parametrize("likelihood", LINKS)
 @pytest.mark.parametrize("around", AROUND)
@@ -313,6 +314,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", CHAINS)
 @pytest.mark.parametrize("name", list(PROBLEMS))
 def test_samplers_agree_with_the_exact_answer(truths, method, name):
@@ -333,6 +335,7 @@ def test_weighted_samplers_agree_with_the_exact_answer(truths, method, name):
     assert abs(posterior.evidence.log_z - log_z) < 4 * posterior.evidence.error + 0.01
 
 
+@pytest.mark.slow
 def test_linear_kernel_against_one_dimensional_quadrature(truths):
     """A linear kernel has one weight: the evidence and predictions are integrals over it, A eq. 66."""
     problem, new, _, _, log_z = truths["linear"]
@@ -351,6 +354,7 @@ def test_linear_kernel_against_one_dimensional_quadrature(truths):
         assert np.all(np.abs(ours.proba[:, 1] - truth) < 4 * ours.mcse[:, 1])
 
 
+@pytest.mark.slow
 def test_logit_samplers_agree_with_importance_sampling():
     problem = make_problem(30, likelihood="logit", kernel=6.0 * RBF(1.0))
     new = np.random.default_rng(9).normal(size=(5, 2))
@@ -364,6 +368,7 @@ def test_logit_samplers_agree_with_importance_sampling():
         assert np.all(np.abs(ours.proba - reference.proba) < 4 * np.hypot(ours.mcse, reference.mcse))
 
 
+@pytest.mark.slow
 def test_gibbs_for_logit_draws_from_the_model_with_its_stated_noise():
     problem = make_problem(12, likelihood="logit", kernel=6.0 * RBF(1.0))
     posterior = Gibbs(draws=1500, warmup=200, jitter=0.05)(problem, np.random.default_rng(1))

@@ -50,6 +50,7 @@ def test_softmax_average_of_three_classes(sd, tolerance):
         np.testing.assert_allclose(found, truth, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("C", "sd", "tolerance"), [(4, 1.0, 2e-4), (6, 3.0, 6e-4), (5, 10.0, 2e-3)])
 def test_softmax_average_of_more_classes(C, sd, tolerance):
     mu, sigma = gaussians(4, C, sd)

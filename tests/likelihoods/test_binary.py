@@ -261,6 +261,7 @@ def test_bad_scale(settings):
         Probit(**settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", [Probit(), Logit(), Probit(0.6)])
 def test_powered_moments(link):
     """Against a dense trapezoid, and equal to the plain moments for power one."""

@@ -33,6 +33,7 @@ def z_scores(S, truth, repeats=200, **settings):
     return np.array([(f.log_probability - truth) / f.standard_error for f in found])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", SAMPLERS)
 def test_methods_against_a_box_in_any_units(method):
     rng = np.random.default_rng(0)
@@ -76,6 +77,7 @@ def test_ep_is_close_and_deterministic():
     assert one.log_probability == pytest.approx(truth, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "problem", [equal(20), product(30), linear(40)], ids=["equicorrelated", "product", "linear"]
 )
@@ -87,11 +89,13 @@ def test_standard_errors_are_honest(problem):
     assert np.mean(np.abs(2 * z) < 1.645) < 0.85
 
 
+@pytest.mark.slow
 def test_sov_errors_are_honest():
     z = z_scores(*equal(10), method="sov", n_samples=600)
     assert 0.8 < np.sqrt(np.mean(z**2)) < 1.25
 
 
+@pytest.mark.slow
 def test_hard_count_is_unbiased_and_the_soft_count_is_not():
     box, rng = standard_form(truths.equicorrelated(10, 0.9)), np.random.default_rng(0)
     truth = np.exp(truths.equicorrelated_log_probability(10, 0.9))

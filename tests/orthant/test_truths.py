@@ -55,6 +55,7 @@ def test_steep_slopes_are_resolved(gap):
     assert truths.product_correlation_log_probability(d) == pytest.approx(np.log(truth), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_far_below_the_smallest_float():
     d = truths.product_problem(5000, np.random.default_rng(0))
     log_p = truths.product_correlation_log_probability(d)

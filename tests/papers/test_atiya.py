@@ -95,6 +95,7 @@ def test_guided_beats_the_best_of_table_1():
     assert few.mean() > best / table1.WANTED[50]
 
 
+@pytest.mark.slow
 def test_the_hard_count_is_of_the_size_of_table_1():
     theirs = shared.published(1).row(samples=10_000)["n50"]
     errors, _ = table1.measure(50, "hard", 10_000, 12, seed=0)
@@ -120,6 +121,7 @@ def test_table_1_runs(monkeypatch):
     assert "3,000,000" in found.notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [tables23.table2, tables23.table3])
 def test_exact_beats_tables_2_and_3(table, monkeypatch):
     monkeypatch.setattr(tables23, "PARTICLES", (10_000,))
@@ -142,6 +144,7 @@ def test_many_particles_are_several_runs_averaged_in_p(monkeypatch):
 # ------------------------------------------------------------------------------------ figures and samplers
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_saves_and_writes_the_page(tmp_path, monkeypatch, capsys):
     sizes = {"exact": (figures.exact, (100, 400)), "gpc-mc": (figures.gpc_mc, (500, 1000))}
     monkeypatch.setattr(figures, "methods", lambda setting: sizes)
@@ -188,6 +191,7 @@ def test_predicted_error_is_right_where_steps_are_independent():
     assert abs(found["measured bias"] - found["predicted bias"]) < 4 * found["its s.e."]
 
 
+@pytest.mark.slow
 def test_predicted_error_understates_dependent_steps():
     case = predicted_error.linear(1, 0)
     steps = predicted_error.bootstrap_run(case.box, 10_000, np.random.default_rng(0), soft=True).log_steps
@@ -204,6 +208,7 @@ def test_orders_hold_every_point_once():
     assert sorted(placed["shuffled"]) == sorted(y)
 
 
+@pytest.mark.slow
 def test_sorted_classes_are_worse(monkeypatch):
     monkeypatch.setattr(order, "DRAWS", {"bootstrap-hard": 2000, "guided": 200})
     found = order.run(Setting(repeats=3), problems=(2,))
@@ -212,6 +217,7 @@ def test_sorted_classes_are_worse(monkeypatch):
     assert max(guided) < min(hard)
 
 
+@pytest.mark.slow
 def test_tuning_loses_little_with_exact_and_less_with_more_draws(monkeypatch):
     monkeypatch.setattr(tuning, "ALPHAS", (0.5, 3.0))
     monkeypatch.setattr(tuning, "BETAS", (1.0, 5.0))
@@ -222,6 +228,7 @@ def test_tuning_loses_little_with_exact_and_less_with_more_draws(monkeypatch):
     assert error["exact", 1000] < error["gpc-mc", 3000]
 
 
+@pytest.mark.slow
 def test_the_lattice_cuts_the_error_of_the_probabilities():
     found = points.run(Setting(repeats=4), problems=(1,), M=2000)
     assert found.met
@@ -250,6 +257,7 @@ def test_every_figure_of_the_page_on_exact_has_a_place_and_was_written():
         script.update(text, "nonsense", "NEW")
 
 
+@pytest.mark.slow
 def test_stated_errors_of_the_page_are_near_the_true_ones():
     rows = load_page_script().calibration(repeats=20, M=100).splitlines()[2:]
     for row in rows:
@@ -262,6 +270,7 @@ def test_stated_errors_of_the_page_are_near_the_true_ones():
 # -------------------------------------------------------------------------------------------------- table 4
 
 
+@pytest.mark.slow
 def test_table4_puts_five_methods_beside_the_published(tmp_path, monkeypatch):
     """One small problem, two parameter sets: methods agree, evidences too, cells are kept."""
     monkeypatch.setattr(table4, "SETS", table4.SETS[:2])

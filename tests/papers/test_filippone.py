@@ -81,6 +81,7 @@ def test_every_estimator_has_an_evidence(estimator):
     assert np.isfinite(posterior.evidence.log_z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [name for name in figure2.METHODS if name != "AIS (prior)"])
 def test_estimates_of_figure_2_are_unbiased_and_as_spread_as_one_by_one(label):
     problem = make_problem(30, kernel=4.0 * RBF(1.0))

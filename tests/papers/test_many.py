@@ -47,6 +47,7 @@ def test_iris_and_its_confusion_matrix(monkeypatch, tmp_path):
     assert section.save(tmp_path)
 
 
+@pytest.mark.slow
 def test_four_gaussians_with_map_and_wrong_points(monkeypatch, tmp_path):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.setattr(synthetic, "methods", cheap)

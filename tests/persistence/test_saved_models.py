@@ -59,6 +59,7 @@ def assert_same_predictions(a, b, points=NEW):
 # ---- round trips ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INFERENCES)
 @pytest.mark.filterwarnings("ignore")
 def test_every_inference_comes_back_identical(name, tmp_path):
@@ -77,6 +78,7 @@ def test_every_inference_comes_back_identical(name, tmp_path):
     assert_same_predictions(clf, back)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, row in INFERENCES.items() if row.many is not None])
 @pytest.mark.filterwarnings("ignore")
 def test_more_than_two_classes_come_back_identical(name, tmp_path):
@@ -400,6 +402,7 @@ def leaves(tree, path=()):
         yield from leaves(item, (*path, key))
 
 
+@pytest.mark.slow
 def test_fuzzed_json_with_right_checksums_never_crashes(saved, tmp_path):
     _, path = saved
     with zipfile.ZipFile(path) as archive:
@@ -526,6 +529,7 @@ def test_large_draws_under_the_logit_link_are_made_again(tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_large_draws_of_many_classes_are_made_again(tmp_path):
     labels = np.digitize(X[:, 0] + X[:, 1], [0.3, 1.0])

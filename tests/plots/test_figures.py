@@ -276,6 +276,7 @@ def test_weights_show_ess_and_judge_the_tail():
             plots.weights_diagnostic(bad)
 
 
+@pytest.mark.slow
 def test_matplotlib_is_not_imported_with_the_module():
     code = "import sys, gpclass.plots, gpclass.metrics; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -67,6 +67,7 @@ def test_map_shows_the_probabilities_and_the_samples(data, clf):
     assert thick[0].get_linewidths()[0] == 2.0
 
 
+@pytest.mark.slow
 def test_second_panel(data, clf):
     axes = plots.probability_map(clf, data.X, data.y, panel="interval", resolution=12, level=0.8)
     found = predict_map(clf, regular_grid(data.X, 12), level=0.8)

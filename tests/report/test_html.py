@@ -90,6 +90,7 @@ def page(text):
     return Page(text)
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere(page, text):
     assert page.addresses
     for address in page.addresses:
@@ -129,18 +130,21 @@ def test_figures_of_the_table_are_those_of_the_comparison(page, comparison):
     assert failed[1] == "failed"
 
 
+@pytest.mark.slow
 def test_text_takes_the_page_colour(text):
     assert "currentColor" in text
     assert "#010203" not in text
     assert "prefers-color-scheme: dark" in text
 
 
+@pytest.mark.slow
 def test_the_users_style_is_neither_used_nor_changed(comparison, text):
+    figures = plt.get_fignums()
     with plt.style.context("dark_background"):
         before = dict(plt.rcParams)
         assert render_report(comparison, title="A & B", description="Two <methods>") == text
         assert dict(plt.rcParams) == before
-    assert plt.get_fignums() == []
+    assert plt.get_fignums() == figures
 
 
 def test_more_than_two_features_get_partial_dependence():
@@ -149,6 +153,7 @@ def test_more_than_two_features_get_partial_dependence():
     assert sum("against f<" in alt for alt in page.pictures) == 4
 
 
+@pytest.mark.slow
 def test_columns_of_words_and_polars_frames():
     polars = pytest.importorskip("polars")
     X, y = data(d=2)
@@ -189,6 +194,7 @@ def test_file_is_written_whole_or_not_at_all(tmp_path, comparison, monkeypatch):
     assert "again" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_demo_writes_the_report_and_prints_a_table(tmp_path, capsys):
     assert demo.main(["--out", str(tmp_path), "--n", "60", "--methods", "ep", "laplace"]) == 0
     printed = capsys.readouterr().out
@@ -206,6 +212,7 @@ def test_demo_names_a_wrong_method(tmp_path, capsys):
     assert "did you mean 'laplace'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_slow_methods_are_left_out_not_failed(tmp_path):
     names = [row.name for row in registry_methods("inference")][:2]
     c, _ = demo.run_demo(tmp_path, n=40, methods=names, max_seconds=0.0)

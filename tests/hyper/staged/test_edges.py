@@ -53,6 +53,8 @@ def apart(n=400):
     return make_blobs(n, centers=[[-2.5, 0], [2.5, 0]], cluster_std=0.6, random_state=0)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the best parameters lie on a bound")
 @pytest.mark.parametrize("inference", ["laplace", "ep", "variational"])
 def test_separable_classes_reach_the_dense_evidence(inference):
     X, y = apart()
@@ -70,6 +72,7 @@ def test_loose_sites_to_the_end_would_not(monkeypatch):
     assert loose.log_evidence_ < -4.5  # of -4.30
 
 
+@pytest.mark.slow
 def test_an_ascent_with_tightened_sites_is_taken_up(tmp_path, monkeypatch):
     X, y = apart()
     settings = {"max_iter": 100, "few_rows": 400, "some_rows": 400}

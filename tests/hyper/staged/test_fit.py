@@ -43,6 +43,7 @@ def log_loss(clf, X, y):
     return -np.mean(clf.predict_log_proba(X)[np.arange(len(y)), y])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", ["ep", "laplace", "variational"])
 def test_learned_inducing_inputs_come_close_to_the_dense_model(moons, inference):
     X, y, X_test, y_test = moons
@@ -89,6 +90,8 @@ def test_few_rows_of_a_class_keep_their_restarts(moons):
     assert two.fit_report_.evaluations > none.fit_report_.evaluations
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the best parameters lie on a bound")
 def test_restarts_side_by_side_give_the_same(moons):
     X, y, X_test, _ = moons
     kernel = ConstantKernel(2.0, (0.1, 10.0)) * RBF([1.0, 1.0], (0.1, 10.0))
@@ -99,6 +102,7 @@ def test_restarts_side_by_side_give_the_same(moons):
     assert one.fit_report_.evaluations > fitted(X, y, **{**settings, "n_restarts": 0}).fit_report_.evaluations
 
 
+@pytest.mark.slow
 def test_learning_raises_evidence_and_moves_inducing_inputs(moons):
     X, y, X_test, y_test = moons
     fixed = fitted(X, y, hyperparameters="fixed")
@@ -139,6 +143,7 @@ def test_stages_from_few_rows_to_all(moons):
     )
 
 
+@pytest.mark.slow
 def test_priors_pull(moons):
     from gpclass.priors import LogNormal
 
@@ -158,6 +163,7 @@ class Stopped(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", ["ep", "laplace"])
 def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not(moons, tmp_path, monkeypatch, inference):
     X, y, X_test, _ = moons
@@ -376,6 +382,7 @@ def test_dense_limit_names_memory_time_and_cure(monkeypatch):
         checks.warn_of_hours(5000)
 
 
+@pytest.mark.filterwarnings("ignore:the fit did not converge")
 def test_settings_of_dense_methods_are_kept(moons):
     X, y, *_ = moons
     clf = fitted(X, y, inference=EP(max_sweeps=2, tol=1e-12), hyperparameters="fixed")
@@ -390,6 +397,7 @@ def test_settings_of_dense_methods_are_kept(moons):
 # ---- inducing inputs ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:probabilities under .* inducing inputs differ")
 def test_where_inducing_inputs_start(moons):
     X, y, *_ = moons
     source = ArraySource(X, np.where(y == 1, 1.0, -1.0))
