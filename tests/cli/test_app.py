@@ -321,6 +321,7 @@ def test_other_separators_are_seen(folder, capsys, separator):
     assert json.loads(fit(capsys, "--json"))["columns"] == ["east", "north", "soil"]
 
 
+@pytest.mark.slow
 def test_tables_with_mistakes_in_them(folder, capsys):
     frame = pd.read_csv("data.csv")
     frame.assign(east=[*frame["east"][:-1].astype(str), "far"]).to_csv("word.csv", index=False)
@@ -383,6 +384,7 @@ def test_a_program_error_is_not_called_a_mistake(folder, monkeypatch):
         run(["fit", "data.csv", "-t", "kind"])
 
 
+@pytest.mark.filterwarnings("default:the fit did not converge")
 def test_no_convergence_has_its_own_code(folder, capsys, monkeypatch):
     from gpclass.inference import Laplace
     from gpclass.registry import INFERENCES as rows
@@ -446,6 +448,7 @@ def test_named_methods_are_never_left_out(folder, capsys, monkeypatch):
     assert asked == [60.0, 60.0, None, 5.0]
 
 
+@pytest.mark.filterwarnings("default:overflow encountered in exp")
 def test_numerical_warnings_are_shown(folder, capsys, monkeypatch):
     def trouble(*_, **__):
         warnings.warn("overflow encountered in exp", RuntimeWarning, stacklevel=2)

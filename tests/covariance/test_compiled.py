@@ -159,6 +159,7 @@ def test_noise_counts_for_the_same_set_only():
     np.testing.assert_array_equal(cov(X, X), np.zeros((5, 5)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in ALL if n not in DIFFERENCED])
 def test_theta_derivative_is_scikit_learns(name):
     kernel, X = ALL[name], points(TILE + 40)
@@ -264,6 +265,7 @@ def trees():
     return st.recursive(leaves(), grow, max_leaves=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(kernel=trees(), seed=st.integers(0, 2**16))
 def test_any_tree_agrees_with_scikit_learn(kernel, seed):

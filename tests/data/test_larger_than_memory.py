@@ -383,6 +383,7 @@ def test_models_that_differ_in_labels_only_refuse_each_others_folder(folder, fra
     assert (len(again.kept), len(again.written)) == (4, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", ["ep", "exact"])
 def test_a_saved_model_with_inducing_points_goes_on_with_its_folder(folder, tmp_path, inference):
     clf = GPClassifier(
@@ -539,6 +540,7 @@ def dies_once(shard, mark):
     return count_passes(shard, 0.9)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_at_work(frame, client, tmp_path):
     from gpclass.data.dask import DaskExecutor
 
@@ -623,6 +625,7 @@ def fails_on(shard, first):
     return shard, {"one": 1}
 
 
+@pytest.mark.slow
 def test_an_error_of_the_work_is_the_users_to_see(frame, client):
     from gpclass.data.dask import DaskExecutor
 
@@ -847,6 +850,7 @@ def model(folder, tmp_path, capsys):
     return tmp_path / "m.gpclass"
 
 
+@pytest.mark.slow
 def test_prediction_of_a_folder_shows_how_far_it_is(folder, fitted, model, tmp_path, capsys, monkeypatch):
     from gpclass.data import folders
 

@@ -245,6 +245,7 @@ def test_seeds_repeat_and_problems_are_named():
         datasets.atiya_gaussians(9)
 
 
+@pytest.mark.slow
 def test_import_needs_neither_pandas_nor_matplotlib():
     code = "import sys, gpclass.datasets as d; d.roeder_field(20); sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -76,6 +76,7 @@ def test_prediction_is_never_random(moons, name):
     np.testing.assert_array_equal(clf.predict_proba(X), again.predict_proba(X))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains|fit did not)|only .* effective")
 @pytest.mark.parametrize("name", NAMES)
 def test_latent_draws_have_the_reported_moments(moons, name):
@@ -492,6 +493,7 @@ def test_restarts_climb_with_the_guide(moons):
     assert clf.log_evidence_ >= GPClassifier(KERNEL, random_state=0).fit(X, y).log_evidence_ - 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "likelihood"), PAIRS)
 def test_latent_draws_at_the_training_points(moons, name, likelihood):
     X, y = moons

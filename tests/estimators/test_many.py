@@ -126,6 +126,7 @@ def test_labels_of_any_type_and_their_order(flowers):
     assert set(clf.predict(X)) <= set(words)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains)|only .* effective")
 @pytest.mark.parametrize("name", MANY)
 def test_weights_of_two_are_repeated_rows(flowers, name):
@@ -238,6 +239,7 @@ def test_an_inference_for_many_classes_brings_its_likelihood(flowers, name):
     assert clf.predict_proba(X).shape == (len(X), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the best parameters lie on a bound")
 def test_exact_maximize_starts_from_ep_and_states_its_error(flowers):
     X, y = flowers
@@ -253,6 +255,7 @@ def test_exact_maximize_starts_from_ep_and_states_its_error(flowers):
 # ---- EM ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", ["laplace", "ep"])
 def test_em_never_loses_in_its_m_step(flowers, classes, name):

@@ -74,6 +74,7 @@ def test_decisions_plans_files_and_reports_of_every_inference(rocks, name, kerne
     assert plan.memory > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", list(KERNELS))
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_every_strategy_takes_many_classes_or_says_what_does(rocks, name, kernel, tmp_path):
@@ -105,6 +106,7 @@ def table_of_pairs():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", list(STRATEGIES))
 def test_the_documented_pairs_are_those_that_work(strategy):
     rng = np.random.default_rng(1)
@@ -128,6 +130,7 @@ def test_the_documented_pairs_are_those_that_work(strategy):
                 clf.fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
 def test_cross_validation_chooses_for_every_inference(rocks, name):
     X, y = rocks

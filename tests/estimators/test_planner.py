@@ -17,6 +17,7 @@ from gpclass.hyper import PseudoMarginal
 FACTOR = 4.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "n"), [("fixed", 1500), ("maximize", 900)])
 def test_seconds_are_those_of_the_fit(monkeypatch, strategy, n):
     """By a clock that goes with the work: inferences times a cost of n; benchmarks/planner.py has real clocks."""

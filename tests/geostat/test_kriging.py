@@ -38,6 +38,7 @@ def quiet(method, X):
         return method(X)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:no variogram could be fitted")
 @pytest.mark.filterwarnings("ignore::gpclass.geostat.OutsideWarning")
 @parametrize_with_checks(

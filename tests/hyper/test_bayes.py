@@ -310,6 +310,7 @@ def test_draws_of_f_have_the_posterior_moments(inference, weights):
     np.testing.assert_allclose(f.std(axis=0), sd, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_predictions_integrate_over_theta(problem, exact_chain):
     """The mixture's probability is the mean over kept draws of θ of each one's own."""
     new = np.array([[0.0, 0.0], [2.0, -1.0]])
@@ -362,6 +363,7 @@ class Impatient:
         return "Impatient()"
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(problem, tmp_path):
     path = tmp_path / "chains.npz"
     whole = run(PseudoMarginal(**SHORT), problem, Impatient([], None))
@@ -429,6 +431,7 @@ def short_first(monkeypatch):
     return {**SHORT, "draws": None}
 
 
+@pytest.mark.slow
 def test_chains_are_doubled_until_they_have_mixed(problem, short_first, monkeypatch):
     asked = []
 
@@ -445,12 +448,14 @@ def test_chains_are_doubled_until_they_have_mixed(problem, short_first, monkeypa
     assert fixed.posterior.report.iterations == found.posterior.report.iterations == 80
 
 
+@pytest.mark.slow
 def test_doubling_ends_and_then_warns(problem, short_first):
     found = run(PseudoMarginal(**short_first), problem, Impatient([], None))
     assert draws_of(found).shape[1] == 20 * 2**full_bayes.DOUBLINGS
     assert any("more draws than 160" in text for text in found.warnings)
 
 
+@pytest.mark.slow
 def test_doubled_chains_resume_to_the_same(problem, short_first, tmp_path, monkeypatch):
     monkeypatch.setattr(full_bayes, "_not_mixed", lambda theta: theta.shape[1] < 40)
     whole = run(PseudoMarginal(**short_first), problem, Impatient([], None))
@@ -494,6 +499,7 @@ def test_an_interrupt_before_the_first_draw_is_passed_on(problem):
         run(PseudoMarginal(**SHORT), problem, Impatient([], 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "inference"),
     [
@@ -509,6 +515,7 @@ def test_the_result_does_not_depend_on_the_number_of_processes(problem, strategy
     assert not np.array_equal(draws_of(one)[0], draws_of(one)[1])  # chains differ from each other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "inference"),
     [
@@ -534,6 +541,7 @@ def test_the_bar_shows_acceptance(problem, capsys):
 # ---- the trace -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
 def test_trace_works_with_arviz(exact_chain):
     trace = exact_chain.trace.to_arviz()
@@ -582,6 +590,7 @@ def test_leave_one_out_of_the_trace_agrees_with_leaving_out(problem):
     assert cavities.sum() > -at.n * np.log(2.0)  # better than a coin
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
 def test_comparison_predictive_checks_and_plots_of_arviz(problem, exact_chain):
     """What ArviZ 0.2x and 1.x call by different names, on the same trace."""
@@ -612,6 +621,7 @@ def test_relevances_are_one_variable_with_a_dimension():
     assert trace.posterior["k2__length_scale"].shape == (2, 6, 2)
 
 
+@pytest.mark.slow
 def test_too_many_points_leave_the_pointwise_groups_out(problem, exact_chain, monkeypatch):
     from gpclass.hyper import trace
 

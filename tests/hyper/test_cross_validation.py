@@ -126,6 +126,7 @@ def test_it_finds_a_better_length_than_a_bad_start(field):
     assert clf.trace_.scores[clf.trace_.best] < clf.trace_.scores[0] - 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_the_result_depends_on_the_seed_and_not_on_the_jobs(field):
     X, y = field

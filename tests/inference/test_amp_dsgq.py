@@ -195,6 +195,7 @@ def test_dsgq_is_near_the_exact_logit_but_not_it():
     assert gap.max() > 4 * np.hypot(dsgq.mcse, exact.mcse)[:, 1].max()  # the links differ, and it shows
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_a_thousand_points():
     data = roeder_field(1000, length_scale=0.15, random_state=2)

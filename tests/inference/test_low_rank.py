@@ -226,6 +226,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", list(KERNELS))
 @pytest.mark.parametrize(
     "method", [SparseEP(tol=1e-11), SparseVariational(tol=1e-11), SparseLaplace()], ids=IDS

@@ -77,6 +77,7 @@ def test_ep_is_ep_on_the_dense_orthant(task):
     assert found.evidence.log_z == pytest.approx(dense.log_z, abs=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [None, CompoundKernel(OWN)])
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_ep_gradient_is_that_of_differences(kernel, weights):
@@ -194,6 +195,7 @@ def test_softmax_laplace_is_near_the_true_posterior():
     assert np.mean(two.proba.max(axis=1) - one.proba.max(axis=1)) > 0.0
 
 
+@pytest.mark.slow
 def test_errors_are_calibrated():
     task = probit(n=12)
     new = np.array([[0.2, 0.1], [-1.0, 0.5]])

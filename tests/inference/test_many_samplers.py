@@ -178,6 +178,7 @@ def test_evidence_and_probabilities_against_quadrature(method, around, name):
     assert np.all(np.abs(ours.proba - proba) < 4 * ours.mcse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", CHAINS)
 @pytest.mark.parametrize("around", SOFTMAX_AROUND)
 def test_chains_against_quadrature(method, around):
@@ -250,6 +251,7 @@ def test_laplace_beside_long_hmc():
     assert gaps[2] > 0.1  # its known failing: not a bound to keep, but the test would see a difference
 
 
+@pytest.mark.slow
 def test_chains_go_on_from_draws_of_a_neighbour():
     task = problem()
     first = SoftmaxHMC(draws=50)(task, np.random.default_rng(0))

@@ -53,6 +53,7 @@ def brute_force(problem, X_new=None, nodes=80):
     return np.log(z) if X_new is None else (np.log(z), (weights * like * link(s * f[-1])).sum() / z)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Probit(), Logit(), Probit(0.6), Logit(1.8)])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -70,6 +71,7 @@ def test_small_problems_by_quadrature(name, likelihood, n):
         assert posterior.evidence.log_z <= log_z + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 5, 10])
 def test_ep_against_the_orthant_probability(n):
     problem = make_problem(n=n)

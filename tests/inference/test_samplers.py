@@ -101,6 +101,7 @@ def test_evidence_and_prediction_against_quadrature(method, likelihood, around):
     assert np.all(np.abs(ours.proba[:, 1] - proba) < 4 * ours.mcse[:, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", WEIGHTED)
 @pytest.mark.parametrize("around", ["laplace", "ep"])
 def test_evidence_against_the_normal_distribution_function(method, around):
@@ -401,6 +402,7 @@ def test_annealed_evidence_of_the_samplers(truths, method):
 # ---- what users see ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_short_chains_warn_and_say_what_to_do():
     problem = make_problem(40, kernel=20.0 * RBF(0.6))
     report = EllipticalSlice(around="prior", draws=30)(problem, np.random.default_rng(0)).report
@@ -431,6 +433,7 @@ def test_figures_of_chains():
     assert chain_figures(np.zeros((2, 10, 1))).rhat == np.inf
 
 
+@pytest.mark.slow
 def test_a_nearly_singular_kernel_does_no_harm():
     problem = make_problem(60, kernel=4.0 * RBF(30.0))  # rank about four
     truth, _, _ = exact_probit(problem, problem.X[:3])

@@ -205,6 +205,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 def test_logistic_normal_small_probabilities():
     mean, var = np.array(PAIRS).T
     expected = np.array([logistic_oracle(-abs(m), v) for m, v in PAIRS])

@@ -205,6 +205,7 @@ def test_repeatable_and_order_free():
         assert abs(got.log_probability - truth) < 5 * got.standard_error
 
 
+@pytest.mark.slow
 def test_labels_sum_to_one():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((6, 4))

@@ -18,6 +18,7 @@ def test_latent_integral_against_quadrature():
     assert truths.log_latent_integral(slopes) == pytest.approx(np.log(by_quad), abs=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 7, 100, 3000])
 def test_equicorrelated_half(n):
     # slope 1 everywhere: ∫ φ Φ^n = 1/(n + 1)

@@ -86,6 +86,7 @@ def test_an_unknown_experiment_is_refused(capsys):
 # --------------------------------------------------------------------------------------------- the tables
 
 
+@pytest.mark.slow
 def test_guided_beats_the_best_of_table_1():
     best = shared.published(1).row(samples=table1.BEST)["n50"]
     errors, _ = table1.measure(50, "guided", 10_000, 4, seed=0)
@@ -167,6 +168,7 @@ def test_time_at_equal_error_is_what_the_root_law_says():
     assert figures.speed_ratio(made, "evidence") == pytest.approx((100.0, 100.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "sampler"), [("elliptical-slice", EllipticalSlice()), ("hmc", LatentHMC())])
 def test_samplers_join_the_figures(name, sampler, monkeypatch):
     monkeypatch.setattr(figures, "get_inference", lambda spec: sampler)
@@ -181,6 +183,7 @@ def test_samplers_join_the_figures(name, sampler, monkeypatch):
 # -------------------------------------------------------------------------------- the other experiments
 
 
+@pytest.mark.slow
 def test_predicted_error_is_right_where_steps_are_independent():
     n, M, repeats = 20, 500, 300
     case = predicted_error.Case("independent", standard_form(np.eye(n)), n * np.log(0.5))

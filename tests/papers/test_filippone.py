@@ -21,6 +21,7 @@ def test_published_table():
     assert table1._published(found, "ard", "exact, 64", "thyroid") == (None, None)
 
 
+@pytest.mark.slow
 def test_annealing_in_two_dimensions(tmp_path):
     """Both labels +1 of two nearly independent points: the evidence is near a quarter."""
     section = figure1.run(Setting())
@@ -31,6 +32,7 @@ def test_annealing_in_two_dimensions(tmp_path):
     assert (tmp_path / "filippone2014" / "figure1.png").exists()
 
 
+@pytest.mark.slow
 def test_chains_with_a_tuned_proposal():
     """Exact draws accept about as often as EP's evidence, one importance draw less often."""
     tuned = shared.tune(make_problem(25, kernel=shared.filippone(5.0, 1.0)), 60, seed=0)

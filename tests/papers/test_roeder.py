@@ -30,6 +30,7 @@ def test_scores_are_scikit_learns():
     assert mine["accuracy"] == pytest.approx(np.mean((p > 0.5) == y))
 
 
+@pytest.mark.slow
 def test_paired_interval_has_the_width_of_the_standard_error():
     rng = np.random.default_rng(1)
     gap = rng.normal(0.3, 1.0, 500)

@@ -103,6 +103,7 @@ def test_prior_mean():
     np.testing.assert_allclose(got.sites.precision, T, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "variance", "length"), [(2, 20.0, 0.255), (8, 50.0, 1.5)])
 @pytest.mark.parametrize("space", ["f", "v"])
 def test_hard_cases_converge_within_ten_sweeps(d, variance, length, space):

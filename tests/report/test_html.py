@@ -147,6 +147,7 @@ def test_the_users_style_is_neither_used_nor_changed(comparison, text):
     assert plt.get_fignums() == figures
 
 
+@pytest.mark.slow
 def test_more_than_two_features_get_partial_dependence():
     X, y = data(d=4)
     page = Page(render_report(compare(X, y, {"lr": LogisticRegression()}, cv=3)))
@@ -168,6 +169,7 @@ def test_columns_of_words_and_polars_frames():
     assert pages[0].tables[1][1:8] == pages[1].tables[1][1:8]  # the same scores (the last is seconds)
 
 
+@pytest.mark.slow
 def test_three_classes():
     X, _ = data()
     y = np.digitize(X.iloc[:, 0], [-0.5, 0.5])
@@ -184,6 +186,7 @@ def test_all_failed_still_makes_a_page():
     assert Page(text).pictures == []
 
 
+@pytest.mark.slow
 def test_file_is_written_whole_or_not_at_all(tmp_path, comparison, monkeypatch):
     path = write_report(comparison, tmp_path / "new" / "report.html")
     assert path.read_text(encoding="utf-8").lstrip().startswith("<!DOCTYPE html>")

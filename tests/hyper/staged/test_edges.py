@@ -192,6 +192,7 @@ def stages_guide():
 # ---- what is kept, and what is computed --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_fitted_model_does_not_keep_the_blocks():
     X, y = rows(300)
     clf = fitted(X, y)

@@ -113,6 +113,7 @@ def test_learning_raises_evidence_and_moves_inducing_inputs(moons):
     assert not np.allclose(learned.inducing_, held.inducing_)
 
 
+@pytest.mark.slow
 def test_exact_states_its_error(moons):
     X, y, X_test, _ = moons
     clf = fitted(X, y, inference="exact", hyperparameters="fixed", tol=5e-3)
@@ -125,12 +126,14 @@ def test_exact_states_its_error(moons):
     assert clf.fit_report_.ess > 100
 
 
+@pytest.mark.slow
 def test_same_seed_same_fit(moons):
     X, y, X_test, _ = moons
     one, two = fitted(X, y), fitted(X, y)
     np.testing.assert_array_equal(one.predict_proba(X_test), two.predict_proba(X_test))
 
 
+@pytest.mark.slow
 def test_stages_from_few_rows_to_all(moons):
     X, y, X_test, y_test = moons
     settings = SparseMaximize(few_rows=200, some_rows=500)
@@ -195,6 +198,7 @@ def test_a_fit_that_was_stopped_goes_on_as_if_it_had_not(moons, tmp_path, monkey
         fitted(X, y, inference=inference, hyperparameters=resumed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", ["ep", "laplace", "variational"])
 def test_stages_before_all_rows_are_not_lost(moons, tmp_path, monkeypatch, inference):
     X, y, _, _ = moons
@@ -430,6 +434,7 @@ def test_repeated_rows_and_few_distinct_ones():
     assert abs(weighted.log_evidence_ - clf.log_evidence_) < 1e-6
 
 
+@pytest.mark.slow
 def test_inducing_inputs_stay_where_the_kernel_has_no_fast_derivative(moons):
     X, y = moons[0][:300], moons[1][:300]
     clf = fitted(X, y, kernel=RBF(1.0) * ExpSineSquared(1.0, 5.0, periodicity_bounds="fixed"), n_inducing=12)
