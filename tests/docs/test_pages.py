@@ -75,6 +75,13 @@ def test_the_gallery_is_large_enough_and_well_formed():
         assert len(head) > 2, f"{path.name} needs a sentence"
 
 
+def test_there_are_pages_that_name_others_and_show_figures():
+    """Otherwise the two tests below would find nothing and pass."""
+    text = "".join(page.read_text() for page in PAGES)
+    assert "{doc}`" in text
+    assert re.search(r"!\[[^\]]*\]\(", text) or re.search(r"\{(?:image|figure)\} ", text)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_that_are_named_exist(page):
     for target in re.findall(r"\{doc\}`([^`]+)`", page.read_text()):
