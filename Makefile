@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Chains, restarts and tests run as processes; leave each its own thread count.
 JOBS   ?= 2
 
-.PHONY: help install demo test test-browser docs lint format types bench bench-env clean
+.PHONY: help install demo test test-fast test-browser docs lint format types bench bench-env clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -30,10 +30,13 @@ demo: $(VENV)/.demo ## fit every method on one problem and write demo/report.htm
 test: $(STAMP)   ## run the tests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
+test-fast: $(STAMP) ## run the tests that take a second or two at most
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n $(JOBS)
+
 test-browser: $(STAMP) ## open the report in headless Chromium, which must be installed
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		{ echo 'no Chromium here: install it first (Debian: sudo apt-get install chromium)'; exit 1; }
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_browser.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/report/test_browser.py
 
 $(VENV)/.docs: pyproject.toml
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)

@@ -6,7 +6,7 @@ import os
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before NumPy: one thread each, on both sides
     os.environ.setdefault(name, "1")
 
-from benchmarks import default_fit, foundation, geostat, multiclass, orthant, readme  # noqa: E402
+from benchmarks import default_fit, foundation, geostat, multiclass, orthant, planner, readme  # noqa: E402
 
 BENCHMARKS = {
     "laplace": foundation.laplace,
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "default-fit": default_fit.main,
     **{f"orthant-{name}": section for name, section in orthant.SECTIONS.items()},
     "geostat": geostat.main,
+    "planner": planner.main,
     "many-classes": multiclass.quality,
     "many-classes-speed": multiclass.speed,
 }

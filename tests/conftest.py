@@ -1,11 +1,16 @@
 """Problems that several tests share."""
 
+import hypothesis
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
+
+# The same examples in every run, however long each takes.
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("same")
 
 
 @pytest.fixture

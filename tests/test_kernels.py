@@ -218,6 +218,7 @@ def test_on_keeps_scikit_learns_rules():
     assert parameter_names(both)[1] == "k2__kernel__k2__length_scale[0]"
 
 
+@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
 def test_on_works_in_scikit_learns_own_regression():
     rng = np.random.default_rng(1)
     inputs = rng.uniform(-2, 2, size=(60, 3))

@@ -10,7 +10,7 @@ Independent utilities (the exact posterior's): one-dimensional quadrature. Corre
 variables, by Gauss-Legendre (three classes) or Sobol's points (more).
 
 The classes are first put in the order of their means, so that renaming them changes nothing.
-Accuracy (``tests/test_multiclass_predict.py``): softmax 1e-8 for three classes and 2e-4 for more while the
+Accuracy (``tests/likelihoods/test_averages.py``): softmax 1e-8 for three classes and 2e-4 for more while the
 differences' standard deviations are below 3, 1e-3 up to 10; multinomial probit 1e-6 for three classes, 1e-4.
 Cost: 1,000 to 20,000 evaluations a point for softmax, 500 C for multinomial probit.
 References: Genz (1992) for the separation of variables; Owen (1998) for scrambled nets.

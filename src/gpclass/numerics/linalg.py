@@ -62,7 +62,8 @@ class SiteFactor:
 
     def __init__(self, K: Array, t: Array) -> None:
         self.K = K
-        self.root = np.sqrt(t)
+        with np.errstate(invalid="ignore"):  # a precision below 0 has no root, and B below no factor
+            self.root = np.sqrt(t)
         B = self.root[:, None] * K
         B *= self.root
         B.flat[:: len(t) + 1] += 1.0

@@ -114,7 +114,8 @@ class Prior:
             P[weak] = columns.T
         shift = h - T * m0
         tilt = np.asarray(blas.dsymv(1.0, P.T, shift, lower=1))  # P (h − T m0)
-        log_sites = -factor.half_log_det + 0.5 * shift @ tilt + h @ m0 - 0.5 * (T * m0) @ m0
+        with np.errstate(over="ignore", invalid="ignore"):  # far means: no finite log Z, which callers check
+            log_sites = -factor.half_log_det + 0.5 * shift @ tilt + h @ m0 - 0.5 * (T * m0) @ m0
         return Gaussian(P, np.maximum(P.diagonal(), 0.0), m0 + tilt, float(log_sites))
 
     def gaussian_near(self, sites: Sites, safe: Sites) -> tuple[Gaussian, Sites]:

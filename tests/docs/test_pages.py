@@ -1,0 +1,100 @@
+"""The documentation says what is true: its examples run, and every method has its page."""
+
+import ast
+import doctest
+import importlib
+import pkgutil
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+import gpclass
+from gpclass.registry import methods
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
+PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts and "auto_examples" not in p.parts)
+BLOCK = re.compile(r"^```\{doctest\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+WITH_EXAMPLES = [page for page in PAGES if BLOCK.search(page.read_text())]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def modules():
+    """Every importable module of the package with an example in a docstring."""
+    found = []
+    for info in pkgutil.walk_packages(gpclass.__path__, "gpclass."):
+        if info.name.endswith("__main__"):
+            continue
+        source = importlib.util.find_spec(info.name).origin
+        if source and ">>> " in Path(source).read_text():
+            found.append(info.name)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
+@pytest.mark.filterwarnings("ignore")
+def test_examples_of_a_page(page):
+    text = "\n".join(block for block in BLOCK.findall(page.read_text()))
+    test = doctest.DocTestParser().get_doctest(text, {}, page.stem, str(page), 0)
+    assert test.examples
+    found = doctest.DocTestRunner(optionflags=FLAGS).run(test)
+    assert found.failed == 0
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_of_a_docstring(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
+    assert found.failed == 0
+
+
+@pytest.mark.parametrize("name", [row.name for row in methods()])
+def test_every_method_has_its_mathematics(name):
+    pages = "".join(page.read_text() for page in (DOCS / "methods").glob("*.md"))
+    assert f"`{name}`" in pages or f'"{name}"' in pages, f"write about {name} in docs/methods"
+
+
+def test_every_method_has_a_reference():
+    """What is not our own idea is cited."""
+    for row in methods("inference"):
+        assert row.reference
+
+
+def test_the_gallery_is_large_enough_and_well_formed():
+    examples = sorted(EXAMPLES.glob("plot_*.py"))
+    assert len(examples) >= 10
+    for path in examples:
+        tree = ast.parse(path.read_text())
+        head = (ast.get_docstring(tree) or "").strip().splitlines()
+        assert set(head[1]) == {"="}, f"{path.name} needs a title with a line of = below"
+        assert len(head[1]) == len(head[0])
+        assert len(head) > 2, f"{path.name} needs a sentence"
+
+
+def test_there_are_pages_that_name_others_and_show_figures():
+    """Otherwise the two tests below would find nothing and pass."""
+    text = "".join(page.read_text() for page in PAGES)
+    assert "{doc}`" in text
+    assert re.search(r"!\[[^\]]*\]\(", text) or re.search(r"\{(?:image|figure)\} ", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_that_are_named_exist(page):
+    for target in re.findall(r"\{doc\}`([^`]+)`", page.read_text()):
+        place = DOCS / target.lstrip("/") if target.startswith("/") else page.parent / target
+        made = target.startswith("auto_examples")
+        assert made or place.with_suffix(".md").exists() or place.with_suffix(".rst").exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_figures_that_are_shown_exist(page):
+    text = page.read_text()
+    shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text) + re.findall(r"\{(?:image|figure)\} (\S+)", text)
+    for target in shown:
+        assert (page.parent / target).is_file(), (
+            f"{target}: run the script that draws it, and commit the figure"
+        )

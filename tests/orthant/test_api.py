@@ -1,0 +1,282 @@
+"""orthant_probability: every method against closed forms, calibrated errors, units, limits, bad input."""
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+from scipy.stats import multivariate_normal
+
+from gpclass.orthant import METHODS, orthant_probability, truths
+from gpclass.orthant.bootstrap import bootstrap_run, predicted_error
+from gpclass.orthant.box import standard_form
+from gpclass.orthant.sov import greedy_order
+from tests.normal import box_probability
+
+SAMPLERS = [name for name in METHODS if name != "ep"]
+
+
+def linear(n=40, seed=1):
+    x, y, *_ = truths.LinearProblem(n, 2, (0.0, 1.0), (0.5, 0.6)).draw(np.random.default_rng(seed))
+    return truths.probit_orthant(np.outer(x, x), y), truths.linear_kernel_log_evidence(x, y)
+
+
+def product(n, seed=1):
+    d = truths.product_problem(n, np.random.default_rng(seed))
+    return truths.product_correlation(d), truths.product_correlation_log_probability(d)
+
+
+def equal(n):
+    return truths.equicorrelated(n), truths.equicorrelated_log_probability(n)
+
+
+def z_scores(S, truth, repeats=200, **settings):
+    found = [orthant_probability(S, random_state=seed, **settings) for seed in range(repeats)]
+    return np.array([(f.log_probability - truth) / f.standard_error for f in found])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", SAMPLERS)
+def test_methods_against_a_box_in_any_units(method):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((5, 5))
+    C, mean = A @ A.T, rng.normal(0, 0.3, 5)
+    lower, upper = np.array([-1, -np.inf, 0.2, -np.inf, -2.0]), np.array([2, 1.0, np.inf, np.inf, 0.5])
+    truth = np.log(box_probability(C, lower, upper, mean))
+    units = np.array([1e-6, 1.0, 1e5, 10.0, 1e-3])
+    got = orthant_probability(
+        C * np.outer(units, units), lower * units, upper * units, mean * units,
+        method=method, random_state=1, return_samples=True,
+    )  # fmt: skip
+    assert abs(got.log_probability - truth) < 4 * got.standard_error + 1e-9
+    assert got.standard_error < 0.02
+    assert got.samples.shape == (got.n_samples, 5)
+    v = got.samples / units
+    assert ((v >= lower - 1e-9) & (v <= upper + 1e-9)).all()
+    # the draws themselves: the mean of a coordinate against another method's
+    other = orthant_probability(C, lower, upper, mean, n_samples=20_000, random_state=2, return_samples=True)
+    w, u = (np.exp(x.log_weights - x.log_weights.max()) for x in (got, other))
+    ours, theirs = w @ v / w.sum(), u @ other.samples / u.sum()
+    spread = v.std(axis=0) / np.sqrt(min(got.ess, 2000))
+    assert (np.abs(ours - theirs) < 5 * spread).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_smallest_orthants(method, n):
+    A = np.random.default_rng(n).standard_normal((n, n))
+    got = orthant_probability(A @ A.T, method=method, random_state=0)
+    error = 0.1 if method == "ep" else 4 * got.standard_error + 1e-9
+    assert abs(got.log_probability - np.log(truths.small_orthant_probability(A @ A.T))) < error
+
+
+def test_ep_is_close_and_deterministic():
+    S, truth = product(60)
+    one, two = (orthant_probability(S, method="ep", random_state=s) for s in (0, 1))
+    assert one.log_probability == two.log_probability
+    assert one.converged
+    assert np.isnan(one.standard_error)
+    assert one.log_probability == pytest.approx(truth, abs=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "problem", [equal(20), product(30), linear(40)], ids=["equicorrelated", "product", "linear"]
+)
+def test_standard_errors_are_honest(problem):
+    z = z_scores(*problem, n_samples=600)
+    assert 0.8 < np.sqrt(np.mean(z**2)) < 1.25
+    assert 0.85 <= np.mean(np.abs(z) < 1.645) <= 0.95
+    # negative control: an error understated by half fails the same test
+    assert np.mean(np.abs(2 * z) < 1.645) < 0.85
+
+
+@pytest.mark.slow
+def test_sov_errors_are_honest():
+    z = z_scores(*equal(10), method="sov", n_samples=600)
+    assert 0.8 < np.sqrt(np.mean(z**2)) < 1.25
+
+
+@pytest.mark.slow
+def test_hard_count_is_unbiased_and_the_soft_count_is_not():
+    box, rng = standard_form(truths.equicorrelated(10, 0.9)), np.random.default_rng(0)
+    truth = np.exp(truths.equicorrelated_log_probability(10, 0.9))
+    bias = {}  # in standard errors
+    for soft in (False, True):
+        p = np.exp([bootstrap_run(box, 4, rng, soft=soft).log_p for _ in range(2000)])
+        bias[soft] = (p.mean() - truth) / p.std() * np.sqrt(len(p))
+    assert abs(bias[False]) < 3
+    assert abs(bias[True]) > 3
+
+
+def test_hard_count_states_its_error():
+    S, truth = equal(6)
+    z = z_scores(S, truth, repeats=100, method="bootstrap-hard", n_samples=2000)
+    assert 0.6 < np.sqrt(np.mean(z**2)) < 1.2  # errs on the large side
+
+
+def test_bootstrap_blocks_equal_copied_histories():
+    """The blocked run with ancestors against the paper's algorithm, histories copied at every step."""
+    box = standard_form(truths.equicorrelated(50, 0.7))
+    run = bootstrap_run(box, 400, np.random.default_rng(3), soft=True)
+    rng = np.random.default_rng(3)
+    L = np.linalg.cholesky(box.S)
+    z, log_p = np.zeros((50, 400)), 0.0
+    for k in range(50):
+        m = L[k, :k] @ z[:k]
+        z[k] = rng.standard_normal(400)
+        inside = m + L[k, k] * z[k] > 0
+        log_p += np.log(np.mean(np.exp(log_ndtr(m / L[k, k]))))
+        alive, dead = np.flatnonzero(inside), np.flatnonzero(~inside)
+        z[:, dead] = z[:, alive[rng.integers(len(alive), size=len(dead))]]
+    assert run.log_p == pytest.approx(log_p, abs=1e-9)
+    np.testing.assert_allclose(run.x, L @ z, atol=1e-9)
+
+
+def test_predicted_error_of_the_paper():
+    # A eq. 43-44 for independent coordinates, where they hold exactly
+    bias, variance = predicted_error(np.log(np.full(10, 0.5)), 1000)
+    assert bias == pytest.approx(-10 * 0.5 / (2 * 1000 * 0.5))
+    assert variance == pytest.approx(10 / 1000)
+
+
+def test_extinction_is_named():
+    S, _ = linear(200)
+    got = orthant_probability(S, method="bootstrap-hard", n_samples=2, random_state=0)
+    assert got.log_probability == -np.inf
+    assert not got.converged
+    assert "coordinate" in got.message
+    assert "guided" in got.message
+
+
+def test_runs_are_averaged_in_p():
+    S, truth = equal(8)
+    got = orthant_probability(S, method="bootstrap-hard", n_samples=4000, runs=10, random_state=0)
+    assert len(np.unique(got.group)) == 10
+    assert abs(got.log_probability - truth) < 4 * got.standard_error
+
+
+def test_beyond_the_smallest_float():
+    n = 700
+    got = orthant_probability(np.eye(n), lower=2.0, random_state=0, n_samples=50)
+    assert got.log_probability == pytest.approx(n * log_ndtr(-2.0), rel=1e-9)
+    assert got.log_probability < -1000 * np.log(10)
+
+
+def test_far_tails_and_narrow_boxes():
+    C = truths.equicorrelated(3, 0.3)
+    far = orthant_probability(C, lower=30.0, random_state=0)
+    assert np.isfinite(far.log_probability)
+    assert far.log_probability < -400
+    narrow = orthant_probability(C, lower=-1e-5, upper=1e-5, random_state=0)
+    density = multivariate_normal(np.zeros(3), C).logpdf(np.zeros(3))
+    assert narrow.log_probability == pytest.approx(density + 3 * np.log(2e-5), abs=1e-6)
+
+
+def test_singular_and_constant():
+    ones = orthant_probability(np.ones((4, 4)), random_state=0)  # one variable, four times
+    assert ones.log_probability == pytest.approx(np.log(0.5), abs=0.02)
+    assert ones.details["jitter"] > 0
+    fixed = np.diag([1.0, 0.0])
+    assert orthant_probability(fixed, mean=[0.0, 1.0], random_state=0).log_probability == pytest.approx(
+        np.log(0.5)
+    )
+    impossible = orthant_probability(fixed, mean=[0.0, -1.0], random_state=0)
+    assert impossible.log_probability == -np.inf
+    assert "without variance" in impossible.message
+
+
+def test_tol():
+    S, truth = equal(30)
+    met = orthant_probability(S, tol=0.002, random_state=0)
+    assert met.converged
+    assert met.standard_error <= 0.002
+    assert abs(met.log_probability - truth) < 4 * met.standard_error
+    short = orthant_probability(S, tol=1e-6, max_samples=2000, random_state=0)
+    assert not short.converged
+    assert short.n_samples <= 2000
+    assert "tol" in short.message
+
+
+def test_repeatable_and_order_free():
+    S, truth = product(40)
+    a, b = (orthant_probability(S, random_state=7) for _ in "ab")
+    assert a.log_probability == b.log_probability
+    for order in ("given", "random", "interleaved", np.arange(40)[::-1]):
+        got = orthant_probability(S, order=order, random_state=7)
+        assert abs(got.log_probability - truth) < 5 * got.standard_error
+
+
+@pytest.mark.slow
+def test_labels_sum_to_one():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, 4))
+    K = A @ A.T
+    labels = 2.0 * ((np.arange(64)[:, None] >> np.arange(6)) & 1) - 1
+    log_ps = [
+        orthant_probability(truths.probit_orthant(K, y), random_state=0, n_samples=400).log_probability
+        for y in labels
+    ]
+    assert np.exp(log_ps).sum() == pytest.approx(1, abs=0.005)
+
+
+def test_heavy_tails_are_defended():
+    got = orthant_probability(truths.equicorrelated(100), random_state=0)
+    assert got.details["defensive_share"] > 0
+    assert got.converged
+    assert np.exp(got.log_weights.max() - got.log_probability) < 3
+
+
+def test_greedy_order_takes_the_hardest_first():
+    order = greedy_order(standard_form(np.diag([1.0, 2.0, 3.0]), lower=[-1.0, 3.0, 0.0]))
+    assert list(order) == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lower": 1.0, "upper": 0.0}, "reversed"),
+        ({"lower": 0.0, "upper": 0.0}, "empty"),
+        ({"lower": [0.0, np.nan]}, "NaN"),
+        ({"mean": [0.0, np.inf]}, "finite"),
+        ({"lower": np.inf}, "reversed|room|equal"),
+        ({"cov": [[1.0, np.nan], [np.nan, 1.0]]}, "NaN"),
+        ({"cov": [[1.0, 0.5], [0.2, 1.0]]}, "not symmetric"),
+        ({"cov": [[1.0, 2.0], [2.0, 1.0]]}, "indefinite"),
+        ({"cov": [[-1.0, 0.0], [0.0, 1.0]]}, "negative variance"),
+        ({"cov": -0.9 * np.ones((4, 4)) + 1.9 * np.eye(4)}, "eigenvalue"),
+        ({"cov": np.ones((2, 3))}, "square"),
+        ({"cov": np.empty((0, 0))}, "at least one"),
+        ({"lower": [0.0, 0.0, 0.0]}, "lower"),
+        ({"method": "guide"}, "did you mean 'guided'"),
+        ({"n_samples": 0}, "at least 1"),
+        ({"n_samples": 2.5}, "whole number"),
+        ({"tol": 0.0}, "positive"),
+        ({"tol": 0.1, "n_samples": 10}, "not both"),
+        ({"points": "halton"}, "lattice"),
+        ({"order": "sorted"}, "interleaved"),
+        ({"order": [0, 0]}, "permutation"),
+    ],
+)
+def test_bad_input(change, message):
+    settings = {"cov": np.eye(2), **change}
+    with pytest.raises(ValueError, match=message):
+        orthant_probability(settings.pop("cov"), **settings)
+
+
+def test_far_out_and_odd_scales():
+    """Rounding that could matter is said; scales far from one change nothing; sov tells when it is lost."""
+    S = np.array([[1.0, 0.5], [0.5, 1.0]])
+    far = orthant_probability(S, lower=1e5, random_state=0)
+    assert not far.converged
+    assert far.standard_error > 100
+    assert not orthant_probability(S, lower=1e160, random_state=0).converged
+    for size in (1e-200, 1e200):
+        assert orthant_probability(size * S, random_state=0).log_probability == pytest.approx(
+            np.log(1 / 3), abs=1e-3
+        )
+    with pytest.raises(ValueError, match="symmetric"):
+        orthant_probability(1e200 * np.array([[1.0, 0.5], [0.1, 1.0]]))
+    E = np.full((50, 50), 0.5)
+    np.fill_diagonal(E, 1.0)
+    lost = orthant_probability(E, lower=100.0, method="sov", random_state=0)
+    assert not lost.converged
+    assert "effective" in lost.message

@@ -1,0 +1,307 @@
+"""The experiments of Atiya et al. (2020) at tiny sizes, and what all papers' folders share."""
+
+import importlib.util
+from functools import partial
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
+import pytest
+from papers import common
+from papers.atiya2020 import (
+    __main__,
+    figures,
+    order,
+    points,
+    predicted_error,
+    shared,
+    table1,
+    table4,
+    tables23,
+    tuning,
+)
+from papers.common import Section, Setting, Table, Verdict
+from papers.crabs import crabs_split
+from papers.store import cell
+
+from gpclass.inference.elliptical_slice import EllipticalSlice
+from gpclass.inference.hmc import LatentHMC
+from gpclass.orthant import truths
+from gpclass.orthant.box import standard_form
+
+ONCE = Setting(repeats=2)
+
+
+# ------------------------------------------------------------------------------------------- papers.common
+
+
+def test_published_tables_say_where_they_come_from(tmp_path):
+    table = shared.published(1)
+    assert "Atiya" in table.source
+    assert "Table 1" in table.source
+    assert table.row(samples=3_000_000)["n500"] == 0.043
+    assert table.get("n50", samples=12345) is None
+    with pytest.raises(KeyError, match="0 rows"):
+        table.row(samples=12345)
+    (tmp_path / "bare.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="source"):
+        common.read_published(tmp_path / "bare.csv")
+
+
+def test_numbers_are_shown_with_three_figures():
+    shown = [common.show(v) for v in (None, 10_000, 0.0123456, 3.2e-5, 12345.6, "exact", np.float64(2.0))]
+    assert shown == ["–", "10,000", "0.0123", "3.2e-05", "12,346", "exact", "2"]
+
+
+def section(name, value=1.0, met=True):
+    table = Table(f"{name}_file", ("a", "b"), ((1, value),), "caption")
+    return Section(name, f"Title {name}", (table,), (Verdict("claim", "more", "less", met),))
+
+
+def test_a_section_is_printed_saved_and_replaced_on_its_page(tmp_path):
+    first = section("one")
+    assert "[met] claim" in first.text()
+    assert "[MISSED] claim" in section("one", met=False).text()
+    assert not section("one", met=False).met
+    assert first.save(tmp_path)[0].read_text().splitlines() == ["a,b", "1,1.0"]
+    page, order_ = tmp_path / "page.md", ["one", "two"]
+    common.write_page(page, "T", "R", order_, section("two"), "run two")
+    common.write_page(page, "T", "R", order_, section("one", 2.5), "run one")
+    common.write_page(page, "T", "R", order_, section("one", 3.5), "run one")
+    text = page.read_text()
+    assert text.index("Title one") < text.index("Title two")
+    assert "3.5" in text
+    assert "2.5" not in text
+    assert text.count("Title one") == 1
+
+
+def test_an_unknown_experiment_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        __main__.main(["table9"])
+    assert "table1" in capsys.readouterr().err
+
+
+# --------------------------------------------------------------------------------------------- the tables
+
+
+@pytest.mark.slow
+def test_guided_beats_the_best_of_table_1():
+    best = shared.published(1).row(samples=table1.BEST)["n50"]
+    errors, _ = table1.measure(50, "guided", 10_000, 4, seed=0)
+    assert errors.mean() < best / table1.WANTED[50]
+    # a negative control: with a handful of particles the same comparison fails
+    few, _ = table1.measure(50, "guided", 4, 4, seed=0)
+    assert few.mean() > best / table1.WANTED[50]
+
+
+@pytest.mark.slow
+def test_the_hard_count_is_of_the_size_of_table_1():
+    theirs = shared.published(1).row(samples=10_000)["n50"]
+    errors, _ = table1.measure(50, "hard", 10_000, 12, seed=0)
+    assert 0.5 < errors.mean() / theirs < 2
+    few, _ = table1.measure(50, "hard", 500, 10, seed=0)
+    assert few.mean() / theirs > 2  # a negative control
+
+
+def test_table_1_judges_what_it_should():
+    (good,) = table1._judge(50, "guided", 10_000, 1e-5, None, 0.012)
+    (bad,) = table1._judge(50, "guided", 10_000, 1e-3, None, 0.012)
+    assert good.met
+    assert not bad.met
+    assert not table1._judge(200, "hard", 100_000, 0.1, 0.039, 0.015)[0].met
+    assert table1._judge(500, "soft", 10_000, 0.1, 0.107, 0.043) == []
+
+
+def test_table_1_runs(monkeypatch):
+    monkeypatch.setattr(table1, "plan", lambda n, setting: [("hard", 10_000, 2), ("guided", 10_000, 2)])
+    found = table1.run(ONCE, dimensions=(50,))
+    assert len(found.tables[0].rows) == 2
+    assert len(found.verdicts) == 2
+    assert "3,000,000" in found.notes[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", [tables23.table2, tables23.table3])
+def test_exact_beats_tables_2_and_3(table, monkeypatch):
+    monkeypatch.setattr(tables23, "PARTICLES", (10_000,))
+    monkeypatch.setattr(tables23, "EXACT", (8000,))
+    found = table(Setting(repeats=2), problems=(1,))
+    assert [row[1] for row in found.tables[0].rows] == ["gpc-mc", "exact"]
+    assert found.met
+    theirs, ours = (row[4] for row in found.tables[0].rows)
+    assert ours < theirs / 5  # more draws, yet the particle algorithm is far behind
+
+
+def test_many_particles_are_several_runs_averaged_in_p(monkeypatch):
+    problem = shared.Linear.draw(1, 0)
+    monkeypatch.setattr(shared, "RUN", 500)
+    found = shared.particles(problem, 2000, 1)
+    assert shared.mae(problem, found) < 0.05
+    assert shared.mape(problem, found) < 2.0
+
+
+# ------------------------------------------------------------------------------------ figures and samplers
+
+
+@pytest.mark.slow
+def test_the_command_line_prints_saves_and_writes_the_page(tmp_path, monkeypatch, capsys):
+    sizes = {"exact": (figures.exact, (100, 400)), "gpc-mc": (figures.gpc_mc, (500, 1000))}
+    monkeypatch.setattr(figures, "methods", lambda setting: sizes)
+    monkeypatch.setattr(figures, "NUMBER", 1)
+    (found,) = __main__.main(
+        ["figures", "--repeats", "2", "--write"], results=tmp_path, docs=tmp_path / "docs"
+    )
+    assert [row[0] for row in found.tables[0].rows] == ["exact", "exact", "gpc-mc", "gpc-mc"]
+    for file in ("figures.csv", "figure1.png", "figure2.png"):
+        assert (tmp_path / "atiya2020" / file).stat().st_size > 50
+    assert "python -m papers.atiya2020 figures" in (tmp_path / "docs" / "atiya2020.md").read_text()
+    assert "CPU time at equal error" in capsys.readouterr().out
+
+
+def test_time_at_equal_error_is_what_the_root_law_says():
+    def point(method, error, seconds):
+        return figures.Point(method, 1, 1, error, error, seconds, seconds)
+
+    made = [point("gpc-mc", 0.1, 1.0), point("gpc-mc", 0.01, 100.0), point("exact", 0.01, 1.0)]
+    assert figures.speed_ratio(made, "evidence") == pytest.approx((100.0, 100.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "sampler"), [("elliptical-slice", EllipticalSlice()), ("hmc", LatentHMC())])
+def test_samplers_join_the_figures(name, sampler, monkeypatch):
+    monkeypatch.setattr(figures, "get_inference", lambda spec: sampler)
+    monkeypatch.setitem(truths.LINEAR_PROBLEMS, 9, truths.LinearProblem(40, 10, (0.0, 1.0), (0.5, 0.5)))
+    problem = shared.Linear.draw(9, 0)
+    probabilities, evidence = figures.chains(name, 4, problem, 100, 0)
+    assert shared.mae(problem, probabilities) < 0.05
+    assert shared.mape(problem, evidence) < 10
+    assert np.isnan(shared.mape(problem, probabilities))
+
+
+# -------------------------------------------------------------------------------- the other experiments
+
+
+@pytest.mark.slow
+def test_predicted_error_is_right_where_steps_are_independent():
+    n, M, repeats = 20, 500, 300
+    case = predicted_error.Case("independent", standard_form(np.eye(n)), n * np.log(0.5))
+    found = predicted_error.measure(case, M, repeats, np.full(n, np.log(0.5)), seed=0)
+    assert found["predicted sd"] == pytest.approx(np.sqrt(n / M))
+    assert found["predicted bias"] == pytest.approx(-n / (2 * M))
+    assert abs(found["variance ratio"] - 1) < 4 * np.sqrt(2 / repeats)
+    assert abs(found["measured bias"] - found["predicted bias"]) < 4 * found["its s.e."]
+
+
+@pytest.mark.slow
+def test_predicted_error_understates_dependent_steps():
+    case = predicted_error.linear(1, 0)
+    steps = predicted_error.bootstrap_run(case.box, 10_000, np.random.default_rng(0), soft=True).log_steps
+    found = predicted_error.measure(case, 1000, 60, steps, seed=0)
+    assert found["variance ratio"] > 1 + 4 * np.sqrt(2 / 60)
+
+
+def test_orders_hold_every_point_once():
+    y = np.array([1.0, -1, -1, 1, 1, -1])
+    rng = np.random.default_rng(0)
+    placed = {name: y[order.permutation(name, y, rng)] for name in order.ORDERS}
+    assert list(placed["sorted"]) == [-1, -1, -1, 1, 1, 1]
+    assert list(placed["in turn"]) == [-1, 1, -1, 1, -1, 1]
+    assert sorted(placed["shuffled"]) == sorted(y)
+
+
+@pytest.mark.slow
+def test_sorted_classes_are_worse(monkeypatch):
+    monkeypatch.setattr(order, "DRAWS", {"bootstrap-hard": 2000, "guided": 200})
+    found = order.run(Setting(repeats=3), problems=(2,))
+    assert found.met
+    hard, guided = (row[4:7] for row in found.tables[0].rows)
+    assert max(guided) < min(hard)
+
+
+@pytest.mark.slow
+def test_tuning_loses_little_with_exact_and_less_with_more_draws(monkeypatch):
+    monkeypatch.setattr(tuning, "ALPHAS", (0.5, 3.0))
+    monkeypatch.setattr(tuning, "BETAS", (1.0, 5.0))
+    found = tuning.run(Setting(repeats=1), n=40, few={"gpc-mc": (300,), "exact": (1000,)})
+    assert found.met
+    error = {(row[0], row[1]): row[2] for row in found.tables[1].rows}
+    assert error["gpc-mc", 3000] < error["gpc-mc", 300]
+    assert error["exact", 1000] < error["gpc-mc", 3000]
+
+
+@pytest.mark.slow
+def test_the_lattice_cuts_the_error_of_the_probabilities():
+    found = points.run(Setting(repeats=4), problems=(1,), M=2000)
+    assert found.met
+    assert len(found.tables[0].rows) == len(points.CHOICES)
+
+
+# ------------------------------------------------------------------------------- the page on what exact means
+
+
+def load_page_script():
+    spec = importlib.util.spec_from_file_location("exact_figures", common.ROOT / "docs" / "exact_figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_figure_of_the_page_on_exact_has_a_place_and_was_written():
+    script = load_page_script()
+    text = script.PAGE.read_text(encoding="utf-8")
+    for name in script.BLOCKS:
+        assert script.update(text, name, "NEW").count("NEW") == 1
+        assert f"<!-- {name}: begin -->\n<!-- {name}: end -->" not in text, (
+            f"run docs/exact_figures.py {name}"
+        )
+    with pytest.raises(ValueError, match="no marks"):
+        script.update(text, "nonsense", "NEW")
+
+
+@pytest.mark.slow
+def test_stated_errors_of_the_page_are_near_the_true_ones():
+    rows = load_page_script().calibration(repeats=20, M=100).splitlines()[2:]
+    for row in rows:
+        rms = float(row.split("|")[4])
+        assert (
+            0.6 < rms < 1.6
+        )  # twenty repeats know it to 16 %, 25 randomisations of four points to as much again
+
+
+# -------------------------------------------------------------------------------------------------- table 4
+
+
+@pytest.mark.slow
+def test_table4_puts_five_methods_beside_the_published(tmp_path, monkeypatch):
+    """One small problem, two parameter sets: methods agree, evidences too, cells are kept."""
+    monkeypatch.setattr(table4, "SETS", table4.SETS[:2])
+    monkeypatch.setattr(table4, "QUICK", table4.Lengths(2000, 500, 2, 50, 100, 2, 60, 20))
+    monkeypatch.setattr(table4, "cell", partial(cell, results=tmp_path))
+    rows = {row[2]: row for row in table4.run(Setting(repeats=1)).tables[0].rows}
+    assert set(rows) == {"exact", "gpc-mc", "elliptical-slice", "hmc", "control-variables"}
+    assert rows["gpc-mc"][4] == 0.1177
+    assert rows["exact"][4] is None
+    for name, row in rows.items():
+        assert row[5] < 0.05, name  # of the median
+        assert row[7] is None or row[7] < 5, name  # per cent of the log evidence
+    assert len(list((tmp_path / "atiya2020" / "cells").iterdir())) == 2
+
+
+@pytest.mark.parametrize(("number", "n"), [(1, 50), (5, 50)])
+def test_simulated_tasks_know_the_posterior(number, n):
+    one = table4.task(number)
+    assert one.X.shape[0] == n
+    assert set(one.y) == {-1.0, 1.0}
+    assert np.all((one.posterior > 0) & (one.posterior < 1))
+
+
+def test_crabs_are_split_evenly_and_the_same_way_always():
+    colour, sex = np.repeat([0, 0, 1, 1], 50), np.repeat([1, 0, 1, 0], 50)
+    for each in (20, 25):
+        train = crabs_split(colour, sex, each)
+        assert [train[50 * k : 50 * k + 50].sum() for k in range(4)] == [each] * 4
+        np.testing.assert_array_equal(train, crabs_split(colour, sex, each))
+    with pytest.raises(ValueError, match="not 30"):
+        crabs_split(colour, sex, 30)

@@ -1,0 +1,102 @@
+"""The paper's experiments run, and its table is read as printed."""
+
+import numpy as np
+import pytest
+from papers.common import Setting
+from papers.filippone2014 import figure1, figure2, shared, table1
+from papers.filippone2014.__main__ import main
+from papers.store import cell
+from sklearn.gaussian_process.kernels import RBF
+
+from gpclass.inference import Annealed, Exact, Importance
+from tests.conftest import make_problem
+
+
+def test_published_table():
+    found = shared.published()
+    assert "Table I" in found.source
+    assert len(found.rows) == 8
+    assert found.get("glass", covariance="isotropic", n_imp=10.0, estimator="AIS") == 11.4
+    assert table1._published(found, "ard", "IS, 1", "thyroid") == (0.4, 0.3)
+    assert table1._published(found, "ard", "exact, 64", "thyroid") == (None, None)
+
+
+@pytest.mark.slow
+def test_annealing_in_two_dimensions(tmp_path):
+    """Both labels +1 of two nearly independent points: the evidence is near a quarter."""
+    section = figure1.run(Setting())
+    for _, log_z, error, share in section.tables[0].rows:
+        assert abs(log_z - np.log(0.25)) < 4 * error + 0.02
+        assert 0 < share <= 1
+    main(["figure1"], results=tmp_path, docs=tmp_path)
+    assert (tmp_path / "filippone2014" / "figure1.png").exists()
+
+
+@pytest.mark.slow
+def test_chains_with_a_tuned_proposal():
+    """Exact draws accept about as often as EP's evidence, one importance draw less often."""
+    tuned = shared.tune(make_problem(25, kernel=shared.filippone(5.0, 1.0)), 60, seed=0)
+    assert 0.05 < tuned.acceptance < 0.7
+    found = {}
+    for label in ("EP's evidence", "IS, 1"):
+        outcome = shared.chains(tuned, shared.ESTIMATORS[label], 2, 0, 60, seed=1)
+        found[label], error, _ = shared.acceptance(outcome)
+        assert error >= 0
+        assert shared.effective_size(outcome) > 0
+    assert found["IS, 1"] < found["EP's evidence"]
+
+
+def test_verdict_allows_five_points_and_two_errors():
+    found = {"EP's evidence": {"percent": 30.0, "error": 1.0}, "exact, 64": {"percent": 23.0, "error": 1.0}}
+    assert table1._verdict("ard", "glass", found).met
+    found["exact, 64"]["percent"] = 21.0
+    assert not table1._verdict("ard", "glass", found).met
+
+
+def test_a_cell_is_measured_once(tmp_path):
+    """Kept under its settings: the same ones are answered from disk, others are measured anew."""
+    calls = []
+
+    def measure():
+        calls.append(1)
+        return {"x": np.array([1.0, 2.0]), "none": None}
+
+    for settings in ({"draws": 3, "rows": None}, {"draws": 3, "rows": None}, {"draws": 4, "rows": None}):
+        found = cell("paper", "a", settings, measure, tmp_path)
+        assert found == {"x": [1.0, 2.0], "none": None}
+    assert len(calls) == 2
+
+
+def test_only_noisy_estimators_have_shorter_chains():
+    full = Setting(full=True)
+    for name, size in table1.FULL.items():
+        assert (
+            table1.length_of(full, name, "exact, 64") == table1.length_of(full, name, "EP's evidence") == size
+        )
+    assert table1.length_of(full, "glass", "AIS, 10") == table1.FULL["glass"]
+    assert table1.length_of(full, "pima", "IS, 1").draws < table1.FULL["pima"].draws
+
+
+@pytest.mark.parametrize("estimator", list(shared.ESTIMATORS))
+def test_every_estimator_has_an_evidence(estimator):
+    posterior = shared.ESTIMATORS[estimator](make_problem(12), np.random.default_rng(0))
+    assert np.isfinite(posterior.evidence.log_z)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", [name for name in figure2.METHODS if name != "AIS (prior)"])
+def test_estimates_of_figure_2_are_unbiased_and_as_spread_as_one_by_one(label):
+    problem = make_problem(30, kernel=4.0 * RBF(1.0))
+    log_z = Exact(n_samples=20_000)(problem, np.random.default_rng(1)).evidence.log_z
+    log_w = figure2.METHODS[label](problem, 400, np.random.default_rng(0))
+    assert log_w.shape == (400, figure2.PARTICLES)
+    estimates = np.exp(log_w - log_z).mean(axis=1)
+    assert abs(estimates.mean() - 1) < 4 * estimates.std() / 20
+    one_by_one = {
+        "IS (Laplace)": Importance(4, around="laplace"),
+        "IS (EP)": Importance(4),
+        "AIS (Laplace)": Annealed(4, around="laplace"),
+        "guided": Exact().for_chains(4),
+    }[label]
+    slow = [one_by_one(problem, np.random.default_rng([7, k])).evidence.log_z for k in range(200)]
+    assert figure2.spread_of(log_w) == pytest.approx(np.std(slow) / np.log(10), rel=0.25)
