@@ -26,6 +26,11 @@ CONSTANT = 1e-10  # of its largest value: a column that varies less is constant 
 NOTHING_LEARNED = 0.01  # nats a point above −log 2 (or the base rate's) that count as something
 
 
+def wants_inducing(clf: Any) -> bool:
+    """Whether an estimator's settings ask for inducing inputs."""
+    return clf.n_inducing is not None or not isinstance(clf.inducing, str)
+
+
 def generator(random_state: Any) -> np.random.Generator:
     """A NumPy Generator from None, a seed, a Generator or a legacy RandomState."""
     if isinstance(random_state, np.random.RandomState):

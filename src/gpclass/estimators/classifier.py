@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpclass._typing import Array
-from gpclass.data import wanted
+from gpclass.data import sources
 from gpclass.estimators import checks
 from gpclass.estimators.mixins import Deciding, Planning, Savable
 from gpclass.estimators.task import Task, array_task, chosen_inference, source_task
@@ -167,11 +167,11 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """Check the input, run the strategy, keep the outcome."""
         began = time.perf_counter()
         self._check_settings()
-        if wanted.is_source(X, self):
+        if sources.is_source(X, mapped=checks.wants_inducing(self)):
             task = self._source_task(X, y, sample_weight)
         else:
             # A model must not change with the user's array; under inducing inputs predictions do not need the rows.
-            own = not wanted.is_wanted(self)
+            own = not checks.wants_inducing(self)
             X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
             task = array_task(self, X, y, sample_weight)
         run = Run(
@@ -320,11 +320,11 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     def _check_new(self, X: Any) -> Array:
         check_is_fitted(self)
-        if wanted.in_files(X):
+        if sources.in_files(X):
             raise ValueError(
                 "rows in files are predicted into files: gpclass.data.folders.predict_folder(model, folder, out)"
             )
-        if wanted.is_dask(X):  # a frame with its names; scikit-learn would see an array without
+        if sources.is_dask(X):  # a frame with its names; scikit-learn would see an array without
             X = X.compute()
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
@@ -360,5 +360,5 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """More than two classes where the inference takes them."""
         tags = super().__sklearn_tags__()
         many = takes_many(self.inference, self.likelihood)
-        tags.classifier_tags.multi_class = many and not wanted.is_wanted(self)
+        tags.classifier_tags.multi_class = many and not checks.wants_inducing(self)
         return tags

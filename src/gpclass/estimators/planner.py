@@ -34,7 +34,7 @@ from scipy.optimize import nnls
 from sklearn.base import clone
 
 from gpclass._typing import Array, IntArray
-from gpclass.data.wanted import in_files, is_wanted
+from gpclass.data.sources import in_files
 from gpclass.estimators import checks
 from gpclass.numerics.threads import few_threads
 from gpclass.registry import get_inference, get_strategy
@@ -105,7 +105,7 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     X, y = np.asarray(X, dtype=float), np.asarray(y)
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must be (n, d) and y (n,), not {X.shape} and {y.shape}")
-    if is_wanted(clf):
+    if checks.wants_inducing(clf):
         from gpclass.estimators.sparse_plan import plan_sparse  # it builds on this module
 
         return plan_sparse(clf, X, y)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass._typing import Array
-from gpclass.data import wanted
+from gpclass.data.sources import as_source
 from gpclass.estimators import checks
 from gpclass.hyper.base import Fit, Inference, Run, Strategy
 from gpclass.kernels import default_kernel
@@ -76,7 +76,7 @@ def array_task(clf: Any, X: Array, y: Any, sample_weight: Any) -> Task:
     kernel = _kernel(clf, likelihood, rows.X)
     if checks.has_noise(kernel):
         rows = rows.repeated()  # each copy has noise of its own
-    if wanted.is_wanted(clf):
+    if checks.wants_inducing(clf):
         source = ArraySource(rows.X, rows.signs, rows.weights)
         return _sparse_task(clf, source, kernel, classes, methods)
     if isinstance(likelihood, BinaryLikelihood):
@@ -92,14 +92,16 @@ def array_task(clf: Any, X: Array, y: Any, sample_weight: Any) -> Task:
 
 def source_task(clf: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:
     """What ``clf`` asks for on rows that are not an ordinary array, and the names of their columns."""
-    if not wanted.is_wanted(clf):
+    if not checks.wants_inducing(clf):
         what = "folder" if isinstance(X, str | os.PathLike) else type(X).__name__
         raise ValueError(
             f"rows in a {what} are fitted through inducing inputs: set n_inducing, such as n_inducing=300; "
             "or read the rows into an array for the dense model"
         )
-    source, classes, names = wanted.as_source(X, y, sample_weight, clf.class_weight)
+    source, classes, names = as_source(X, y, sample_weight, clf.class_weight)
     methods = _methods(clf, len(classes))
+    if len(classes) == 2:
+        source = replace(source, y=np.where(source.y == 1, 1.0, -1.0))
     some = source.take(inducing.sample_rows(source.n, LOOK, np.random.default_rng(0)))[0]
     return _sparse_task(clf, source, _kernel(clf, methods[2], some), classes, methods), names
 
@@ -128,7 +130,7 @@ def _methods(clf: Any, n_classes: int) -> Methods:
 
 def _kernel(clf: Any, likelihood: BinaryLikelihood | MultiLikelihood, X: Array) -> Kernel:
     """The kernel to start from."""
-    if wanted.is_wanted(clf):  # of many rows a sample is enough to look at
+    if checks.wants_inducing(clf):  # of many rows a sample is enough to look at
         X = X[inducing.sample_rows(len(X), LOOK, np.random.default_rng(0))]
     if clf.kernel is None:
         # Repeated rows do not count, so that a weight of two is the row twice here too.

@@ -11,7 +11,7 @@ process; others keep the shards in worker processes. Nothing that is done to a s
 
 A shard may keep its block of whitened covariances in ``scratch``, keyed by what they were computed for. The scratch is
 no state: it is dropped when a shard is copied to another process, and made again when missing.
-Cost: one pass over the rows a ``map_reduce``; the reduction adds dictionaries in the order of the shards, so that
+Cost: one pass over the rows per ``map_reduce``; the reduction adds dictionaries in the order of the shards, so that
 the same shards give the same bits.
 """
 
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
 from gpclass.numerics.threads import allowed_threads, one_thread, pool
@@ -43,10 +44,10 @@ class Shard:
     """
 
     X: Array | Callable[[], Array]  # (r, d)
-    y: Array  # (r,), -1 or +1
+    y: npt.NDArray[Any]  # (r,), as the likelihood takes them: -1 and +1, or places of the classes
     weights: Array | None = None  # (r,), powers of the likelihood; None: all one
     first: int = 0  # place of the first row among all rows
-    sites: Array | None = None  # (k, r), the few numbers a row that an inference keeps; None: none yet
+    sites: Array | None = None  # (k, r), the few numbers per row that an inference keeps; None: none yet
     absent: IntArray | None = None  # rows of this shard, counted from its first, that are left out for now
     scratch: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -95,7 +96,7 @@ class Executor(Protocol):
     """
 
     def place(self, shards: Sequence[Shard]) -> list[Any]:
-        """Put shards where they will stay; one reference a shard, in their order."""
+        """Put shards where they will stay; one reference per shard, in their order."""
 
     def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
         """``work(shard, *arguments)`` for every shard: references to the new shards, and the added sums.
@@ -143,7 +144,14 @@ class Local:
 
 
 class Source(Protocol):
-    """Data that can be cut into shards, and looked at by rows."""
+    """Data that can be cut into shards, and looked at by rows.
+
+    A source is a dataclass with a field ``y``: ``dataclasses.replace(source, y=...)`` is the source with other labels.
+    """
+
+    @property
+    def y(self) -> npt.NDArray[Any]:
+        """Labels of all rows, (n,)."""
 
     @property
     def n(self) -> int:
@@ -154,9 +162,9 @@ class Source(Protocol):
         """Number of columns of X."""
 
     def shards(self) -> list[Shard]:
-        """All rows, cut; labels are -1 and +1. Every row is in exactly one shard, ``first`` is its place."""
+        """All rows, cut. Every row is in exactly one shard, ``first`` is its place."""
 
-    def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
+    def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """X (k, d), y (k,) and weights of some rows, given in increasing order: for starts and subsets."""
 
 
@@ -170,7 +178,7 @@ class ArraySource:
     """Arrays in memory, or memory-mapped."""
 
     X: Array  # (n, d)
-    y: Array  # (n,), -1 or +1
+    y: npt.NDArray[Any]  # (n,), as the likelihood takes them: -1 and +1, or places of the classes
     weights: Array | None = None
     shard_rows: int | None = None  # None: what suits the number of rows
 
@@ -197,7 +205,7 @@ class ArraySource:
             for a in range(0, self.n, size)
         ]
 
-    def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
+    def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """Some rows."""
         X = np.asarray(self.X[rows], dtype=np.float64)
         return X, self.y[rows], None if self.weights is None else self.weights[rows]
