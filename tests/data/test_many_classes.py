@@ -152,7 +152,7 @@ def test_classes_are_sorted_as_numpy_sorts_them():
         (np.array(["2020-01-01", "NaT", "2021-01-01"], dtype="M8[D]"), "1 of 3 labels are missing"),
         (np.array([1, "a", 2], dtype=object), "numbers and words.*one type"),
         (np.array([]), "has no rows: leave it out"),
-        (np.array([[1, 2]]), "one label a row"),
+        (np.array([[1, 2]]), "one label per row"),
         (np.arange(1001), r"1001 different labels.*more than 1000.*identifier.*Name the column"),
         (np.arange(1001).astype(str), "1001 different labels"),
     ],
@@ -164,7 +164,7 @@ def test_labels_that_are_refused_name_the_part(labels, text):
 
 def test_too_many_classes_over_several_parts():
     assert len(collected(np.arange(600), np.arange(400, 1000))[0]) == 1000
-    with pytest.raises(ValueError, match="part 2.*1001 different labels"):
+    with pytest.raises(ValueError, match=r"part 2.*1001 different labels"):
         collected(np.arange(600), np.arange(400, 1000), np.array([5000]))
 
 

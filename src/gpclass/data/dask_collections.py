@@ -128,5 +128,5 @@ def _small_parts(
             )
     labels = np.asarray(labels)
     if labels.ndim != 1 or len(labels) != sizes.sum():
-        raise ValueError(f"X has {sizes.sum()} rows, y has shape {labels.shape}: give one label a row")
+        raise ValueError(f"X has {sizes.sum()} rows, y has shape {labels.shape}: give one label per row")
     return sizes, np.split(labels, np.cumsum(sizes)[:-1]), weights

@@ -130,7 +130,7 @@ class Labels:
         """The labels of one part, which errors call by its name."""
         labels = np.asarray(labels)
         if labels.ndim != 1:
-            raise ValueError(f"{part}: labels have shape {labels.shape}; give one label a row")
+            raise ValueError(f"{part}: labels have shape {labels.shape}; give one label per row")
         if len(labels) == 0:
             raise ValueError(
                 f"{part} has no rows: leave it out (remove the file, or repartition so that no part is empty)"
@@ -325,7 +325,7 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
     if y is None or isinstance(y, str):
         raise ValueError("a memory-mapped array has no named columns: give y as an array of labels")
     if len(np.shape(y)) != 1 or len(y) != len(X):
-        raise ValueError(f"X has {len(X)} rows, y has shape {np.shape(y)}: give one label a row")
+        raise ValueError(f"X has {len(X)} rows, y has shape {np.shape(y)}: give one label per row")
     labels = Labels()
     labels.add(y, "y")
     classes, index = labels.result()
