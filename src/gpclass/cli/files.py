@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +12,7 @@ import pandas as pd
 
 from gpclass.cli.errors import Mistake
 from gpclass.names import did_you_mean, no_column
+from gpclass.numerics.files import replacing
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv", ".txt", ".dat", "")
@@ -88,20 +86,12 @@ def write_table(frame: Any, path: Path) -> None:
     """Write a frame, whole or not at all."""
     if path.suffix.lower() not in (*PARQUET, *TEXT, ".gz"):
         raise Mistake(f"{path} ends in {path.suffix}: a table can be written as .csv, .tsv or .parquet")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    try:
+    with replacing(path) as draft:  # whose name ends alike: pandas compresses by the ending
         if path.suffix.lower() in PARQUET:
-            frame.to_parquet(temporary, index=False)
+            frame.to_parquet(draft, index=False)
         else:
-            frame.to_csv(temporary, index=False, sep="\t" if path.suffix.lower() == ".tsv" else ",")
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+            tabs = ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
+            frame.to_csv(draft, index=False, sep="\t" if tabs else ",")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from gpclass.cli.files import check_column, read_table, write_table
 from gpclass.cli.options import DataFile, Json, Level, ModelFile, load_table_model
 from gpclass.cli.show import emit, say
 from gpclass.estimators.tables import NumberColumn, TableClassifier, predictions
+from gpclass.numerics.files import replacing
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -134,6 +135,6 @@ def write_picture(
 
     axes = decision_map(view, frame[view.names], labels, panel=panel, resolution=resolution, level=level)
     figure = np.atleast_1d(np.asarray(axes, dtype=object))[0].figure
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, bbox_inches="tight")
+    with replacing(path) as draft:
+        figure.savefig(draft, dpi=150, bbox_inches="tight")
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""The methods to compare when the caller names none: a row of the registry each.
+"""The methods to compare when the caller names none: one per row of the registry.
 
 A method whose evidence has a gradient finds its own kernel parameters. One that has none (a sampler) cannot
 climb, so it takes the parameters that EP found on the same rows (Laplace, where the link is softmax, which has no

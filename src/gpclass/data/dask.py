@@ -1,14 +1,14 @@
 """Shards on the workers of a Dask client: the executor.
 
-A shard lives on one worker. A pass over the data is one task a shard and a tree of additions whose shape depends on the
-number of shards alone, so that the same shards give the same sums whichever worker did them; what travels is the small
-arguments of the pass and one set of sums.
+A shard lives on one worker. A pass over the data is one task per shard and a tree of additions whose shape depends on
+the number of shards alone, so that the same shards give the same sums whichever worker did them; what travels is the
+small arguments of the pass and one set of sums.
 
 A worker that dies takes its shards along. Each shard is known by how it was made: read from its source, then the passes
 since, a chain of pure functions; Dask does again what was lost, and the answer is the same. So that the chain stays
-short, after ``CHAIN`` passes that changed the sites they are copied here (16 bytes a row), and the chain starts again
+short, after ``CHAIN`` passes that changed the sites they are copied here (16 bytes per row), and the chain starts again
 from them.
-Cost: three small tasks a shard a pass, some milliseconds; the shards' own work is O(r m²).
+Cost: three small tasks per shard and pass, some milliseconds; the shards' own work is O(r m²).
 Fails when: the client has closed, no worker is left for ``PATIENCE`` seconds, or a worker's memory does not suffice;
 each is an error that says so.
 """
@@ -73,7 +73,7 @@ class DaskExecutor:
         vars(self).update(state)
 
     def place(self, shards: Sequence[Shard]) -> list[Any]:
-        """One future a shard; neighbours go to the same worker."""
+        """One future per shard; neighbours go to the same worker."""
         self._check()
         workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
         if not workers:
@@ -93,7 +93,7 @@ class DaskExecutor:
         return placed
 
     def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
-        """One task a shard, then a tree of additions."""
+        """One task per shard, then a tree of additions."""
         if not held:
             raise ValueError("there are no shards: the data have no rows")
         self._check()
@@ -139,7 +139,7 @@ class DaskExecutor:
             raise self._explained(error) from error
 
     def _each(self, function: Any, held: Sequence[Placed], *columns: Sequence[Any]) -> list[Any]:
-        """One task a shard where the shard is, sent together for each worker."""
+        """One task per shard where the shard is, sent together for each worker."""
         futures: list[Any] = [None] * len(held)
         for worker in dict.fromkeys(h.worker for h in held):
             mine = [k for k, h in enumerate(held) if h.worker == worker]

@@ -1,4 +1,4 @@
-"""Dask arrays and data frames as sources of shards: a shard a block of rows, or a partition.
+"""Dask arrays and data frames as sources of shards: one shard per block of rows, or per partition.
 
 Labels, weights and the sizes of the parts are computed once and held by this process; features stay in the collection
 and are computed where a shard is.
@@ -17,7 +17,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.data.dask_client import check_futures
-from gpclass.data.sources import Found, Labels, PartsSource, checked
+from gpclass.data.sources import Found, Labels, PartsSource, Weights, checked
 from gpclass.names import no_column
 
 
@@ -57,8 +57,8 @@ def _chosen(part: Any, rows: IntArray) -> Any:
     return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
 
 
-def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Any) -> Found:
-    """Shards of a Dask collection: a shard a block of rows, or a partition."""
+def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
+    """Shards of a Dask collection: one per block of rows, or per partition."""
     for collection in (X, y, sample_weight):
         check_futures(collection)
     frame = hasattr(X, "to_delayed") and hasattr(X, "npartitions") and hasattr(X, "columns")
@@ -78,12 +78,12 @@ def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Any) -> Found:
     collected = Labels()
     for k, label in enumerate(labels):
         collected.add(label, f"partition {k} of the data")
-    classes, signs = collected.result()
+    classes, index = collected.result()
     what = "partition" if frame else "block of rows"
     rows = tuple(DelayedRows(part, f"{what} {k}", columns) for k, part in enumerate(parts))
     width = len(columns) if columns is not None else int(X.shape[1])
-    each = weigh(weights, signs, classes)
-    source = PartsSource(rows, np.cumsum(sizes), signs, width, each)
+    each = weigh(weights, index, classes)
+    source = PartsSource(rows, np.cumsum(sizes), index, width, each)
     return source, classes, list(columns) if columns is not None else None
 
 
@@ -128,5 +128,5 @@ def _small_parts(
             )
     labels = np.asarray(labels)
     if labels.ndim != 1 or len(labels) != sizes.sum():
-        raise ValueError(f"X has {sizes.sum()} rows, y has shape {labels.shape}: give one label a row")
+        raise ValueError(f"X has {sizes.sum()} rows, y has shape {labels.shape}: give one label per row")
     return sizes, np.split(labels, np.cumsum(sizes)[:-1]), weights

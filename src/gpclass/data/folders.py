@@ -12,9 +12,7 @@ Fails when: the files lack a column of the model, or values are missing and are 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +31,8 @@ from gpclass.data.parquet import (
     whole_rows,
 )
 from gpclass.estimators.tables import check_missing, check_truth, prediction_names, predictions, scores
+from gpclass.numerics.files import replacing
+from gpclass.numerics.fingerprint import fingerprint
 from gpclass.predict import in_blocks, predict_proba
 from gpclass.progress import progress
 
@@ -229,24 +229,16 @@ def predict_file(
 ) -> int:
     """Predict one file into another, whole or not at all; the number of rows read."""
     pq, rows = arrow(), 0
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with _naming(file), pq.ParquetFile(file) as opened:
-            schema = task.schema(opened.schema_arrow).with_metadata({STAMP: mark})
-            with pq.ParquetWriter(temporary, schema) as writer:  # without rows it writes the columns alone
-                for batch in opened.iter_batches(BATCH, columns=task.reads()):
-                    found = task(batch, rows + 1, schema)
-                    rows += batch.num_rows
-                    if found is not None:
-                        writer.write_table(found)
-                    if tell is not None:
-                        tell(batch.num_rows)
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with replacing(target) as draft, _naming(file), pq.ParquetFile(file) as opened:
+        schema = task.schema(opened.schema_arrow).with_metadata({STAMP: mark})
+        with pq.ParquetWriter(draft, schema) as writer:  # without rows it writes the columns alone
+            for batch in opened.iter_batches(BATCH, columns=task.reads()):
+                found = task(batch, rows + 1, schema)
+                rows += batch.num_rows
+                if found is not None:
+                    writer.write_table(found)
+                if tell is not None:
+                    tell(batch.num_rows)
     return rows
 
 
@@ -310,13 +302,9 @@ def _fingerprint(model: Any) -> str:
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, PROBES).astype(int))]
     # Draws without an evidence tell of their labels in probabilities alone; rounded, since sums depend on threads.
     proba = in_blocks(rows, fitted.posterior_, lambda latent: predict_proba(latent, fitted.likelihood_)).proba
-    digest = hashlib.sha256()
-    for part in (fitted.classes_, fitted.theta_, getattr(model, "encoding_", None), fitted.kernel_):
-        digest.update(repr(part.tolist() if isinstance(part, np.ndarray) else part).encode())
-    digest.update(repr((report.method, report.n_points, fitted.log_evidence_)).encode())
-    for array in (*data, np.round(proba, PROBE_DIGITS) + 0.0):
-        digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+    model_of = (fitted.classes_, fitted.theta_, getattr(model, "encoding_", None), fitted.kernel_)
+    outcome = (report.method, report.n_points, fitted.log_evidence_, np.round(proba, PROBE_DIGITS) + 0.0)
+    return fingerprint(*model_of, *outcome, *data)
 
 
 def _stamp(task: _Task, made_by: str, file: Path) -> bytes:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
-from gpclass.data.sources import Found, Labels, PartsSource, checked
+from gpclass.data.sources import Found, Labels, PartsSource, Weights, checked
 from gpclass.estimators.tables import Encoding
 from gpclass.model.rows import SHARD_ROWS
 from gpclass.names import did_you_mean, no_column
@@ -186,7 +186,7 @@ def _slice(file: Any, piece: Piece, columns: Sequence[str]) -> Any:
 # ---- the source ------------------------------------------------------------------------------------------------------
 
 
-def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Any) -> Found:
+def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Weights) -> Found:
     """Shards of a folder, its classes and the names of its features."""
     if not isinstance(y, str):
         raise ValueError(
@@ -215,15 +215,15 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Any
         if sample_weight is not None:
             weights.append(np.asarray(_numpy(table.column(sample_weight)), dtype=np.float64))
         pieces += found
-    classes, signs = labels.result()
+    classes, index = labels.result()
     parts = tuple(ParquetRows(part, columns, folder.encoding, needed) for part in _packed(pieces))
     ends: IntArray = np.cumsum([sum(piece.rows for piece in part.pieces) for part in parts])
     names = (
         list(columns) if folder.encoding is None else None
     )  # an encoded matrix goes by places, as in memory
     width = len(columns) if folder.encoding is None else len(folder.encoding.outputs)
-    each = weigh(np.concatenate(weights) if weights else None, signs, classes)
-    return PartsSource(parts, ends, signs, width, each), classes, names
+    each = weigh(np.concatenate(weights) if weights else None, index, classes)
+    return PartsSource(parts, ends, index, width, each), classes, names
 
 
 def check_columns(

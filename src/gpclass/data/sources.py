@@ -1,12 +1,12 @@
 """From what users have to shards: arrays on disk, a Parquet folder, a Dask array or data frame.
 
-:func:`as_source` is the border. It reads the labels (eight bytes a row), checks that every part has the same
-columns, the same two classes and at least one row, and leaves the features where they are: a shard reads its rows
+:func:`as_source` is the border. It reads the labels (eight bytes per row), checks that every part has the same
+columns, labels of one kind and at least one row, and leaves the features where they are: a shard reads its rows
 when it needs them, in this process or in a worker. A mistake is an error that names the part and the cure, before
 anything is fitted. Where a Dask client is open its workers keep the shards (:mod:`gpclass.data.dask`).
 
 Cost: one pass over the labels. Features are read again whenever the kernel parameters or the inducing inputs
-move, unless the shard keeps its block of covariances; reading is a small part of the O(m²) work a row.
+move, unless the shard keeps its block of covariances; reading is a small part of the O(m²) work per row.
 Fails when: features are not finite numbers, which shows at the first pass over them.
 """
 
@@ -17,25 +17,57 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
-from gpclass.data.wanted import is_dask
-from gpclass.model.rows import Executor, Shard, Source, shard_size
+from gpclass.model.rows import Executor, Shard, shard_size
 
-Found = tuple[Source, npt.NDArray[Any], list[str] | None]
+MOST_CLASSES = 1000  # more distinct labels than that are names or measurements
+# Collections of Dask, by the modules that declare them; an object of one exists only if its module is loaded.
+DASK = {
+    "dask.array": ("Array",),
+    "dask.dataframe": ("DataFrame", "Series", "Index"),
+    "dask.delayed": ("Delayed",),
+    "dask.bag": ("Bag",),
+}
+
+Found: TypeAlias = "tuple[PartsSource, npt.NDArray[Any], list[str] | None]"
 
 
-def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None) -> Found | None:
-    """Rows that are not an ordinary array, as shards; None for an ordinary array, list or frame.
+# ---- what is a source ------------------------------------------------------------------------------------------------
+
+
+def is_source(X: Any, *, mapped: bool = True) -> bool:
+    """Whether rows are to be read through :func:`as_source`; ``mapped``: whether those of a memory map are."""
+    if isinstance(X, np.memmap):
+        return mapped
+    return in_files(X) or is_dask(X)
+
+
+def in_files(X: Any) -> bool:
+    """Whether rows are in a Parquet folder."""
+    from gpclass.data.parquet import ParquetFolder  # it imports this module
+
+    return isinstance(X, (str, PathLike, ParquetFolder))
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection; Dask is not imported to find out."""
+    loaded = [(sys.modules[module], names) for module, names in DASK.items() if module in sys.modules]
+    kinds = [getattr(module, name, None) for module, names in loaded for name in names]
+    return isinstance(X, tuple(kind for kind in kinds if isinstance(kind, type)))
+
+
+def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None) -> Found:
+    """Rows that are not an ordinary array, as a source of shards.
 
     Parameters
     ----------
     X : path of a Parquet folder or file, ParquetFolder, numpy.memmap, Dask array or Dask data frame
-    y : labels
+    y : labels of two classes or more
         The name of a column of a Parquet folder or a Dask data frame; else an array of shape (n,), also of Dask.
     sample_weight : column name or array of shape (n,), default=None
     class_weight : dict or "balanced", default=None
@@ -43,11 +75,15 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: An
 
     Returns
     -------
-    (source, classes, feature names or None), or None
+    source : PartsSource
+        A dataclass. Its ``y`` (n,) are the places of the labels in ``classes``;
+        ``dataclasses.replace(source, y=...)`` gives them the form that a likelihood takes.
+    classes : array of shape (C,), sorted
+    names : list of the names of the features, or None if they have none
     """
     from gpclass.data.parquet import ParquetFolder, parquet_source
 
-    weigh = _Weights(class_weight)
+    weigh = Weights(class_weight)
     if isinstance(X, (str, PathLike)):
         X = ParquetFolder(X)
     if isinstance(X, ParquetFolder):
@@ -58,7 +94,9 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: An
         from gpclass.data.dask_collections import dask_source
 
         return dask_source(X, y, sample_weight, weigh)
-    return None
+    raise ValueError(
+        f"rows cannot be read from a {type(X).__name__}: give an array, a Parquet folder or a Dask collection"
+    )
 
 
 def environment_executor() -> Executor | None:
@@ -79,12 +117,12 @@ def environment_executor() -> Executor | None:
 
 
 class Labels:
-    """Collects the labels of parts: at most two classes, of one kind, none missing."""
+    """Collects the labels of parts: classes of one kind, none missing, not more than ``MOST_CLASSES``."""
 
     def __init__(self, cure: str = "") -> None:
         self.cure = f" ({cure})" if cure else ""  # how rows without a label are left out
-        self.classes: list[Any] = []
-        self.codes: list[npt.NDArray[np.int8]] = []
+        self.classes: dict[Any, int] = {}  # label to its number, in the order in which they were seen
+        self.codes: list[npt.NDArray[np.int16]] = []
         self.kind = ""
         self.seen_in = ""
 
@@ -92,7 +130,7 @@ class Labels:
         """The labels of one part, which errors call by its name."""
         labels = np.asarray(labels)
         if labels.ndim != 1:
-            raise ValueError(f"{part}: labels have shape {labels.shape}; give one label a row")
+            raise ValueError(f"{part}: labels have shape {labels.shape}; give one label per row")
         if len(labels) == 0:
             raise ValueError(
                 f"{part} has no rows: leave it out (remove the file, or repartition so that no part is empty)"
@@ -103,12 +141,12 @@ class Labels:
                 f"{part}: {missing} of {len(labels)} labels are missing; leave these rows out{self.cure}"
             )
         if labels.dtype.kind == "O":  # numbers that were kept as objects are numbers
+            if len({issubclass(kind, (str, bytes)) for kind in set(map(type, labels))}) > 1:
+                raise ValueError(f"{part} holds labels that are numbers and words; write labels of one type")
             labels = np.array(labels.tolist())
         kind = "numbers" if labels.dtype.kind in "biuf" else "words"
         if labels.dtype.kind == "f" and not np.all(labels == np.rint(labels)):
-            raise ValueError(
-                f"{part}: the labels are measurements, not classes; cut them into two classes first"
-            )
+            raise ValueError(f"{part}: the labels are measurements, not classes; cut them into classes first")
         if self.kind and kind != self.kind:
             raise ValueError(
                 f"{part} holds labels that are {kind}, {self.seen_in} labels that are {self.kind}; write all parts "
@@ -117,66 +155,69 @@ class Labels:
         if kind == "words":
             labels = labels.astype(str)
         present, index = np.unique(labels, return_inverse=True)
-        for label in present:
-            if label in self.classes:
-                continue
-            if len(self.classes) == 2:
-                raise ValueError(
-                    f"{part} holds the class {label.item()!r}, a third one beside {self.classes[0].item()!r} and "
-                    f"{self.classes[1].item()!r}: inducing points are for two classes; join some, or correct the labels"
-                )
-            self.classes.append(label)
-        code = np.array([self.classes.index(label) for label in present], dtype=np.int8)
+        unseen = [label for label in present.tolist() if label not in self.classes]
+        if len(self.classes) + len(unseen) > MOST_CLASSES:
+            raise ValueError(
+                f"{part}: with it there are {len(self.classes) + len(unseen)} different labels, more than "
+                f"{MOST_CLASSES}: an identifier or a measurement? Name the column that holds the classes, or "
+                "join the labels to fewer"
+            )
+        self.classes.update({label: len(self.classes) + k for k, label in enumerate(unseen)})
+        code = np.array([self.classes[label] for label in present.tolist()], dtype=np.int16)
         self.codes.append(code[index])
         self.kind, self.seen_in = kind, self.seen_in or part
 
-    def result(self) -> tuple[npt.NDArray[Any], Array]:
-        """Classes in order, and all labels as −1 and +1."""
+    def result(self) -> tuple[npt.NDArray[Any], IntArray]:
+        """The classes, sorted, and the place of every label among them."""
         if len(self.classes) < 2:
             raise ValueError(
-                f"the labels hold one class only ({self.classes[0].item()!r}); a classifier needs examples of two"
+                f"the labels hold one class only ({next(iter(self.classes))!r}); a classifier needs examples of two"
                 if self.classes
                 else "there are no rows"
             )
-        classes = np.array(self.classes)
-        order = np.argsort(classes)
-        sign = np.empty(2)
-        sign[order] = (-1.0, 1.0)
-        return classes[order], sign[np.concatenate(self.codes)]
+        classes, place = np.unique(np.array(list(self.classes)), return_inverse=True)
+        return classes, place.astype(np.intp)[np.concatenate(self.codes)]
 
 
-def _missing(labels: Any) -> int:
+def _missing(labels: npt.NDArray[Any]) -> int:
     if labels.dtype.kind == "f":
         return int(np.sum(np.isnan(labels)))
-    if labels.dtype.kind == "O":
-        return int(sum(label is None or label != label for label in labels))
-    return 0
+    if labels.dtype.kind in "Mm":
+        return int(np.sum(np.isnat(labels)))
+    return sum(map(_is_missing, labels)) if labels.dtype.kind == "O" else 0
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, or differs from itself, or cannot tell (pandas.NA)."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True
 
 
 @dataclass(frozen=True)
-class _Weights:
+class Weights:
     """Class weights, multiplied into sample weights."""
 
     class_weight: Any
 
-    def __call__(self, weights: Any, y: Array, classes: npt.NDArray[Any]) -> Array | None:
-        """Weights of all rows, or None if all are one."""
+    def __call__(self, weights: Any, index: IntArray, classes: npt.NDArray[Any]) -> Array | None:
+        """Weights of all rows, whose classes have the places ``index``; None if all are one."""
         if weights is None and self.class_weight is None:
             return None
-        weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if weights.shape != y.shape:
-            raise ValueError(f"sample_weight has shape {weights.shape}, there are {len(y)} rows")
+        weights = np.ones(len(index)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if weights.shape != index.shape:
+            raise ValueError(f"sample_weight has shape {weights.shape}, there are {len(index)} rows")
         if self.class_weight is not None:
             from sklearn.utils import compute_class_weight
 
-            index = (y > 0).astype(int)
             each = compute_class_weight(self.class_weight, classes=classes, y=classes[index])
             weights = weights * each[index]
         if not np.all(np.isfinite(weights)) or np.any(weights < 0):
             raise ValueError("weights must be finite and not negative; check sample_weight and class_weight")
-        for sign, label in zip((-1.0, 1.0), classes, strict=True):
-            if not np.any(weights[y == sign] > 0):
-                raise ValueError(f"every row of class {label!r} has weight zero: give it some weight")
+        total = np.bincount(index, weights, minlength=len(classes))
+        for label in classes[total == 0]:
+            raise ValueError(f"every row of class {label.item()!r} has weight zero: give it some weight")
         return None if np.all(weights == 1.0) else weights
 
 
@@ -189,7 +230,7 @@ class PartsSource:
 
     parts: tuple[Any, ...]  # callables: () -> (r, d)
     ends: IntArray  # (number of parts,), place after each part's last row
-    y: Array  # (n,), -1 or +1
+    y: npt.NDArray[Any]  # (n,), places of the classes, or what a likelihood takes instead
     width: int
     weights: Array | None = None
 
@@ -213,14 +254,14 @@ class PartsSource:
         return [slice(int(a), int(b)) for a, b in zip(starts, self.ends, strict=True)]
 
     def shards(self) -> list[Shard]:
-        """One a part."""
+        """One per part."""
         weights = self.weights
         return [
             Shard(part, self.y[rows], None if weights is None else weights[rows], rows.start)
             for part, rows in zip(self.parts, self._spans(), strict=True)
         ]
 
-    def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
+    def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """Some rows, in increasing order; every part that holds one is read once."""
         rows = np.asarray(rows)
         X = np.empty((len(rows), self.width))
@@ -276,7 +317,7 @@ class MappedRows:
         return checked(whole[self.start : self.stop], name)
 
 
-def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: _Weights) -> Found:
+def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
     if X.ndim != 2:
         raise ValueError(f"X has shape {X.shape}; give a table of shape (rows, columns)")
     if X.dtype.kind not in "biuf":
@@ -284,11 +325,11 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: _Weights) -> Found
     if y is None or isinstance(y, str):
         raise ValueError("a memory-mapped array has no named columns: give y as an array of labels")
     if len(np.shape(y)) != 1 or len(y) != len(X):
-        raise ValueError(f"X has {len(X)} rows, y has shape {np.shape(y)}: give one label a row")
+        raise ValueError(f"X has {len(X)} rows, y has shape {np.shape(y)}: give one label per row")
     labels = Labels()
     labels.add(y, "y")
-    classes, signs = labels.result()
-    weights = weigh(sample_weight, signs, classes)
+    classes, index = labels.result()
+    weights = weigh(sample_weight, index, classes)
     bounds = [*range(0, len(X), shard_size(len(X))), len(X)]
     spans = list(pairwise(bounds))
     parts: Sequence[Any]
@@ -299,7 +340,7 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: _Weights) -> Found
         ]
     else:  # a view of a map: its place in the file is not known
         parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in spans]
-    return PartsSource(tuple(parts), np.array(bounds[1:]), signs, X.shape[1], weights), classes, None
+    return PartsSource(tuple(parts), np.array(bounds[1:]), index, X.shape[1], weights), classes, None
 
 
 def _is_whole_file(X: Any) -> bool:

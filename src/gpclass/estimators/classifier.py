@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gpclass._typing import Array
-from gpclass.data import wanted
+from gpclass.data import sources
 from gpclass.estimators import checks
 from gpclass.estimators.mixins import Deciding, Planning, Savable
 from gpclass.estimators.task import Task, array_task, chosen_inference, form_of, source_task
@@ -168,7 +168,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """Check the input, run the strategy, keep the outcome."""
         began = time.perf_counter()
         self._check_settings()
-        if wanted.is_source(X, self):
+        if sources.is_source(X, mapped=form_of(self) is not Dense):
             task = self._source_task(X, y, sample_weight)
         else:
             # A model must not change with the user's array; under inducing inputs predictions do not need the rows.
@@ -316,11 +316,11 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     def _check_new(self, X: Any) -> Array:
         check_is_fitted(self)
-        if wanted.in_files(X):
+        if sources.in_files(X):
             raise ValueError(
                 "rows in files are predicted into files: gpclass.data.folders.predict_folder(model, folder, out)"
             )
-        if wanted.is_dask(X):  # a frame with its names; scikit-learn would see an array without
+        if sources.is_dask(X):  # a frame with its names; scikit-learn would see an array without
             X = X.compute()
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 

@@ -34,7 +34,7 @@ from scipy.optimize import nnls
 from sklearn.base import clone
 
 from gpclass._typing import Array, IntArray
-from gpclass.data.wanted import in_files
+from gpclass.data.sources import in_files
 from gpclass.estimators.task import form_of
 from gpclass.hyper.full_bayes import OfLength
 from gpclass.latent.low_rank import LowRank

@@ -1,6 +1,6 @@
 """Classifiers for data frames: columns of numbers and words in, class probabilities out.
 
-Numbers are standardised, (x − mean)/sd; words and truth values become one column a category, 1 or 0. The
+Numbers are standardised, (x − mean)/sd; words and truth values become one column per category, 1 or 0. The
 mapping is learned in ``fit``, saved with the model, and applied as it was to new rows: a column that is absent, a
 category that was never seen or a missing value is an error that says which and how many, never a guess.
 
@@ -57,7 +57,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A column of words, entered as one column of 0 and 1 a category."""
+    """A column of words, entered as one column of 0 and 1 per category."""
 
     name: str
     categories: tuple[str, ...]
@@ -263,7 +263,7 @@ def prediction_names(classes: Any) -> list[str]:
 
 
 def predictions(model: Any, X: Any, level: float = 0.9) -> Any:
-    """A frame of one row a prediction: class, its probability, error and interval, then every class."""
+    """A frame of one row per prediction: class, its probability, error and interval, then every class."""
     import pandas as pd
 
     found = model.predict_uncertainty(X, level=level)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass._typing import Array
-from gpclass.data.wanted import as_source
+from gpclass.data.sources import as_source
 from gpclass.estimators import checks
 from gpclass.hyper.base import Fit, Run, Strategy
 from gpclass.hyper.staged.quality import reviewed

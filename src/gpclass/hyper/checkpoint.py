@@ -1,38 +1,29 @@
 """Chains on disk: one .npz file of arrays and JSON, no pickle.
 
 The file holds each chain's state, records and the state of its random generator, so that a resumed chain is
-the chain that would have been. It is written beside itself and moved into place, so a crash leaves the old
-one whole. A fingerprint of the data and settings is checked: chains of one problem are never continued on
-another.
-Cost: one write of what has been kept. Fails when: the file belongs to something else (refused, with the
-reason).
+the chain that would have been. A crash while writing leaves the old file whole (:mod:`gpclass.numerics.files`). A
+fingerprint of the data and settings is checked: chains of one problem are never continued on another.
+Cost: one write of what has been kept. Fails when: the file is damaged or belongs to something else (refused, with the
+reason and the cure).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpclass._typing import Array
+from gpclass.numerics.files import replacing
+from gpclass.numerics.fingerprint import fingerprint as fingerprint  # for those who import it from here
 
 if TYPE_CHECKING:
     from gpclass.hyper.chains import Chain
 
-VERSION = 2
-
-
-def fingerprint(*parts: Any) -> str:
-    """A short digest of arrays and of the representations of other things."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = np.ascontiguousarray(part).tobytes() if isinstance(part, np.ndarray) else repr(part).encode()
-        digest.update(hashlib.sha256(data).digest())
-    return digest.hexdigest()[:32]
+VERSION = 3
 
 
 def save(path: Path, fingerprint: str, chains: list[Chain], stage: int) -> None:
@@ -46,38 +37,61 @@ def save(path: Path, fingerprint: str, chains: list[Chain], stage: int) -> None:
             arrays[f"{k}/kept/{name}"] = np.stack(values)
         heads.append({"iteration": chain.iteration, "rng": chain.mark})
     head = {"version": VERSION, "fingerprint": fingerprint, "stage": stage, "chains": heads}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".part")
-    with draft.open("wb") as handle:
-        np.savez(handle, head=np.array(json.dumps(head)), **arrays)  # type: ignore[arg-type]  # names are ours
-    os.replace(draft, path)
+    write_archive(path, head, arrays)
 
 
 def load(path: Path, fingerprint: str, n_chains: int) -> tuple[list[Chain], int]:
     """The chains of a file and the stage they were in."""
-    from gpclass.hyper.chains import Chain  # it imports this module
-
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            head = json.loads(str(file["head"]))
-            arrays = {name: file[name] for name in file.files if name != "head"}
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"checkpoint {str(path)!r} cannot be read ({error}); remove it or give another path"
-        ) from error
+    head, arrays = read_archive(path)
     if (
         head.get("version") != VERSION
-        or head["fingerprint"] != fingerprint
-        or len(head["chains"]) != n_chains
+        or head.get("fingerprint") != fingerprint
+        or len(head.get("chains", ())) != n_chains
     ):
         raise ValueError(
             f"checkpoint {str(path)!r} holds chains of other data or settings; remove it or give another path"
         )
-    chains = []
-    for k, one in enumerate(head["chains"]):
-        rng = np.random.default_rng()
-        rng.bit_generator.state = one["rng"]
-        state = {name.split("/", 2)[2]: a for name, a in arrays.items() if name.startswith(f"{k}/state/")}
-        kept = {name.split("/", 2)[2]: list(a) for name, a in arrays.items() if name.startswith(f"{k}/kept/")}
-        chains.append(Chain(rng, state, one["iteration"], kept, one["rng"]))
-    return chains, int(head["stage"])
+    try:
+        return [_chain(one, f"{k}/", arrays) for k, one in enumerate(head["chains"])], int(head["stage"])
+    except Exception as error:  # whatever an incomplete head provokes
+        raise damaged(path, error) from error
+
+
+def _chain(head: Mapping[str, Any], prefix: str, arrays: Mapping[str, Array]) -> Chain:
+    """One chain, whose arrays have names that begin with ``prefix``."""
+    from gpclass.hyper.chains import Chain  # it imports this module
+
+    rng = np.random.default_rng()
+    rng.bit_generator.state = head["rng"]
+    mine = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+    state = {name.removeprefix("state/"): a for name, a in mine.items() if name.startswith("state/")}
+    kept = {name.removeprefix("kept/"): list(a) for name, a in mine.items() if name.startswith("kept/")}
+    return Chain(rng, state, int(head["iteration"]), kept, head["rng"])
+
+
+# ---- archives --------------------------------------------------------------------------------------------------------
+
+
+def write_archive(path: Path, head: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Write a head, as JSON, and arrays to one .npz file."""
+    with replacing(path) as draft, draft.open("wb") as file:
+        np.savez(file, head=np.array(json.dumps(head)), **arrays)
+
+
+def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The head and the arrays of a file that :func:`write_archive` wrote; a damaged one is a ValueError."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        head = json.loads(str(arrays.pop("head")))
+        if not isinstance(head, dict):
+            raise ValueError("its head is no dictionary")
+    except Exception as error:  # whatever a damaged file provokes, in zipfile, zlib, json or numpy
+        raise damaged(path, error) from error
+    return head, arrays
+
+
+def damaged(path: Path, error: Exception) -> ValueError:
+    """The error of a checkpoint that cannot be read."""
+    why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return ValueError(f"checkpoint {str(path)!r} cannot be read ({why}); remove it or give another path")

@@ -14,13 +14,13 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.base import Fit, Run
 from gpclass.hyper.chains import ChainRun, Sampler, run_chains
-from gpclass.hyper.checkpoint import fingerprint
 from gpclass.hyper.loo import leave_one_out
 from gpclass.hyper.mixture import ThetaMixture
 from gpclass.hyper.trace import build_trace
 from gpclass.inference.base import Inference
 from gpclass.inference.diagnostics import ChainFigures, chain_figures
 from gpclass.model.problem import Problem
+from gpclass.numerics.fingerprint import fingerprint
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.priors import PriorSet
 

@@ -34,8 +34,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass._typing import Array
 from gpclass.covariance import Covariance, compile_kernel
-from gpclass.hyper.checkpoint import fingerprint
 from gpclass.model.rows import Shard
+from gpclass.numerics.fingerprint import fingerprint
 from gpclass.numerics.linalg import factor, mirror_lower
 
 BLOCK = 512  # rows worked at once: a block by 300 inducing inputs is 1.2 MB, which a core keeps near

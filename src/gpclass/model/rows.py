@@ -11,7 +11,7 @@ process; others keep the shards in worker processes. Nothing that is done to a s
 
 A shard may keep its block of whitened covariances in ``scratch``, keyed by what they were computed for. The scratch is
 no state: it is dropped when a shard is copied to another process, and made again when missing.
-Cost: one pass over the rows a ``map_reduce``; the reduction adds dictionaries in the order of the shards, so that
+Cost: one pass over the rows per ``map_reduce``; the reduction adds dictionaries in the order of the shards, so that
 the same shards give the same bits.
 """
 
@@ -102,7 +102,7 @@ class Executor(Protocol):
     """
 
     def place(self, shards: Sequence[Shard]) -> list[Any]:
-        """Put shards where they will stay; one reference a shard, in their order."""
+        """Put shards where they will stay; one reference per shard, in their order."""
 
     def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
         """``work(shard, *arguments)`` for every shard: references to the new shards, and the added sums.
@@ -163,6 +163,10 @@ class Source(Protocol):
         """Where its shards are worked on; None: in this process."""
 
     @property
+    def y(self) -> npt.NDArray[Any]:
+        """Labels of all rows, (n,)."""
+
+    @property
     def n(self) -> int:
         """Number of rows."""
 
@@ -219,7 +223,7 @@ class ArraySource:
             for a in range(0, self.n, size)
         ]
 
-    def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
+    def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """Some rows."""
         X = np.asarray(self.X[rows], dtype=np.float64)
         return X, self.y[rows], None if self.weights is None else self.weights[rows]

@@ -4,9 +4,8 @@
     manifest.sha256    of manifest.json
     arrays/NAME.npy    read with allow_pickle=False
 
-Everything is checked before anything is used: the sums, that no member lacks or is too many, the version. The
-file is written under another name in the same folder and then renamed, so that a reader never sees half of
-it, and an old file stays whole when writing fails. The same model gives the same bytes.
+Everything is checked before anything is used: the sums, that no member lacks or is too many, the version. An old
+file stays whole when writing fails (:mod:`gpclass.numerics.files`). The same model gives the same bytes.
 
 The checksums tell damage, not malice: whoever can write the file can write the sums. What protects a reader
 is that nothing in a file is run (:mod:`gpclass.persistence.values`).
@@ -17,12 +16,10 @@ cannot be written (``NotSavableError``), or the file is not whole (``ModelFileEr
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
 import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -34,6 +31,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass._version import __version__
+from gpclass.numerics.files import replacing
 from gpclass.persistence.values import Decoder, Encoder
 
 FORMAT = "gpclass-model"
@@ -184,29 +182,10 @@ def _array(data: bytes) -> npt.NDArray[Any]:
 
 
 def _write(path: Path, members: dict[str, bytes]) -> Path:
-    """All members under another name, then one rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name, data in members.items():
-                    info = zipfile.ZipInfo(name, EPOCH)
-                    info.external_attr = 0o644 << 16
-                    archive.writestr(info, data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    """An archive of all members."""
+    with replacing(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name, EPOCH)
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, data)
     return path
-
-
-def _umask() -> int:
-    """The process's mask, which the system tells only when it is set."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

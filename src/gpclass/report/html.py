@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from gpclass._version import __version__
 from gpclass.compare import Comparison, MethodResult
 from gpclass.compare.advice import base_rate_log_loss, what_went_wrong
 from gpclass.estimators.pipelines import final_step
+from gpclass.numerics.files import replacing
 from gpclass.plots.dependence import numeric_column
 from gpclass.report import figures
 
@@ -111,13 +111,8 @@ def write_report(
         warnings.simplefilter("ignore", UserWarning)
         text = render_report(comparison, title=title, description=description)
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, suffix=".tmp", delete=False
-    ) as handle:
-        handle.write(text)
-    os.chmod(handle.name, 0o644)
-    os.replace(handle.name, path)
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
     return path
 
 

@@ -293,9 +293,9 @@ def test_predictions_and_plans_of_a_folder_say_what_to_do(tmp_path):
 def test_numbers_kept_as_objects_stay_numbers():
     labels = Collected()
     labels.add(np.array([0, 1, 1], dtype=object), "part 0")
-    classes, signs = labels.result()
+    classes, index = labels.result()
     assert classes.dtype.kind == "i"
-    np.testing.assert_array_equal(signs, [-1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(index, [0, 1, 1])
 
 
 def test_missing_truth_values_in_parquet_name_the_file(tmp_path):

@@ -2,26 +2,25 @@
 
 Over all rows it holds the quasi-Newton state, the sites of all rows and the looks at the left-out rows; between the
 stages before, what the next one starts from and the random generator. So an ascent that is taken up is the ascent that
-would have been, whatever ``random_state`` is the second time. It is written beside itself and moved into place; a
+would have been, whatever ``random_state`` is the second time. A crash while writing leaves the old file whole; a
 fingerprint of settings, all labels and weights and some rows is checked.
-Cost: one write of 16 n bytes and some m d × 25 an iteration. Fails when: the file belongs to something else (refused).
+Cost: one write of 16 n bytes and some m d × 25 per iteration. Fails when: the file is damaged or belongs to something
+else (refused).
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.hyper.checkpoint import fingerprint
+from gpclass.hyper.checkpoint import read_archive, write_archive
 from gpclass.hyper.staged.stage import Earlier, Stage, Standing, inducing, with_inducing
 from gpclass.inference.ep import RULE as EP_RULE
 from gpclass.inference.variational import RULE as VARIATIONAL_RULE
@@ -29,6 +28,7 @@ from gpclass.latent.base import SiteRule, Start
 from gpclass.latent.low_rank import LowRank, LowRankGaussian
 from gpclass.model.problem import Problem, sample_of
 from gpclass.model.rows import collect_values, put_values
+from gpclass.numerics.fingerprint import fingerprint
 from gpclass.numerics.lbfgs import Ascent
 
 VERSION = 5
@@ -56,14 +56,7 @@ class Checkpoint:
         """What was written; None if there is no file."""
         if not self.path.exists():
             return None
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            head = json.loads(str(arrays.pop("head")))
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise ValueError(
-                f"checkpoint {str(self.path)!r} cannot be read ({error}); remove it or give another path"
-            ) from error
+        head, arrays = read_archive(self.path)
         if head != {"version": VERSION, "mark": self.mark}:
             raise ValueError(
                 f"checkpoint {str(self.path)!r} holds a fit of other data or settings; remove it or give another path"
@@ -112,12 +105,7 @@ class Checkpoint:
         self._write(arrays)
 
     def _write(self, arrays: dict[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(self.path.name + ".part")
-        head = json.dumps({"version": VERSION, "mark": self.mark})
-        with draft.open("wb") as handle:
-            np.savez(handle, head=np.array(head), **arrays)
-        os.replace(draft, self.path)
+        write_archive(self.path, {"version": VERSION, "mark": self.mark}, arrays)
 
 
 @contextmanager
