@@ -188,7 +188,7 @@ def test_reliability_of_calibrated_forecasts_marks_none():
     p = rng.random(2000)
     ax = plots.reliability_diagram((rng.random(2000) < p).astype(int), p, level=0.999)
     labels = [t.get_text() for t in ax.get_legend().get_texts()]
-    assert "bins that miss" not in labels
+    assert "bins outside the band" not in labels
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def test_relevance_is_one_over_length_scale_in_order(fitted):
     np.testing.assert_allclose([b.get_width() for b in ax.patches], [0.25, 0.5, 2.0], rtol=0.02)
     bars = ax.containers[1].lines[2][0].get_segments()  # error bars: 5 % to 95 % of exp(N(0, 0.1))
     np.testing.assert_allclose(bars[0][:, 0], 0.25 * np.exp([-0.1645, 0.1645]), rtol=0.02)
-    with pytest.raises(ValueError, match="length scale for each feature"):
+    with pytest.raises(ValueError, match="one per feature"):
         plots.ard_relevance(SimpleNamespace(kernel_=RBF(1.0)))
 
 
