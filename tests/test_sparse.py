@@ -291,7 +291,7 @@ def test_sums_of_shards():
         add({"a": 1.0}, {"b": 1.0})
     with pytest.raises(ValueError, match="without rows"):
         Shard(np.empty((0, 2)), np.empty(0))
-    with pytest.raises(ValueError, match="no shards"):
+    with pytest.raises(ValueError, match="no rows"):
         Local().map_reduce(lambda shard: (shard, {}), [])
 
 

@@ -1,13 +1,13 @@
-"""From what users have to shards: arrays on disk, a Parquet folder, a Dask array or data frame.
+"""From user data to shards: arrays on disk, a Parquet folder, a Dask array or data frame.
 
-:func:`as_source` is the border. It reads the labels (eight bytes a row), checks that every part has the same
-columns, the same two classes and at least one row, and leaves the features where they are: a shard reads its rows
-when it needs them, in this process or in a worker. A mistake is an error that names the part and the cure, before
-anything is fitted. Where a Dask client is open its workers keep the shards (:mod:`gpclass.data.dask`).
+:func:`as_source` is the entry point. It reads the labels (eight bytes per row), checks that every part has the same
+columns, the same two classes and at least one row, and does not load the features: a shard reads its rows when
+needed, in this process or in a worker. Errors name the part and the remedy and are raised before anything is fitted.
+If a Dask client is open, its workers hold the shards (:mod:`gpclass.data.dask`).
 
 Cost: one pass over the labels. Features are read again whenever the kernel parameters or the inducing inputs
-move, unless the shard keeps its block of covariances; reading is a small part of the O(m²) work a row.
-Fails when: features are not finite numbers, which shows at the first pass over them.
+change, unless the shard keeps its block of covariances; reading is a small part of the O(m²) work per row.
+Fails when: features are not finite numbers, which is detected in the first pass over them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Found = tuple[Source, npt.NDArray[Any], list[str] | None]
 
 
 def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None) -> Found | None:
-    """Rows that are not an ordinary array, as shards; None for an ordinary array, list or frame.
+    """Rows as shards; None for an ordinary array, list or frame.
 
     Parameters
     ----------
     X : path of a Parquet folder or file, ParquetFolder, numpy.memmap, Dask array or Dask data frame
     y : labels
-        The name of a column of a Parquet folder or a Dask data frame; else an array of shape (n,), also of Dask.
+        The name of a column of a Parquet folder or a Dask data frame; else an array of shape (n,), possibly from Dask.
     sample_weight : column name or array of shape (n,), default=None
     class_weight : dict or "balanced", default=None
         Multiplied into the sample weights.
@@ -62,8 +62,8 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: An
 
 
 def environment_executor() -> Executor | None:
-    """An executor on the open Dask client, if there is one."""
-    if "distributed" not in sys.modules:  # no client can have been opened
+    """An executor on the open Dask client, if any."""
+    if "distributed" not in sys.modules:  # no client can be open
         return None
     from gpclass.data.dask_client import environment_client
 
@@ -79,30 +79,30 @@ def environment_executor() -> Executor | None:
 
 
 class Labels:
-    """Collects the labels of parts: at most two classes, of one kind, none missing."""
+    """Collects the labels of parts: at most two classes, of one type, none missing."""
 
     def __init__(self, cure: str = "") -> None:
-        self.cure = f" ({cure})" if cure else ""  # how rows without a label are left out
+        self.cure = f" ({cure})" if cure else ""  # how to drop rows without a label
         self.classes: list[Any] = []
         self.codes: list[npt.NDArray[np.int8]] = []
         self.kind = ""
         self.seen_in = ""
 
     def add(self, labels: Any, part: str) -> None:
-        """The labels of one part, which errors call by its name."""
+        """Add the labels of one part; errors refer to it by name."""
         labels = np.asarray(labels)
         if labels.ndim != 1:
-            raise ValueError(f"{part}: labels have shape {labels.shape}; give one label a row")
+            raise ValueError(f"{part}: labels have shape {labels.shape}; give one label per row")
         if len(labels) == 0:
             raise ValueError(
-                f"{part} has no rows: leave it out (remove the file, or repartition so that no part is empty)"
+                f"{part} has no rows: remove it (remove the file, or repartition so that no part is empty)"
             )
         missing = _missing(labels)
         if missing:
             raise ValueError(
-                f"{part}: {missing} of {len(labels)} labels are missing; leave these rows out{self.cure}"
+                f"{part}: {missing} of {len(labels)} labels are missing; drop these rows{self.cure}"
             )
-        if labels.dtype.kind == "O":  # numbers that were kept as objects are numbers
+        if labels.dtype.kind == "O":  # convert numbers stored as objects
             labels = np.array(labels.tolist())
         kind = "numbers" if labels.dtype.kind in "biuf" else "words"
         if labels.dtype.kind == "f" and not np.all(labels == np.rint(labels)):
@@ -111,7 +111,7 @@ class Labels:
             )
         if self.kind and kind != self.kind:
             raise ValueError(
-                f"{part} holds labels that are {kind}, {self.seen_in} labels that are {self.kind}; write all parts "
+                f"{part} has labels of type {kind}, {self.seen_in} of type {self.kind}; write all parts "
                 "with labels of one type"
             )
         if kind == "words":
@@ -122,8 +122,8 @@ class Labels:
                 continue
             if len(self.classes) == 2:
                 raise ValueError(
-                    f"{part} holds the class {label.item()!r}, a third one beside {self.classes[0].item()!r} and "
-                    f"{self.classes[1].item()!r}: inducing points are for two classes; join some, or correct the labels"
+                    f"{part} holds the class {label.item()!r}, a third one besides {self.classes[0].item()!r} and "
+                    f"{self.classes[1].item()!r}: inducing points need two classes; merge some, or correct the labels"
                 )
             self.classes.append(label)
         code = np.array([self.classes.index(label) for label in present], dtype=np.int8)
@@ -134,9 +134,9 @@ class Labels:
         """Classes in order, and all labels as −1 and +1."""
         if len(self.classes) < 2:
             raise ValueError(
-                f"the labels hold one class only ({self.classes[0].item()!r}); a classifier needs examples of two"
+                f"the labels hold only one class ({self.classes[0].item()!r}); a classifier needs examples of two"
                 if self.classes
-                else "there are no rows"
+                else "the data have no rows"
             )
         classes = np.array(self.classes)
         order = np.argsort(classes)
@@ -165,7 +165,7 @@ class _Weights:
             return None
         weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
         if weights.shape != y.shape:
-            raise ValueError(f"sample_weight has shape {weights.shape}, there are {len(y)} rows")
+            raise ValueError(f"sample_weight has shape {weights.shape}, but there are {len(y)} rows")
         if self.class_weight is not None:
             from sklearn.utils import compute_class_weight
 
@@ -173,10 +173,10 @@ class _Weights:
             each = compute_class_weight(self.class_weight, classes=classes, y=classes[index])
             weights = weights * each[index]
         if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-            raise ValueError("weights must be finite and not negative; check sample_weight and class_weight")
+            raise ValueError("weights must be finite and non-negative; check sample_weight and class_weight")
         for sign, label in zip((-1.0, 1.0), classes, strict=True):
             if not np.any(weights[y == sign] > 0):
-                raise ValueError(f"every row of class {label!r} has weight zero: give it some weight")
+                raise ValueError(f"every row of class {label!r} has weight zero: give it a positive weight")
         return None if np.all(weights == 1.0) else weights
 
 
@@ -185,10 +185,10 @@ class _Weights:
 
 @dataclass(frozen=True, eq=False)
 class PartsSource:
-    """Rows in parts that read themselves; labels and weights in memory."""
+    """Rows in parts that are read on demand; labels and weights in memory."""
 
     parts: tuple[Any, ...]  # callables: () -> (r, d)
-    ends: IntArray  # (number of parts,), place after each part's last row
+    ends: IntArray  # (number of parts,), index after each part's last row
     y: Array  # (n,), -1 or +1
     width: int
     weights: Array | None = None
@@ -205,7 +205,7 @@ class PartsSource:
 
     @property
     def executor(self) -> Executor | None:
-        """The open Dask client's workers, if there is one."""
+        """The open Dask client's workers, if any."""
         return environment_executor()
 
     def _spans(self) -> list[slice]:
@@ -213,7 +213,7 @@ class PartsSource:
         return [slice(int(a), int(b)) for a, b in zip(starts, self.ends, strict=True)]
 
     def shards(self) -> list[Shard]:
-        """One a part."""
+        """One shard per part."""
         weights = self.weights
         return [
             Shard(part, self.y[rows], None if weights is None else weights[rows], rows.start)
@@ -221,22 +221,22 @@ class PartsSource:
         ]
 
     def take(self, rows: IntArray) -> tuple[Array, Array, Array | None]:
-        """Some rows, in increasing order; every part that holds one is read once."""
+        """Some rows, in increasing order; each part is read at most once."""
         rows = np.asarray(rows)
         X = np.empty((len(rows), self.width))
         owner = np.searchsorted(self.ends, rows, side="right")
         starts = np.concatenate([[0], self.ends[:-1]])
         chosen = {int(k): rows[owner == k] - starts[k] for k in np.unique(owner)}
         parts = [self.parts[k] for k in chosen]
-        pick = getattr(parts[0], "pick", None) if parts else None  # where the rows are chosen on workers
+        pick = getattr(parts[0], "pick", None) if parts else None  # rows selected on workers
         found = pick(parts, list(chosen.values())) if pick is not None else None
         for j, (k, places) in enumerate(chosen.items()):
             X[owner == k] = self.parts[k]()[places] if found is None else found[j]
         return X, self.y[rows], None if self.weights is None else self.weights[rows]
 
 
-def checked(X: Any, part: str, cure: str = "leave them out") -> Array:
-    """Features as float64, after a look that they are finite; ``cure`` is said of rows that are not."""
+def checked(X: Any, part: str, cure: str = "drop them") -> Array:
+    """Features as float64, after checking that they are finite; ``cure`` is the remedy in the error."""
     found = np.asarray(X, dtype=np.float64)
     if not np.isfinite(found).all():
         bad = int(np.sum(~np.isfinite(found).all(axis=1)))
@@ -251,7 +251,7 @@ def checked(X: Any, part: str, cure: str = "leave them out") -> Array:
 
 @dataclass(frozen=True)
 class MappedRows:
-    """Rows of an array in a file, opened by whoever reads them."""
+    """Rows of an array in a file, opened by the process that reads them."""
 
     file: str
     dtype: str
@@ -270,21 +270,21 @@ class MappedRows:
             )
         except OSError as error:
             raise ValueError(
-                f"{name} cannot be read ({error}); the file must stay where it is while a model is fitted, and be "
-                "seen by all workers"
+                f"{name} cannot be read ({error}); the file must not move during a fit, and must be "
+                "readable by all workers"
             ) from error
         return checked(whole[self.start : self.stop], name)
 
 
 def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: _Weights) -> Found:
     if X.ndim != 2:
-        raise ValueError(f"X has shape {X.shape}; give a table of shape (rows, columns)")
+        raise ValueError(f"X has shape {X.shape}; it must be (rows, columns)")
     if X.dtype.kind not in "biuf":
-        raise ValueError(f"X holds {X.dtype}; give numbers")
+        raise ValueError(f"X has dtype {X.dtype}; it must be numeric")
     if y is None or isinstance(y, str):
         raise ValueError("a memory-mapped array has no named columns: give y as an array of labels")
     if len(np.shape(y)) != 1 or len(y) != len(X):
-        raise ValueError(f"X has {len(X)} rows, y has shape {np.shape(y)}: give one label a row")
+        raise ValueError(f"X has {len(X)} rows, y has shape {np.shape(y)}: give one label per row")
     labels = Labels()
     labels.add(y, "y")
     classes, signs = labels.result()
@@ -297,13 +297,13 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: _Weights) -> Found
         parts = [
             MappedRows(str(X.filename), X.dtype.str, X.shape, int(X.offset), order, a, b) for a, b in spans
         ]
-    else:  # a view of a map: its place in the file is not known
+    else:  # a view of a map: its position in the file is unknown
         parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in spans]
     return PartsSource(tuple(parts), np.array(bounds[1:]), signs, X.shape[1], weights), classes, None
 
 
 def _is_whole_file(X: Any) -> bool:
-    """Whether the array is what its file holds from its offset on: not a slice, not a copy on write."""
+    """Whether the array is the content of its file from its offset: not a slice, not a copy on write."""
     if X.filename is None or X.mode == "c" or not (X.flags.c_contiguous or X.flags.f_contiguous):
         return False
     try:
@@ -318,7 +318,7 @@ def _is_whole_file(X: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ArrayRows:
-    """Rows of an array at hand."""
+    """Rows of an array in memory."""
 
     X: Any
     name: str

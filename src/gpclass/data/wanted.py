@@ -1,4 +1,4 @@
-"""Whether an estimator's settings and data ask for the low-rank prior."""
+"""Whether an estimator's settings and data require the low-rank prior."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 
 def is_wanted(clf: Any) -> bool:
-    """Whether inducing inputs are asked for."""
+    """Whether inducing inputs are requested."""
     return clf.n_inducing is not None or not isinstance(clf.inducing, str)
 
 
 def is_source(X: Any, clf: Any) -> bool:
-    """Whether rows are not an ordinary array: a Parquet folder, a Dask collection, for inducing inputs a memory map."""
+    """Whether rows are not an ordinary array: Parquet folder, Dask collection or, with inducing inputs, memory map."""
     if isinstance(X, np.memmap):
         return is_wanted(clf)
     return in_files(X) or is_dask(X)
