@@ -93,10 +93,10 @@ def test_what_could_turn():
 @pytest.mark.parametrize(
     ("cost", "settings", "message"),
     [
-        (np.zeros((3, 2)), {}, "row for each"),
+        (np.zeros((3, 2)), {}, "one row per class"),
         ([[0, 1], [np.nan, 0]], {}, "finite"),
         ({"treat": {"ill": 1}}, {}, "lacks"),
-        ({"treat": {"ill": 1, "well": 1, "dead": 2}}, {}, "no classes"),
+        ({"treat": {"ill": 1, "well": 1, "dead": 2}}, {}, "not classes"),
         ({"treat": [1]}, {}, "2 classes"),
         ([[0, 1], [1, 0]], {"actions": ["one"]}, "names"),
         ({"reject": [1, 2]}, {"reject": 1.0}, "same name"),
