@@ -205,7 +205,7 @@ def figure() -> str:
     fig.savefig(FIGURE, dpi=100)
     return (
         "![Left: probabilities with credible intervals for 20 and 200 points, the closed form on the curves. "
-        "Right: stated and true Monte Carlo error against the number of draws.](figures/exact.png)"
+        "Right: reported and true Monte Carlo error against the number of draws.](figures/exact.png)"
     )
 
 
