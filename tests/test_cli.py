@@ -575,7 +575,7 @@ def test_the_command_itself(folder):
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr == "gpclass: there is no file absent.tsv\n"
+    assert done.stderr == "gpclass: file absent.tsv not found\n"
 
 
 def test_without_typer_the_extra_is_named(monkeypatch):

@@ -81,7 +81,7 @@ def test_what_could_turn():
     found = decide(proba, 1 - np.eye(2), CLASSES, mcse=mcse)
     assert found.could_turn.tolist() == [True, False, False, False]
     assert np.isnan(found.margin_error[3])
-    assert "could turn 1" in str(found)
+    assert "could change 1" in str(found)
     # a third action that is not the next best may be the one that wins
     cost = np.array([[0.0, 0.05, 9.0], [1.0, 1.0, 0.0]])
     sure = decide([[0.9, 0.1]], cost[:, :2], CLASSES, mcse=[[0.03, 0.03]])

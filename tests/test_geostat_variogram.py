@@ -138,7 +138,7 @@ def test_variogram_equals_gstools():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda X, v: empirical_variogram(X, v[:-1]), "80 sites but 79"),
+        (lambda X, v: empirical_variogram(X, v[:-1]), "79 values for 80 sites"),
         (lambda X, v: empirical_variogram(X[:1], v[:1]), "at least two"),
         (lambda X, v: empirical_variogram(X, v, estimator="genton"), "estimator"),
         (lambda X, v: empirical_variogram(X, v, lags=[3, 2]), "ascending"),

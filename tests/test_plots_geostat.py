@@ -79,7 +79,7 @@ def test_second_panel(data, clf):
     np.testing.assert_allclose(mesh(axes[1]).reshape(found.mcse.shape), found.mcse)
     with pytest.raises(ValueError, match="not available"):
         plots.probability_map(clf, data.X, panel="mcse", resolution=5)
-    with pytest.raises(ValueError, match="none of"):
+    with pytest.raises(ValueError, match="must be None"):
         plots.probability_map(clf, data.X, panel="both")
     with pytest.raises(ValueError, match="sites X"):
         plots.probability_map(clf)

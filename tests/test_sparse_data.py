@@ -187,9 +187,9 @@ def break_missing_label(frames):
         (break_columns, "part-2", r"lacks 'b' and has 'B'.*same columns"),
         (break_more, "part-1", r"has 'extra'.*--features.*features=\["),
         (break_class, "part-3", "class 'Rain', a third one beside"),
-        (break_label_type, "part-3", "labels that are numbers.*one type"),
-        (break_empty, "part-1", "no rows: remove it"),
-        (break_words, "part-2", "column 'c' holds .*string, not numbers; leave it out"),
+        (break_label_type, "part-3", "are numbers.*one type"),
+        (break_empty, "part-1", "no rows: remove the file"),
+        (break_words, "part-2", "column 'c' holds .*string, not numbers; exclude it"),
         (break_missing_label, "part-2", "labels are missing"),
     ],
 )
@@ -338,7 +338,7 @@ def test_kept_columns_have_the_types_of_the_source(frame, fitted, tmp_path, monk
 @pytest.mark.parametrize("name", ["row", "class", "probability", "mcse", "lower", "upper", "p_rain"])
 def test_columns_to_keep_must_not_be_called_as_the_predictions_are(frame, fitted, tmp_path, name):
     place = write(tmp_path / "d", frame.assign(**{name: 1.0}))
-    with pytest.raises(ValueError, match=f"keep names '{name}', which .* rename it in the source"):
+    with pytest.raises(ValueError, match=f"keep contains '{name}', which .* rename it in the source"):
         predict_folder(fitted, place, tmp_path / "out", keep=["label", name])
     assert not (tmp_path / "out").exists()
     predict_folder(fitted, place, tmp_path / "out", keep=["label", "label"])
@@ -418,7 +418,7 @@ def test_predictions_are_not_written_among_the_data(folder, frame, fitted, tmp_p
     for _ in range(2):  # the folder above takes the predictions, but not where they would come back below
         assert predict_folder(fitted, folder, tmp_path).rows == N
     write(folder / "data", frame.iloc[:50], 1)
-    with pytest.raises(ValueError, match=r"data/part-0.parquet would lie among the data"):
+    with pytest.raises(ValueError, match=r"data/part-0.parquet lies inside the data"):
         predict_folder(fitted, folder, tmp_path)
 
 
@@ -814,7 +814,7 @@ def test_a_folder_on_the_command_line(tmp_path, frame, capsys):
     table = pd.concat([pd.read_parquet(file) for file in sorted(out.iterdir())], ignore_index=True)
     assert np.mean(table["class"] == frame["label"]) > 0.8
     assert run(["predict", str(model), str(data), "--out", str(out)]) == 0
-    assert "4 of them were there already" in capsys.readouterr().out
+    assert "4 of them already existed" in capsys.readouterr().out
 
 
 # ---- what first users of folders met --------------------------------------------------------------------------
@@ -937,7 +937,7 @@ def test_missing_values_of_a_folder_are_dropped_on_request(frame, tmp_path, caps
     assert "(--drop-missing, or drop_missing=True)" in err
     code, text, err = command(capsys, "fit", place, *WORDS, "--out", out, "--drop-missing", "--json")
     assert code == 0, err
-    assert "154 rows with missing values left out, 446 kept" in err
+    assert "154 rows with missing values dropped, 446 kept" in err
     assert {key: json.loads(text)[key] for key in ("rows", "dropped")} == {"rows": 446, "dropped": 154}
     whole = holes.dropna().reset_index(drop=True)
     source, *_ = as_source(encoded_folder(ParquetFolder(place, drop_missing=True), "label"), "label")
@@ -958,14 +958,14 @@ def test_missing_values_of_new_rows_are_dropped_on_request(folder, frame, model,
     assert "(--drop-missing, or drop_missing=True)" in err
     code, out, err = command(capsys, *words, "--drop-missing")
     assert code == 0, err
-    assert "2 rows with missing values left out, 598 kept" in err
+    assert "2 rows with missing values dropped, 598 kept" in err
     assert "accuracy" in err
     assert "598 predictions in 4 files" in out
     assert 6 not in set(pd.read_parquet(tmp_path / "out" / "part-0.parquet")["row"])
     frame.iloc[:10].assign(b=np.nan).to_parquet(place / "part-4.parquet", index=False)
     code, out, err = command(capsys, *words[:4], tmp_path / "more", "--drop-missing")
     assert code == 0, err
-    assert "12 rows with missing values left out, 598 kept" in err
+    assert "12 rows with missing values dropped, 598 kept" in err
     assert "598 predictions in 5 files" in out
 
 
@@ -1006,7 +1006,7 @@ def test_a_fit_skips_files_that_dropping_empties(frame, tmp_path, encode):
     for name in ("b", "c"):
         (place / f"part-0{name}.parquet").unlink()
     frame.iloc[:0].to_parquet(place / "part-0a.parquet", index=False)
-    with pytest.raises(ValueError, match=r"part-0a.parquet has no rows: leave it out"):
+    with pytest.raises(ValueError, match=r"part-0a.parquet has no rows: remove the file"):
         as_source(encoded_folder(place, "label") if encode else place, "label")
 
 
@@ -1026,7 +1026,7 @@ def test_advice_about_columns_serves_both_kinds_of_users(folder, frame, model, t
     frame.iloc[:50].rename(columns={"b": "B"}).to_parquet(folder / "part-2.parquet", index=False)
     code, _, err = command(capsys, "fit", folder, *WORDS, "--out", tmp_path / "other.gpclass")
     assert code == 2
-    assert "name those to use (--features A,B, or ParquetFolder(path, features=['A', 'B']))" in err
+    assert "list those to use (--features A,B, or ParquetFolder(path, features=['A', 'B']))" in err
     code, _, err = command(capsys, "predict", model, folder, "--out", tmp_path / "out")
     assert code == 2
     assert "lacks 'b'; write all files with these columns" in err

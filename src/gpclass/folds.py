@@ -18,7 +18,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 
-CELLS_A_FOLD = 6  # cells per fold in the bounding box, if no size is given
+CELLS_PER_FOLD = 6  # cells per fold in the bounding box, if no size is given
 
 
 def stratified_folds(y: Any, n_folds: int, rng: np.random.Generator) -> IntArray:
@@ -50,7 +50,7 @@ def spatial_folds(X: Array, n_folds: int, block_size: float | None, rng: np.rand
         )
     if block_size is None:
         wide = extent[extent > 0]
-        block_size = float(np.exp(np.mean(np.log(wide))) / (CELLS_A_FOLD * n_folds) ** (1.0 / len(wide)))
+        block_size = float(np.exp(np.mean(np.log(wide))) / (CELLS_PER_FOLD * n_folds) ** (1.0 / len(wide)))
     if not block_size > 0:
         raise ValueError(f"block_size must be positive, not {block_size}")
     shift = rng.random(X.shape[1])

@@ -125,7 +125,7 @@ def compare(
         raise Mistake(
             "no method could be fitted: " + "; ".join(f"{r.name}: {r.error}" for r in found.results.values())
         )
-    left_out = f" {table.dropped} rows with missing values were left out." if table.dropped else ""
+    left_out = f" {table.dropped} rows with missing values were dropped." if table.dropped else ""
     write_report(
         found,
         out,

@@ -94,9 +94,7 @@ class Labels:
         if labels.ndim != 1:
             raise ValueError(f"{part}: labels have shape {labels.shape}; give one label per row")
         if len(labels) == 0:
-            raise ValueError(
-                f"{part} has no rows: remove it (remove the file, or repartition so that no part is empty)"
-            )
+            raise ValueError(f"{part} has no rows: remove the file, or repartition so that no part is empty")
         missing = _missing(labels)
         if missing:
             raise ValueError(
@@ -104,17 +102,17 @@ class Labels:
             )
         if labels.dtype.kind == "O":  # convert numbers stored as objects
             labels = np.array(labels.tolist())
-        kind = "numbers" if labels.dtype.kind in "biuf" else "words"
+        kind = "numbers" if labels.dtype.kind in "biuf" else "text"
         if labels.dtype.kind == "f" and not np.all(labels == np.rint(labels)):
             raise ValueError(
                 f"{part}: the labels are measurements, not classes; cut them into two classes first"
             )
         if self.kind and kind != self.kind:
             raise ValueError(
-                f"{part} has labels of type {kind}, {self.seen_in} of type {self.kind}; write all parts "
+                f"the labels of {part} are {kind}, those of {self.seen_in} are {self.kind}; write all parts "
                 "with labels of one type"
             )
-        if kind == "words":
+        if kind == "text":
             labels = labels.astype(str)
         present, index = np.unique(labels, return_inverse=True)
         for label in present:
