@@ -103,7 +103,7 @@ def test_the_second_panel_does_not_take_one_error_for_the_other(data, clf):
     wide = plots.probability_map(found, panel="interval")[1]
     assert "Monte Carlo error" in known.get_title()
     assert "Monte Carlo" in known.child_axes[0].get_ylabel()
-    assert "uncertainty" in wide.get_title()
+    assert "Uncertainty" in wide.get_title()
     assert "90 % interval" in wide.child_axes[0].get_ylabel()
 
 

@@ -23,7 +23,7 @@ class Progress:
         self._tried = 0
         self._accepted = 0
         if verbose > 0:
-            from tqdm import tqdm  # imported on demand: slower than a short fit
+            from tqdm import tqdm  # on demand: the import takes longer than a short fit
 
             self._bar = tqdm(
                 total=total,

@@ -53,7 +53,7 @@ def allowed_threads() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Linear algebra in one thread, for code that is parallel itself.
+    """A context in which linear algebra uses one thread.
 
     The libraries have one setting for all threads of the process: the first to enter sets it, the last to leave
     restores it.

@@ -144,7 +144,7 @@ def _draw_second(ax: Any, found: Any, values: Array, panel: str | None) -> None:
     )
     _bar(ax, image, text)
     # the Monte Carlo error and the uncertainty of p are different quantities: keep the titles distinct
-    ax.set_title("Monte Carlo error" if panel == "mcse" else "Posterior uncertainty", fontsize=10)
+    ax.set_title("Monte Carlo error" if panel == "mcse" else "Uncertainty of p", fontsize=10)
     p = np.ma.masked_invalid(found.proba)
     if min(p.shape) > 1 and p.min() < 0.5 < p.max():
         ax.contour(found.x, found.y, p, levels=[0.5], colors="white", linewidths=1.6)
