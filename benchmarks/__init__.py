@@ -1,1 +1,1 @@
-"""Side by side with peers, in one run; prints ratios. ``python -m benchmarks [name ...] [--write]``."""
+"""Comparison with peers in the same run; prints ratios. ``python -m benchmarks [name ...] [--write]``."""

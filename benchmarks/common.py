@@ -1,4 +1,4 @@
-"""What every benchmark needs: timing, memory in a process of its own, the machine's kind."""
+"""Shared by all benchmarks: timing, memory in a separate process, the processor."""
 
 import json
 import multiprocessing
@@ -50,14 +50,14 @@ def cpu():
 
 
 def record(name, rows):
-    """Keep a benchmark's rows, so that the README's table is made from what ran."""
+    """Store a benchmark's rows, from which the README's table is generated."""
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     results[name] = {"cpu": cpu(), "rows": rows}
     RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
 
 
 def show(title, rows):
-    """Print rows (label, value, wanted) as a table."""
+    """Print rows (label, value, target) as a table."""
     print(f"\n{title}")
     width = max(len(label) for label, *_ in rows)
     for label, value, wanted in rows:

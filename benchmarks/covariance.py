@@ -1,7 +1,7 @@
-"""Value and gradient of the covariance, beside scikit-learn, in one run.
+"""Value and gradient of the covariance, compared with scikit-learn in the same run.
 
-Both compute K and the vector Σ_ij G_ij dK_ij/dθ, the part of an evidence gradient that the kernel owns.
-The two take turns and the best of several turns counts; only the ratios mean something on a shared machine.
+Both compute K and the vector Σ_ij G_ij dK_ij/dθ, the kernel's part of an evidence gradient. The two alternate and the
+best of several turns counts; only the ratios are meaningful on a shared machine.
 
     OMP_NUM_THREADS=1 python benchmarks/covariance.py [n] [d]
 """
@@ -37,7 +37,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def matrices(work: Callable[[], object], n: int) -> float:
-    """Peak of the memory asked for, in n×n matrices."""
+    """Peak of the allocated memory, in n×n matrices."""
     tracemalloc.start()
     work()
     peak = tracemalloc.get_traced_memory()[1]

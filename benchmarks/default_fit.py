@@ -32,11 +32,11 @@ def main():
             (
                 f"{label}: time as a multiple of scikit-learn's",
                 f"{ours[0] / peer[0]:.2f}",
-                "wanted: at most 3",
+                "target: at most 3",
             ),
             (f"{label}: seconds, ours and scikit-learn's", f"{ours[0]:.1f} / {peer[0]:.1f}", ""),
             (f"{label}: draws, evaluations", f"{draws}, {evaluations}", ""),
-            (f"{label}: largest mcse at the training points", f"{mcse:.1e}", "asked for: 1e-3"),
+            (f"{label}: largest mcse at the training points", f"{mcse:.1e}", "target: 1e-3"),
         ]
     show("The default fit (exact, maximised): n = 1000", rows)
     record("Default fit (exact, maximise), n = 1000, against scikit-learn's Laplace", rows)

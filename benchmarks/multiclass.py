@@ -1,11 +1,11 @@
-"""Many classes beside scikit-learn's one against the rest: log loss, calibration, errors, time of a fit.
+"""Many classes compared with scikit-learn's one against the rest: log loss, calibration, errors, time of a fit.
 
 ``python -m benchmarks.multiclass [data ...]``: iris, wine, glass, thyroid, digits (150 of them). All methods get the
-same standardised rows, the same isotropic kernel constant * RBF that the classes share and the same five folds, one
-after the other in one process, so that the ratio of times means something on a busy machine too. Calibration is the
-expected calibration error of :mod:`gpclass.metrics`. Glass and thyroid are read from the folder that GPCLASS_DATA
-names, or from OpenML. What a data set gave is kept in ``results/multiclass`` and not computed again unless ``--again``
-is said; ``--record`` puts a summary among the recorded benchmarks and the whole table into the documentation.
+same standardised rows, the same isotropic kernel constant * RBF shared by the classes and the same five folds, one
+after the other in one process, so that the ratio of times is meaningful on a busy machine too. Calibration is the
+expected calibration error of :mod:`gpclass.metrics`. Glass and thyroid are read from the folder GPCLASS_DATA or from
+OpenML. Results are stored in ``results/multiclass`` and not computed again without ``--again``; ``--record`` adds a
+summary to the recorded benchmarks and writes the table into the documentation.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def compare(name):
 
 
 def rows_of(name, again=False):
-    """What a data set gave, from the last run if there is one."""
+    """Results for a data set, from the last run if stored."""
     path = KEPT / f"{name}.json"
     if again or not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def rows_of(name, again=False):
 
 
 def quality(names=tuple(SETS), again=False):
-    """Log loss and calibration of every method; recorded, and the table of the documentation written."""
+    """Log loss and calibration of every method; recorded, and written to the documentation."""
     found = [row for name in names for row in rows_of(name, again)]
     rows = []
     for name in names:
@@ -120,11 +120,11 @@ def quality(names=tuple(SETS), again=False):
 
 
 def speed():
-    """Softmax Laplace beside one against the rest on glass, and the exact posterior on all of iris."""
+    """Softmax Laplace against one against the rest on glass, and the exact posterior on all of iris."""
     X, y = data("glass")
     X = StandardScaler().fit_transform(X)
     best = {}
-    for _ in range(3):  # side by side, the least busy moment of each
+    for _ in range(3):  # alternating; the fastest run of each counts
         for method in (PEER, "softmax Laplace"):
             begin = time.process_time()
             with warnings.catch_warnings():
@@ -142,12 +142,12 @@ def speed():
         (
             "softmax Laplace, maximise, glass (n = 214, 6 classes), over one against the rest",
             f"{ratio:.2f}x",
-            f"wanted: under 3x; scikit-learn takes {best[PEER]:.2f} s of CPU",
+            f"target: under 3x; scikit-learn takes {best[PEER]:.2f} s of CPU",
         ),
         (
             "exact, maximise, iris (n = 150), the defaults",
             f"{cpu:.1f} s of CPU",
-            "wanted: under 10 s",
+            "target: under 10 s",
         ),
     ]
     record("many classes, speed", rows)
@@ -157,7 +157,7 @@ def speed():
 def write_page(found):
     """Put the table into the documentation."""
     lines = [
-        "| data | method | error | log loss | calibration error | CPU seconds a fit | over scikit-learn |",
+        "| data | method | error | log loss | calibration error | CPU seconds per fit | over scikit-learn |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     lines += [
@@ -176,7 +176,7 @@ def main(argv=None):
         prog="python -m benchmarks.multiclass", description=__doc__.splitlines()[0]
     )
     parser.add_argument("names", nargs="*", help=f"of {', '.join(SETS)}; all by default")
-    parser.add_argument("--again", action="store_true", help="run again what has been run")
+    parser.add_argument("--again", action="store_true", help="run again even if results are stored")
     parser.add_argument(
         "--record", action="store_true", help="write README's rows and the documentation's table"
     )

@@ -1,4 +1,4 @@
-"""The orthant engine measured: A Table 1, variance x time, cost, point sets, orders, other methods.
+"""Benchmarks of the orthant methods: A Table 1, variance x time, cost, point sets, orders, other methods.
 
 Run ``python -m benchmarks.orthant [section ...]``; without a section all of them (some minutes on one core).
 Everything is compared within one run, and times are printed as ratios.
@@ -94,7 +94,7 @@ def table_1(repeats=50, hard_repeats=20):
             (
                 f"n = {n}: error below the paper's best (3,000,000 samples), times",
                 ratio,
-                f"wanted: {wanted[n]}",
+                f"target: {wanted[n]}",
             )
         )
     record(f"Orthant integrals of Atiya et al., Table 1: guided, 10,000 particles, {repeats} problems", rows)
@@ -123,7 +123,7 @@ def variance_time(repeats=12, M=1000, M_soft=2000):
             f"{name:10s} n={n}: sd {np.sqrt(v):.1e} in {t:.3f} s (EP {once:.3f} s) | soft "
             f"sd {np.sqrt(v_soft):.2f} in {t_soft:.3f} s | ratio {v_soft * t_soft / (v * t):,.0f}"
         )
-        rows.append((f"{name}, n = {n}: times better", f"{v_soft * t_soft / (v * t):,.0f}", "wanted: 10,000"))
+        rows.append((f"{name}, n = {n}: times better", f"{v_soft * t_soft / (v * t):,.0f}", "target: 10,000"))
     record("Variance × time of log p(y): guided against the soft particle count", rows)
 
 
@@ -152,10 +152,10 @@ def growth(sizes=(500, 1000, 2000, 4000), M=1000):
             )
             if n == 1000:
                 error = relative_error(log_w, group)
-                rows.append((f"{name}, n = 1000: standard error of log p(y)", f"{error:.3f}", "wanted: 0.05"))
+                rows.append((f"{name}, n = 1000: standard error of log p(y)", f"{error:.3f}", "target: 0.05"))
                 step = f"{steps[-1] / cholesky:.0f}"
                 rows.append(
-                    (f"{name}, n = 1000: guided step, in Cholesky factors", step, "wanted: at most 25")
+                    (f"{name}, n = 1000: guided step, in Cholesky factors", step, "target: at most 25")
                 )
         slope = np.polyfit(np.log(sizes), np.log(steps), 1)[0]
         print(f"{name:10s} guided step grows as n^{slope:.2f}")

@@ -1,4 +1,4 @@
-"""The problems that benchmarks share."""
+"""Problems shared by the benchmarks."""
 
 import numpy as np
 from scipy.special import expit
@@ -9,7 +9,7 @@ from gpclass.datasets import filippone_square
 
 
 def ard(n=1000, d=8, seed=0):
-    """Three features that matter among d; returns X, y in {-1, 1}, and the ARD kernel to start from."""
+    """Three relevant features among d; returns X, y in {-1, 1}, and the initial ARD kernel."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     f = 2 * np.sin(1.5 * X[:, 0]) + X[:, 1] - X[:, 2] * X[:, 1]
@@ -18,7 +18,7 @@ def ard(n=1000, d=8, seed=0):
 
 
 def plane(n=1000, seed=0):
-    """A smooth boundary in the plane, and an isotropic kernel to start from."""
+    """A smooth boundary in the plane, and an initial isotropic kernel."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 2, (n, 2))
     f = np.sin(2 * X[:, 0]) + X[:, 1]

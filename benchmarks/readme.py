@@ -1,4 +1,4 @@
-"""Write the README's tables and the benchmarks' page: methods from the registry, figures from what was recorded.
+"""Write the README's tables and the benchmarks' page: methods from the registry, numbers from recorded results.
 
 ``python -m benchmarks.readme`` after a change of either.
 """
@@ -12,7 +12,7 @@ from gpclass.registry.partners import goes_with
 
 README = HERE.parent / "README.md"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-HEADLINES = {  # by how a benchmark's title begins: how its rows begin, and what they are called in the README
+HEADLINES = {  # prefix of a title: prefix of a row, and its name in the README
     "Laplace + ARD maximise": {
         "times faster": "Laplace, eight length scales, n = 1000: times faster than scikit-learn",
     },
@@ -51,7 +51,7 @@ PAPERS = {
     "Cho": "Cho, Kim & Park (2015), many classes by variational EM with Laplace",
     "Röder": "Röder, Tolosana-Delgado & Hamprecht (2011), kriging, AMP, DSGQ",
 }
-WANTED = {  # what each paper needs; a name that the registry lacks is listed as not there yet
+WANTED = {  # the methods of each paper; names missing from the registry are listed as such
     "Atiya": ("exact", "gpc-mc", "gpc-mc-hard", "elliptical-slice", "hmc", "control-variables"),
     "Williams": ("laplace", "map", "hmc", "alternate", "gibbs"),
     "Filippone": ("ep", "importance", "annealed", "pseudo-marginal"),
@@ -61,7 +61,7 @@ WANTED = {  # what each paper needs; a name that the registry lacks is listed as
 
 
 def methods_table():
-    """Every method by name, and what the papers have that is not there yet."""
+    """Every method by name, and the papers' methods that are missing."""
     rows = methods()
     lines = ["Inference, at fixed kernel parameters (`inference=`):", ""]
     lines += ["| name | what it is | cost | reference |", "|---|---|---|---|"]
@@ -83,12 +83,12 @@ def methods_table():
         lack = ", ".join(f"`{name}`" for name in WANTED[key] if name not in here)
         if key == "Röder":
             have = ", ".join(filter(None, ["`IndicatorKriging` (classical and simplicial)", have]))
-        lines.append(f"- {title}: {have or 'nothing'}" + (f"; not there yet: {lack}" if lack else ""))
+        lines.append(f"- {title}: {have or 'nothing'}" + (f"; missing: {lack}" if lack else ""))
     return "\n".join(lines)
 
 
 def benchmarks_table():
-    """The recorded figures as Markdown."""
+    """The recorded results as Markdown."""
     lines = []
     for title, result in json.loads(RESULTS.read_text()).items():
         lines += [
@@ -102,7 +102,7 @@ def benchmarks_table():
 
 
 def headlines():
-    """The figures that a newcomer looks for."""
+    """The main results."""
     results = json.loads(RESULTS.read_text())
     lines = ["| figure | measured |", "|---|---:|"]
     for title, wanted in HEADLINES.items():
@@ -116,7 +116,7 @@ def headlines():
 
 
 def write(path, **parts):
-    """Replace what stands between the markers of a file."""
+    """Replace the text between the markers of a file."""
     text = path.read_text()
     for name, table in parts.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

@@ -1,14 +1,15 @@
-"""Inducing points at scale, side by side with GPyTorch's SVGP (:mod:`benchmarks.svgp`).
+"""Inducing points at scale, compared with GPyTorch's SVGP (:mod:`benchmarks.svgp`).
 
-``python -m benchmarks.sparse [part ...]``, parts being tune (the peer's learning rate), magic, electricity, htru2
-(log loss against time), subset (the sparse prior beside the dense one), covtype (memory, growth of time), figure, page.
-Each run is a process of its own, one after the other, ours and the peer's in turn. Each part adds to ``results.json``
-as soon as it is done; the curves are in ``sparse_curves.json``, from which ``figure`` draws. Data: ``GPCLASS_DATA``.
+``python -m benchmarks.sparse [part ...]``; parts are tune (the peer's learning rate), magic, electricity, htru2 (log
+loss against time), subset (the sparse against the dense prior), covtype (memory, growth of time), figure, page. Each
+run is a separate process, one after the other, ours and the peer's alternating. Each part is added to
+``results.json`` when it is done; the curves are in ``sparse_curves.json``, from which ``figure`` draws. Data:
+``GPCLASS_DATA``.
 
 Times. The peer's is the first at which its curve is within .001 of its own final log loss, at the learning rate and
-number of steps that give it the least *test* log loss. Ours is that of the whole ``fit``, which stops by itself.
-The clock stands still while curves are measured. Two threads; ``THREADS=1`` instead counts the processor seconds of
-one thread each, which mean something on a machine that others use too.
+number of steps with the smallest *test* log loss. Ours is that of the whole ``fit``, with its own stopping rule. The
+clock is stopped while curves are measured. Two threads; ``THREADS=1`` instead measures the CPU seconds of one thread
+each, which are meaningful on a shared machine.
 """
 
 import os
@@ -30,14 +31,14 @@ CURVES = HERE / "sparse_curves.json"
 FIGURE = HERE.parent / "docs" / "figures" / "scale.png"
 PAGE = HERE.parent / "docs" / "scale.md"
 M = 300
-RATES, STEPS = (0.03, 0.1), (300, 1000, 3000)  # the peer's grid; a step sees 1024 rows
-CLOSE = 1e-3  # the peer has arrived when its log loss is this near to its last
-ROUNDS = int(os.environ.get("ROUNDS", "2"))  # the faster of so many runs counts, on both sides
+RATES, STEPS = (0.03, 0.1), (300, 1000, 3000)  # the peer's grid; a step uses 1024 rows
+CLOSE = 1e-3  # the peer has converged if its log loss is this close to its last
+ROUNDS = int(os.environ.get("ROUNDS", "2"))  # the fastest of this many runs counts, on both sides
 TEST = {"magic": 3804, "covtype_binary": 20_000}  # rows of the test set; a fifth by default
 
 
 def load_split(name, seed=0):
-    """Standardised X, labels 0/1, and the same of the test set."""
+    """Standardised X, labels 0/1, and the same for the test set."""
     from gpclass.datasets import load
 
     data = load(name)
@@ -51,7 +52,7 @@ def load_split(name, seed=0):
 
 
 def ard(d):
-    """The peer's kernel: ARD RBF with a variance, and a constant of its own."""
+    """The peer's kernel: ARD RBF with a variance, and a constant."""
     from sklearn.gaussian_process.kernels import RBF
     from sklearn.gaussian_process.kernels import ConstantKernel as C
 
@@ -88,8 +89,8 @@ def ours(X, y, X_test, y_test, inference="ep", m=M, curve=True, settings=None):
 
 def _watch(marks, paused, X_test, y_test):
     """Measure the log loss after every iteration of the ascent, with the clock stopped."""
-    from gpclass.predict import predict_proba
     from gpclass.hyper.staged.stage import Stage
+    from gpclass.predict import predict_proba
 
     run = Stage.run
 
@@ -109,7 +110,7 @@ def _watch(marks, paused, X_test, y_test):
 
 
 def _time_stages(stages):
-    """Note evaluations and seconds of every ascent."""
+    """Record evaluations and seconds of every ascent."""
     from gpclass.hyper.staged.stage import Stage
 
     run = Stage.run
@@ -124,13 +125,13 @@ def _time_stages(stages):
 
 
 def peer(name, data, m=M):
-    """The peer's runs at every setting of its grid, kept as they are made; the best by its final test log loss."""
+    """The peer's runs at every setting of its grid, stored when made; the best by its final test log loss."""
     runs = known().get(name, {}).get("grid", [])
     for steps in STEPS:
         for rate in RATES:
             if any((run["rate"], run["steps"]) == (rate, steps) for run in runs):
                 continue
-            _, _, found = in_own_process(_train, *data, m, rate, steps, 1)  # times are taken in the race
+            _, _, found = in_own_process(_train, *data, m, rate, steps, 1)  # times are measured in the race
             runs.append({**bare(found), "rate": rate, "steps": steps})
             print(
                 f"  SVGP rate {rate}, {steps} steps: {found['log_loss']:.4f} in {found['seconds']:.1f} s",
@@ -145,7 +146,7 @@ def _train(X, y, X_test, y_test, m, rate, steps, threads=THREADS):
 
 
 def arrival(curve, end):
-    """Seconds until a curve is, and stays within CLOSE of, a log loss."""
+    """Seconds until a curve stays within CLOSE of a log loss."""
     near = [loss <= end + CLOSE for _, loss in curve]
     first = next((k for k in range(len(near)) if all(near[k:])), None)
     return None if first is None else curve[first][0]
@@ -159,7 +160,7 @@ def keep(name, **values):
 
 
 def store(title, rows):
-    """Record rows, in place of those measured in another way."""
+    """Record rows, replacing those measured in another way."""
     if RESULTS.exists():
         results = json.loads(RESULTS.read_text())
         results = {key: value for key, value in results.items() if not key.startswith(title)}
@@ -168,7 +169,7 @@ def store(title, rows):
 
 
 def known():
-    """All curves kept so far."""
+    """All stored curves."""
     return json.loads(CURVES.read_text()) if CURVES.exists() else {}
 
 
@@ -182,7 +183,7 @@ def race(name):
     data = load_split(name)
     print(f"{name}: {len(data[1])} rows, {len(data[3])} to test", flush=True)
     best, runs = peer(name, data)
-    # Ours and the peer's best setting in turn: what else the machine does counts for both.
+    # Ours and the peer's best setting alternate: other load on the machine affects both.
     mine, theirs = [], []
     for _ in range(ROUNDS):
         mine.append(in_own_process(ours, *data)[2])
@@ -208,15 +209,15 @@ def race(name):
         (
             "log loss above SVGP's: ep, exact",
             f"{ours_best['log_loss'] - peer_best['log_loss']:+.4f}, {exact['log_loss'] - peer_best['log_loss']:+.4f}",
-            "wanted: at most +0.005",
+            "target: at most +0.005",
         ),
         (
             "seconds: ep, exact, SVGP",
             f"{ours_best['seconds']:.1f} / {exact['seconds']:.1f} / {theirs:.1f}",
             "",
         ),
-        ("time as a multiple of SVGP's: ep", f"{ours_best['seconds'] / theirs:.2f}", "wanted: at most 2"),
-        ("time as a multiple of SVGP's: exact", f"{exact['seconds'] / theirs:.2f}", "wanted: at most 2"),
+        ("time as a multiple of SVGP's: ep", f"{ours_best['seconds'] / theirs:.2f}", "target: at most 2"),
+        ("time as a multiple of SVGP's: exact", f"{exact['seconds'] / theirs:.2f}", "target: at most 2"),
         (
             "seconds until as good as SVGP at its end: ep",
             _seconds(arrival(ours_best["curve"], peer_best["log_loss"])),
@@ -236,7 +237,7 @@ def _rows_of_subset(n, size=3000):
 
 
 def subset():
-    """The sparse prior beside the dense one, on a subset of magic."""
+    """The sparse prior against the dense one, on a subset of magic."""
     X, y, X_test, y_test = load_split("magic")
     rows = _rows_of_subset(len(y))
     n = len(rows)
@@ -279,7 +280,7 @@ def _covtype(n):
 
 
 def covtype(sizes=(10_000, 30_000, 100_000, 300_000, 500_000)):
-    """Peak memory, and how time grows with n."""
+    """Peak memory, and growth of time with n."""
     found = {}
     for n in sizes:
         kept = known().get("covtype", {}).get(str(n), {})
@@ -308,17 +309,17 @@ def covtype(sizes=(10_000, 30_000, 100_000, 300_000, 500_000)):
         (
             f"exponent in n of the time of a fit, {sizes[0]} to {sizes[-1]}",
             f"{exponent:.2f}",
-            "wanted: about 1",
+            "target: about 1",
         ),
         (
             "exponent in n of the time of an evaluation over all rows",
             f"{exponent_each:.2f}",
-            "wanted: about 1",
+            "target: about 1",
         ),
         (
             f"peak memory at n = {sizes[-1]}, whole process",
             f"{last['peak'] / 1024:.2f} GiB",
-            "wanted: below 4",
+            "target: below 4",
         ),
     ]
     show("Inducing points at scale: covtype", rows)
@@ -353,7 +354,7 @@ def figure():
 
 
 def page():
-    """Write the recorded tables into the documentation, between the page's marks."""
+    """Write the recorded tables into the documentation, between the page's markers."""
     results = json.loads(RESULTS.read_text())
     text = PAGE.read_text()
     for mark, start in (
@@ -376,7 +377,7 @@ def page():
 
 
 def _grid_note():
-    """What the peer was tuned over, and where its best was at the edge of that."""
+    """The grid over which the peer was tuned, and where its best setting was at the edge."""
     grids = {name: known()[name]["grid"] for name in ("magic", "electricity", "htru2") if name in known()}
     rates, steps = (
         sorted({run[key] for grid in grids.values() for run in grid}) for key in ("rate", "steps")
@@ -389,13 +390,13 @@ def _grid_note():
     note = f"SVGP's grid: learning rates {rates}, steps {steps} of 1024 rows."
     if edge:
         note += (
-            f" Its longest training was its best on {', '.join(edge)}: more steps, not tried, may lower it."
+            f" Its longest training was its best on {', '.join(edge)}: more steps, not tried, may improve it."
         )
     return [note, ""]
 
 
 def tune():
-    """The peer's grid on every data set, which the races then use."""
+    """The peer's grid on every data set, used by the races."""
     for name in ("magic", "htru2", "electricity"):
         peer(name, load_split(name))
     X, y, X_test, y_test = load_split("magic")

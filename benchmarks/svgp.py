@@ -1,9 +1,9 @@
 """The peer at scale: GPyTorch's stochastic variational GP, trained with Adam on minibatches.
 
-Everything a user would tune is tuned for it: inducing inputs start at k-means centres and are learned with an
-ARD RBF kernel, a constant mean and the whitened variational distribution; the learning rate (cosine decay to
-zero) and the number of steps are chosen from a grid by its own final *test* log loss. Single precision,
-GPyTorch's default. The clock stops while the curve is measured.
+All its settings are tuned: inducing inputs start at k-means centres and are learned with an ARD RBF kernel, a
+constant mean and the whitened variational distribution; the learning rate (cosine decay to zero) and the number of
+steps are chosen from a grid by its own final *test* log loss. Single precision, GPyTorch's default. The clock is
+stopped while the curve is measured.
 """
 
 import os
@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-# On a machine that others use too only the processor's seconds mean something, and only with one thread.
+# On a shared machine only CPU seconds are meaningful, and only with one thread.
 THREADS = int(os.environ.get("THREADS", "2"))
 clock = time.process_time if THREADS == 1 else time.perf_counter
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "_ext"))
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # examples are small: more threads only wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # examples are small: more threads are slower
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from gpclass import __version__  # noqa: E402  # after the number of threads is set
@@ -47,7 +47,7 @@ autodoc_default_options = {
 autosummary_ignore_module_all = False
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-default_role = "code"  # docstrings write mathematics as plain text; a lone backquote means code
+default_role = "code"  # docstrings use plain-text mathematics; single backquotes are code
 
 html_theme = "pydata_sphinx_theme"
 html_title = "gpclass"
@@ -74,7 +74,7 @@ alone = (
     "extending",
     "glossary",
 )
-html_sidebars = {page: [] for page in alone}  # pages without siblings have nothing to list there
+html_sidebars = {page: [] for page in alone}  # pages without siblings have no sidebar
 
 sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples"),

@@ -1,4 +1,4 @@
-"""Measure every figure of ``docs/exact.md`` and write it there, between the page's marks.
+"""Measure all numbers of ``docs/exact.md`` and write them there, between the page's markers.
 
 ``python docs/exact_figures.py [block ...]``; without a block all of them (a few minutes on one core). The linear kernel
 on one feature is used throughout, because its probabilities and evidence are known in closed form.
@@ -22,7 +22,7 @@ from gpclass.plots._style import PALETTE, pyplot
 
 PAGE = Path(__file__).with_name("exact.md")
 FIGURE = Path(__file__).with_name("figures") / "exact.png"
-LEVEL = 1.645  # a normal error stays within this many standard errors nine times in ten
+LEVEL = 1.645  # a normal error is within this many standard errors with probability 0.9
 
 
 def data(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +75,7 @@ def two_errors() -> str:
 
 
 def calibration(repeats: int = 200, M: int = 500) -> str:
-    """Whether stated errors are the true ones, over repeats."""
+    """Whether reported errors agree with the true ones, over repeats."""
     rows, x_new = [], np.array([0.7])
     for n in (100, 400):
         x, y = data(n)
@@ -93,12 +93,13 @@ def calibration(repeats: int = 200, M: int = 500) -> str:
             rms = np.sqrt(np.mean(z**2))
             rows.append((name, f"{n}", f"{repeats}", f"{rms:.2f}", f"{covered:.0f} %", f"{z.mean():+.2f}"))
     return table(
-        ("number", "n", "repeats", "rms of error / stated error", "within 1.645 stated errors", "mean"), rows
+        ("number", "n", "repeats", "rms of error / reported error", "within 1.645 reported errors", "mean"),
+        rows,
     )
 
 
 def approximations() -> str:
-    """What the approximations get wrong, and that they state no error."""
+    """Errors of the approximations, which report none."""
     rows = []
     x_new = np.linspace(-3, 3, 61)
     for n in (20, 200):
@@ -133,7 +134,7 @@ def approximations() -> str:
 
 
 def worry(repeats: int = 40) -> str:
-    """k-hat and effective size beside the true error, where weights are even and where they are not."""
+    """k-hat and effective size against the true error, for even and uneven weights."""
     d = truths.product_problem(200, np.random.default_rng(0))
     product = truths.product_correlation(d), truths.product_correlation_log_probability(d)
     equal = truths.equicorrelated(100), truths.equicorrelated_log_probability(100)
@@ -164,9 +165,9 @@ def worry(repeats: int = 40) -> str:
             "method",
             "effective draws",
             "k-hat",
-            "stated error",
+            "reported error",
             "true error",
-            "true / stated",
+            "true / reported",
         ),
         rows,
     )
@@ -196,7 +197,7 @@ def figure() -> str:
         found = [quiet_uncertainty(fit(x, y, s, inference=Exact(n_samples=M)), grid) for s in range(8)]
         stated.append(np.mean([np.sqrt(np.mean(u.mcse[:, 1] ** 2)) for u in found]))
         true.append(np.sqrt(np.mean([(u.proba[:, 1] - truth) ** 2 for u in found])))
-    right.loglog(sizes, stated, "o-", color=PALETTE[0], label="stated (mcse)")
+    right.loglog(sizes, stated, "o-", color=PALETTE[0], label="reported (mcse)")
     right.loglog(sizes, true, "^--", color=PALETTE[1], label="true error")
     right.set_xlabel("draws")
     right.set_ylabel("root mean square over x")
@@ -205,7 +206,7 @@ def figure() -> str:
     fig.savefig(FIGURE, dpi=100)
     return (
         "![Left: probabilities with credible intervals for 20 and 200 points, the closed form on the curves. "
-        "Right: stated and true Monte Carlo error against the number of draws.](figures/exact.png)"
+        "Right: reported and true Monte Carlo error against the number of draws.](figures/exact.png)"
     )
 
 
@@ -219,7 +220,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 
 def update(text: str, name: str, block: str) -> str:
-    """The page with what stands between the marks of one block replaced."""
+    """The page with the text between the markers of one block replaced."""
     pattern = rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)"
     if not re.search(pattern, text, flags=re.DOTALL):
         raise ValueError(f"docs/exact.md has no marks '<!-- {name}: begin -->' and '<!-- {name}: end -->'")

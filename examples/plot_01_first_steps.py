@@ -2,7 +2,7 @@
 First steps
 ===========
 
-Fit, predict, and read what the answer says about itself.
+Fit, predict, and read the result with its errors.
 """
 
 import matplotlib.pyplot as plt
@@ -16,9 +16,8 @@ clf = GPClassifier(random_state=0).fit(X, y)
 print(clf.fit_report_)
 
 # %%
-# A prediction is a probability, with two things that are often confused: ``mcse`` is how far the computed
-# number may be from the exact one, ``lower`` and ``upper`` hold the probability itself, which n points leave
-# uncertain.
+# A prediction is a probability with two kinds of uncertainty: ``mcse`` is the Monte Carlo error of the computed
+# number, ``lower`` and ``upper`` bound the probability itself, which n points leave uncertain.
 answer = clf.predict_uncertainty([[0.5, 0.25], [-1.0, 0.5]])
 for k in range(2):
     print(
@@ -27,12 +26,12 @@ for k in range(2):
     )
 
 # %%
-# The map shows the probability with the decision line.
+# The map shows the probability and the decision line.
 decision_map(clf, X, y, resolution=40)
 plt.show()
 
 # %%
-# A second panel shows how sure it is. For a picture a Monte Carlo error of one per cent will do.
+# A second panel shows the uncertainty. For a figure a Monte Carlo error of one per cent is enough.
 rough = GPClassifier(random_state=0, tol=1e-2).fit(X, y)
 decision_map(rough, X, y, panel="interval", resolution=40)
 plt.show()

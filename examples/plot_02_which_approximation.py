@@ -2,8 +2,8 @@
 Which approximation to trust
 ============================
 
-Labels of a rough surface: the posterior is far from Gaussian, and the approximations differ from the exact
-answer in ways that can be seen.
+Labels of a rough surface: the posterior is far from Gaussian, and the approximations differ visibly from the exact
+result.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ for name, clf in fitted.items():
     print(f"{name:8s} log evidence {clf.log_evidence_:.3f}{error}")
 
 # %%
-# Laplace's probabilities are drawn towards one half, most of all where a decision is easy.
+# Laplace's probabilities are too close to one half, most of all where the decision is easy.
 difference_map(fitted["laplace"], fitted["exact"], data.X, resolution=40)
 plt.show()
 
@@ -37,5 +37,5 @@ difference_map(fitted["ep"], fitted["exact"], data.X, resolution=40)
 plt.show()
 
 # %%
-# :func:`gpclass.compare` does this by cross-validation and ends in a sentence.
+# :func:`gpclass.compare` does this by cross-validation and gives a recommendation.
 print(compare(data.X, data.y, ["ep", "laplace", "variational"], cv=3))

@@ -1,9 +1,9 @@
 """
-The error that is asked for
-===========================
+Setting the Monte Carlo error
+=============================
 
-``tol`` is the Monte Carlo standard error that the exact method works for. Fits with different seeds show
-that the error which is reported is the error that is made.
+``tol`` is the target Monte Carlo standard error of the exact method. Fits with different seeds show that the reported
+error agrees with the true error.
 """
 
 import matplotlib.pyplot as plt
@@ -35,7 +35,9 @@ for k, tol in enumerate(tolerances):
     stated = np.mean([a.mcse[0, 1] for a in answers])
     ax.plot([k] * len(off), off, "o", alpha=0.5, color="C0")
     ax.errorbar([k + 0.2], [0], yerr=[2 * stated], color="C1", capsize=4)
-    print(f"tol {tol:g}: stated {stated:.1e}, made {np.sqrt(np.mean(np.square(off))):.1e}")
+    print(f"tol {tol:g}: reported {stated:.1e}, true {np.sqrt(np.mean(np.square(off))):.1e}")
 ax.set_xticks(range(len(tolerances)), [f"{t:g}" for t in tolerances])
-ax.set(xlabel="tol", ylabel="probability minus a much finer one", title="Ten seeds, and ± two stated errors")
+ax.set(
+    xlabel="tol", ylabel="probability minus a more accurate one", title="Ten seeds, and ± two reported errors"
+)
 plt.show()

@@ -1,9 +1,9 @@
 """
-Decisions, and when not to decide
-=================================
+Decisions with costs and a reject option
+========================================
 
-Mistakes differ in price. ``decide`` takes the action of least expected cost, may refuse where that is
-cheaper, and says where the Monte Carlo error could turn it.
+Mistakes have different costs. ``decide`` takes the action with the least expected cost, can reject where that is
+cheaper, and marks decisions that the Monte Carlo error could change.
 """
 
 import warnings
@@ -22,7 +22,7 @@ cost = {
     "send home": {"healthy": 0.0, "ill": 50.0},
     "treat": {"healthy": 10.0, "ill": 1.0},
 }
-found = clf.decide(X, cost, reject=4.0)  # a further test costs 4 whatever the truth
+found = clf.decide(X, cost, reject=4.0)  # an additional test costs 4 for either class
 print(found)
 
 # %%
@@ -31,7 +31,7 @@ grid = np.stack(np.meshgrid(np.linspace(-1.8, 2.8, 50), np.linspace(-1.3, 1.8, 5
 with warnings.catch_warnings():
     warnings.simplefilter(
         "ignore"
-    )  # far from the data the error is a little above tol: no matter in a picture
+    )  # far from the data the error is slightly above tol: irrelevant for a figure
     on_grid = clf.decide(grid.reshape(-1, 2), cost, reject=4.0)
 fig, ax = plt.subplots(figsize=(6, 4.4), layout="constrained")
 image = ax.pcolormesh(

@@ -2,7 +2,7 @@
 Which features matter
 =====================
 
-A length scale for each feature (ARD): the evidence lets those of useless features grow.
+One length scale per feature (ARD): maximum evidence makes those of irrelevant features large.
 """
 
 import matplotlib.pyplot as plt
@@ -23,11 +23,11 @@ ard_relevance(clf, feature_names=names)
 plt.show()
 
 # %%
-# A parameter on its bound is said so; here it means that a feature does not matter at all.
+# A parameter on its bound is reported; here it means that a feature is irrelevant.
 print(clf.fit_report_)
 
 # %%
-# How sure is that? Sampling the parameters gives each relevance its posterior.
+# How certain is that? Sampling the parameters gives the posterior of each relevance.
 sampled = GPClassifier(
     williams_barber(5), inference="laplace", hyperparameters=HMC(draws=300), random_state=0
 )

@@ -2,8 +2,8 @@
 Additive models
 ===============
 
-A sum of kernels, each of which sees one feature, is a sum of functions of one feature each. With few points
-in several dimensions that is often the better model; the evidence says so before any test set does.
+A sum of kernels, each on one feature, is a sum of functions of one feature each. With few points in several dimensions
+this is often the better model; the evidence shows it without a test set.
 """
 
 import warnings
@@ -26,12 +26,12 @@ additive = sum((1.0 * on(RBF(1.0), k) for k in range(1, 4)), 1.0 * on(RBF(1.0), 
 fits = {}
 for name, kernel in (("joint", joint), ("additive", additive)):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # lengths of useless features end on their bounds
+        warnings.simplefilter("ignore")  # lengths of irrelevant features are at their bounds
         fits[name] = GPClassifier(kernel, inference="laplace").fit(X, y)
     print(f"{name:9s} log evidence {fits[name].log_evidence_:.2f}")
 
 # %%
-# Averaged over the other features, the probability follows the function that was put in.
+# Averaged over the other features, the probability follows the true function.
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
 for k, ax in enumerate(axes):
     partial_dependence(fits["additive"], X, k, ax=ax)

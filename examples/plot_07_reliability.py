@@ -1,9 +1,9 @@
 """
-Are the probabilities right?
-============================
+Are the probabilities calibrated?
+=================================
 
-Of the cases that are given 70 %, seven of ten should come true. A reliability diagram with bands shows
-whether they do; it needs predictions of rows that were not used in the fit.
+Of the cases with probability 70 %, seven of ten should occur. A reliability diagram with bands shows whether they do;
+it needs predictions of rows that were not used in the fit.
 """
 
 import matplotlib.pyplot as plt
@@ -28,5 +28,5 @@ for ax, name in zip(axes, ("ep", "laplace"), strict=True):
 plt.show()
 
 # %%
-# The Brier score falls into reliability (calibration), resolution and the uncertainty of the labels.
+# The Brier score is decomposed into reliability (calibration), resolution and the uncertainty of the labels.
 print(metrics.brier_decomposition(y, proba))

@@ -2,8 +2,8 @@
 The evidence as a surface
 =========================
 
-Kernel parameters are found by climbing the log evidence. Drawn over two parameters it shows how well the
-data determine them, and whether a second maximum lurks.
+Kernel parameters are found by maximising the log evidence. A plot over two parameters shows how well the data
+determine them, and whether there is a second maximum.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ plt.show()
 
 # %%
 # The ridge is common: a larger variance with a longer length scale gives nearly the same decision line. A
-# prior (``hyperparameters="map"``) chooses a place on it.
+# prior (``hyperparameters="map"``) selects a point on it.
 from gpclass.priors import LogNormal  # noqa: E402
 
 penalised = GPClassifier(

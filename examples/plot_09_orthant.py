@@ -2,8 +2,8 @@
 Normal probabilities of boxes
 =============================
 
-The exact classifier stands on one integral: the probability that a Gaussian vector lies in an orthant, or in
-any box. It can be had on its own.
+The exact classifier is based on one integral: the probability that a Gaussian vector lies in an orthant, or in any
+box. It is also available as a function.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ for n in (10, 100, 300):
     )
 
 # %%
-# How the error falls with the number of draws, for three methods on the same problem (n = 60).
+# Error against the number of draws, for three methods on the same problem (n = 60).
 n, truth = 60, -np.log(61)
 draws = np.array([250, 1000, 4000])
 fig, ax = plt.subplots(figsize=(6, 4))

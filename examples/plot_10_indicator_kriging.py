@@ -3,7 +3,7 @@ Indicator kriging and the exact classifier
 ==========================================
 
 A map of a category from scattered samples, by classical and simplicial indicator kriging, and by the model in
-which labels are drawn from a latent field. The field is simulated, so that the true probability is known.
+which labels are drawn from a latent field. The field is simulated, so the true probability is known.
 """
 
 import warnings
@@ -28,7 +28,7 @@ grid = np.stack(np.meshgrid(np.linspace(0, 1, 40), np.linspace(0, 1, 40)), axis=
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True)
 for ax, (name, model) in zip(axes, models.items(), strict=True):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # classical kriging leaves [0, 1] and says so
+        warnings.simplefilter("ignore")  # classical kriging warns of values outside [0, 1]
         model.fit(data.X[train], data.y[train])
         p = model.predict_proba(grid.reshape(-1, 2))[:, 1].reshape(40, 40)
         off = np.abs(model.predict_proba(data.X[test])[:, 1] - data.probability[test, 1]).mean()
@@ -40,5 +40,5 @@ axes[0].set_ylabel("north")
 plt.show()
 
 # %%
-# The two kriging maps share their decision line; classical kriging leaves the interval from 0 to 1.
+# The two kriging maps have the same decision line; classical kriging gives values outside [0, 1].
 print(models["classical"].outside(grid.reshape(-1, 2)))

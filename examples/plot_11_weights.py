@@ -2,8 +2,8 @@
 Weights of rows and of classes
 ==============================
 
-A sample weight is a power of the likelihood: a row of weight two is two equal rows. Class weights make up for
-a sample in which one class was collected too seldom.
+A sample weight is a power of the likelihood: a row of weight two is equivalent to two equal rows. Class weights
+correct for a sample in which one class is under-represented.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +28,7 @@ ax.legend()
 plt.show()
 
 # %%
-# A row twice and a row of weight two are the same thing.
+# A repeated row and a row of weight two are equivalent.
 twice = GPClassifier(inference="laplace", hyperparameters="fixed").fit(np.r_[X, X[-3:]], np.r_[y, y[-3:]])
 weights = np.where(np.arange(100) >= 97, 2.0, 1.0)
 weighted = GPClassifier(inference="laplace", hyperparameters="fixed").fit(X, y, sample_weight=weights)

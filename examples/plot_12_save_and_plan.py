@@ -2,7 +2,7 @@
 Plan, fit, save, load
 =====================
 
-What will it cost? Then fit, keep the model in one file, and use it elsewhere.
+Estimate the cost, fit, save the model in one file, and load it elsewhere.
 """
 
 import tempfile
@@ -18,13 +18,13 @@ clf = GPClassifier(inference="ep")
 print(clf.plan(X, y, budget=1.0))
 
 # %%
-# The plan rests on the same fit to a few small subsets, run on this machine.
+# The plan runs the same fit on a few small subsets on this machine and extrapolates.
 clf.fit(X, y)
 print(f"it took {clf.fit_report_.seconds:.2f} s")
 
 # %%
-# A saved model is a zip archive of JSON and arrays with checksums: no pickle, so that opening a file runs
-# nothing. A damaged file is refused.
+# A saved model is a zip archive of JSON and arrays with checksums. It contains no pickle, so opening a file runs no
+# code. A damaged file raises an error.
 path = clf.save(Path(tempfile.mkdtemp()) / "moons.gpclass")
 again = load_model(path)
 print(path.stat().st_size, "bytes; identical:", np.array_equal(again.predict_proba(X), clf.predict_proba(X)))

@@ -2,8 +2,8 @@
 From a variogram to a map of exceedance
 =======================================
 
-Samples say whether a limit was exceeded. The variogram of that indicator, kriging, the exact map of a latent field,
-and draws of the whole field: how likely is it that a tenth of the area, or any of it, exceeds?
+Samples show whether a limit was exceeded. The variogram of that indicator, kriging, the exact map of a latent field,
+and draws of the whole field: what is the probability that a tenth of the area, or any of it, exceeds?
 """
 
 import warnings
@@ -19,8 +19,8 @@ data = roeder_field(120, sill=9.0, nu=1.5, length_scale=0.25, random_state=4)
 places, above = data.X, data.y
 
 # %%
-# The indicator is 1 where the limit is exceeded. Its variogram has a *sill* (the level it reaches), a *range* (the
-# distance at which it gets there) and a *nugget* (the jump at distance zero).
+# The indicator is 1 where the limit is exceeded. Its variogram has a *sill* (its level at long distances), a *range*
+# (the distance at which it reaches the sill) and a *nugget* (the jump at distance zero).
 fitted = fit_variogram(empirical_variogram(places, above, lags=10))
 plots.variogram(fitted)
 plt.show()
@@ -34,7 +34,7 @@ print(VariogramModel.from_kernel(clf.kernel_))
 
 fig, axes = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # kriging leaves [0, 1] and says so
+    warnings.simplefilter("ignore")  # kriging warns of values outside [0, 1]
     plots.probability_map(
         kriging, places, above, resolution=40, title="indicator kriging", event="exceeding", ax=axes[0]
     )
@@ -44,7 +44,7 @@ for ax in axes:
 plt.show()
 
 # %%
-# Conditional simulation: four fields that the samples allow.
+# Conditional simulation: four fields compatible with the samples.
 cells = regular_grid(places, resolution=24)
 drawn = simulate(clf, cells, 400, random_state=0)
 fig, axes = plt.subplots(1, 4, figsize=(13, 3.4), sharex=True, sharey=True, layout="constrained")
@@ -58,7 +58,7 @@ fig.colorbar(image, ax=axes, label="probability of exceeding")
 plt.show()
 
 # %%
-# What they say of the whole area.
+# Statistics of the whole area.
 for share in (0.1, 0.4, 0.6):
     print(f"at least {share:.0%} of the area exceeds: {drawn.at_least(share)}")
-print("share of the area, 5 % and 95 % quantile:", drawn.share_quantile([0.05, 0.95]))
+print("fraction of the area, 5 % and 95 % quantile:", drawn.share_quantile([0.05, 0.95]))

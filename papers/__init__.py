@@ -1,5 +1,5 @@
-"""The experiments of the papers behind the methods: our figures beside the published ones.
+"""The experiments of the papers: our numbers beside the published ones.
 
-``python -m papers.<paper> [experiment ...] [--full] [--write]`` runs, prints, and keeps CSV and PNG in
+``python -m papers.<paper> [experiment ...] [--full] [--write]`` runs, prints, and writes CSV and PNG to
 ``results/<paper>/``.
 """

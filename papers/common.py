@@ -1,12 +1,10 @@
-"""What every paper's folder shares: published tables, our figures beside them, verdicts, files, the command
-line.
+"""Shared by the papers: published tables, our numbers beside them, verdicts, files, the command line.
 
-An experiment is a function ``Setting -> Section``. A section holds tables, verdicts (a claim, what was
-wanted, what was measured) and figures. ``main`` runs the experiments named on the command line, prints each
-section, writes its tables as CSV and its figures as PNG into ``results/<paper>/`` (not kept in the
-repository), and with ``--write`` puts the printed summary into ``docs/papers/<paper>.md``, each section
-between its own marks, so that one experiment can be run again without the others, with the figures that its
-text shows as ``<paper>_<figure>.png``.
+An experiment is a function ``Setting -> Section``. A section holds tables, verdicts (a claim, its target, the
+measurement) and figures. ``main`` runs the experiments named on the command line, prints each section, writes its
+tables as CSV and its figures as PNG into ``results/<paper>/`` (not part of the repository). With ``--write`` it also
+puts the printed summary into ``docs/papers/<paper>.md``, each section between its own markers, so that one experiment
+can be run again without the others; the figures shown in the text are saved as ``<paper>_<figure>.png``.
 """
 
 from __future__ import annotations
@@ -31,26 +29,26 @@ DOCS = ROOT / "docs" / "papers"
 
 @dataclass(frozen=True)
 class Published:
-    """A table as it was printed, with where it was printed."""
+    """A published table, with its source."""
 
     source: str
     rows: tuple[dict[str, float], ...]
 
     def row(self, **key: float) -> dict[str, float]:
-        """The one row that has these values."""
+        """The unique row with these values."""
         found = [row for row in self.rows if all(row[name] == value for name, value in key.items())]
         if len(found) != 1:
             raise KeyError(f"{len(found)} rows of {self.source!r} have {key}")
         return found[0]
 
     def get(self, column: str, **key: float) -> float | None:
-        """One entry; None where the paper has no such row."""
+        """One entry; None if the paper has no such row."""
         found = [row for row in self.rows if all(row[name] == value for name, value in key.items())]
         return found[0].get(column) if found else None
 
 
 def read_published(path: Path) -> Published:
-    """Read a CSV whose first line is ``# source``. Empty cells are left out."""
+    """Read a CSV whose first line is ``# source``. Empty cells are omitted."""
     lines = path.read_text(encoding="utf-8").splitlines()
     if not lines or not lines[0].startswith("#"):
         raise ValueError(f"{path}: the first line must be '# ' and the source of the table")
@@ -59,7 +57,7 @@ def read_published(path: Path) -> Published:
 
 
 def tell(*row: Any) -> None:
-    """Say on the error stream what has just been measured, since a whole table takes minutes."""
+    """Print a measurement to standard error, since a whole table takes minutes."""
     print(*(show(value) for value in row), sep="  ", file=sys.stderr, flush=True)
 
 
@@ -107,7 +105,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with what was wanted of it and what was measured."""
+    """A claim with its target and the measured value."""
 
     claim: str
     wanted: str
@@ -115,12 +113,12 @@ class Verdict:
     met: bool
 
     def __str__(self) -> str:
-        return f"[{'met' if self.met else 'MISSED'}] {self.claim}: wanted {self.wanted}, measured {self.measured}"
+        return f"[{'met' if self.met else 'MISSED'}] {self.claim}: target {self.wanted}, measured {self.measured}"
 
 
 @dataclass(frozen=True)
 class Section:
-    """What one experiment found."""
+    """The results of one experiment."""
 
     name: str
     title: str
@@ -163,7 +161,7 @@ class Section:
 
 
 def _plain(verdict: Verdict) -> str:
-    return f"{verdict.claim}; wanted {verdict.wanted}, measured {verdict.measured}"
+    return f"{verdict.claim}; target {verdict.wanted}, measured {verdict.measured}"
 
 
 def _bar(cells: Iterable[str]) -> str:
@@ -177,7 +175,7 @@ def _close(figure: Any) -> None:
 
 
 def show(value: Any) -> str:
-    """A number with three figures, whole numbers in full, nothing as a dash."""
+    """A number with three digits, integers in full, None as a dash."""
     if value is None:
         return "–"
     if isinstance(value, str):
@@ -196,14 +194,14 @@ def show(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """Size of a run, as the command line asks for it."""
+    """Size of a run, from the command line."""
 
     full: bool = False
-    repeats: int | None = None  # instead of the experiment's own number
+    repeats: int | None = None  # replaces the experiment's number
     seed: int = 0
 
     def choose(self, default: Any, full: Any) -> Any:
-        """The quick or the paper's own size."""
+        """The quick or the paper's size."""
         return full if self.full else default
 
     def count(self, default: int, full: int) -> int:
@@ -264,17 +262,17 @@ def main(
 def write_page(
     path: Path, title: str, reference: str, order: list[str], section: Section, command: str
 ) -> None:
-    """Put one section into the paper's page, in the experiments' order; the others stay as they are."""
+    """Put one section into the paper's page, in the order of the experiments; the others are unchanged."""
     kept = dict(re.findall(r"<!-- (\S+): begin -->\n(.*?)\n<!-- \1: end -->", _read(path), flags=re.DOTALL))
-    kept[section.name] = f"{section.markdown()}\n\nWritten by `{command}`."
-    parts = [f"# {title}", f"{reference} Every figure on this page is written by the command named below it."]
+    kept[section.name] = f"{section.markdown()}\n\nGenerated by `{command}`."
+    parts = [f"# {title}", f"{reference} Every number on this page is generated by the command below it."]
     parts += [f"<!-- {name}: begin -->\n{kept[name]}\n<!-- {name}: end -->" for name in order if name in kept]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def show_figures(docs: Path, paper: str, section: Section, written: Iterable[Path]) -> None:
-    """Copy the figures that the section's text shows, in 256 colours: the repository keeps them."""
+    """Copy the figures that the section shows, in 256 colours, into the repository."""
     from PIL import Image
 
     text = section.markdown()

@@ -1,8 +1,8 @@
-"""The crabs of Campbell & Mahon, split as the benchmark data split them.
+"""The crabs of Campbell & Mahon, with the split of the benchmark data.
 
-The papers' own splits are not known. Within a group of one colour and sex the crabs are ordered by size, so that "the
-first 20" would be small crabs alone; the split is drawn in each group with a fixed seed: 20 of each for 80 to train,
-then, from the same stream, 25 of each for 100.
+The papers' own splits are unknown. Within a group of one colour and sex the crabs are ordered by size, so "the first
+20" would all be small; the split is drawn in each group with a fixed seed: 20 of each for 80 training crabs, then,
+from the same stream, 25 of each for 100.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 
 SEED = 19980
 GROUPS = ((0, 0), (0, 1), (1, 0), (1, 1))  # colour and sex: BF, BM, OF, OM
-SIZES = (20, 25)  # of a group that train, in the order in which they are drawn
+SIZES = (20, 25)  # training crabs per group, in drawing order
 
 
 def crabs_split(colour: Any, sex: Any, each: int) -> Any:
-    """True for the ``each`` (20 or 25) of every group that train."""
+    """True for the ``each`` (20 or 25) training crabs of every group."""
     rng = np.random.default_rng(SEED)
     for size in SIZES:
         train = np.zeros(len(sex), dtype=bool)

@@ -1,7 +1,7 @@
-"""Cells of a long table, each written to disk as soon as it is measured and not measured again.
+"""Cells of a long table, each written to disk when measured and not measured again.
 
-A cell is a dictionary of numbers, kept as JSON under a name together with the settings that it was measured with; asked
-for with other settings it is measured anew.
+A cell is a dictionary of numbers, stored as JSON under a name together with its settings; with other settings it is
+measured again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def cell(
     measure: Callable[[], dict[str, Any]],
     results: Path = RESULTS,
 ) -> dict[str, Any]:
-    """What ``measure`` finds, or found when it was last asked with these settings."""
+    """The result of ``measure``, or the stored result for these settings."""
     path = results / paper / "cells" / f"{name}.json"
     wanted = json.loads(json.dumps(dict(settings)))
     if path.exists():
@@ -34,5 +34,5 @@ def cell(
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".new")
     beside.write_text(json.dumps({"settings": wanted, "found": found}), encoding="utf-8")
-    beside.replace(path)  # a cell is there whole or not at all
+    beside.replace(path)  # atomic
     return found

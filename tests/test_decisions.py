@@ -81,7 +81,7 @@ def test_what_could_turn():
     found = decide(proba, 1 - np.eye(2), CLASSES, mcse=mcse)
     assert found.could_turn.tolist() == [True, False, False, False]
     assert np.isnan(found.margin_error[3])
-    assert "could turn 1" in str(found)
+    assert "could change 1" in str(found)
     # a third action that is not the next best may be the one that wins
     cost = np.array([[0.0, 0.05, 9.0], [1.0, 1.0, 0.0]])
     sure = decide([[0.9, 0.1]], cost[:, :2], CLASSES, mcse=[[0.03, 0.03]])
@@ -93,10 +93,10 @@ def test_what_could_turn():
 @pytest.mark.parametrize(
     ("cost", "settings", "message"),
     [
-        (np.zeros((3, 2)), {}, "row for each"),
+        (np.zeros((3, 2)), {}, "one row per class"),
         ([[0, 1], [np.nan, 0]], {}, "finite"),
         ({"treat": {"ill": 1}}, {}, "lacks"),
-        ({"treat": {"ill": 1, "well": 1, "dead": 2}}, {}, "no classes"),
+        ({"treat": {"ill": 1, "well": 1, "dead": 2}}, {}, "not classes"),
         ({"treat": [1]}, {}, "2 classes"),
         ([[0, 1], [1, 0]], {"actions": ["one"]}, "names"),
         ({"reject": [1, 2]}, {"reject": 1.0}, "same name"),

@@ -142,7 +142,7 @@ def test_auc_without_a_class_is_nan():
     ("y", "p", "match"),
     [
         ([], [], "non-empty"),
-        ([0, 1], [0.5], "one row a label"),
+        ([0, 1], [0.5], "one row per label"),
         ([0, 1], [0.5, np.nan], "finite"),
         ([0, 1], [0.5, 1.2], r"\[0, 1\]"),
         ([0, 1], [[0.5, 0.6], [0.5, 0.5]], "sum to one"),

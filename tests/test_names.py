@@ -30,7 +30,8 @@ def test_columns_that_are_not_there():
 
 def test_priors_of_parameters_that_are_not_there():
     with pytest.raises(
-        ValueError, match=r"called 'length_scal'; did you mean 'length_scale'\? The parameters are "
+        ValueError,
+        match=r"unknown parameter 'length_scal'; did you mean 'length_scale'\? The parameters are ",
     ):
         resolve_priors({"length_scal": LogNormal(0, 1)}, ["length_scale", "variance"], [0.0, 0.0])
 

@@ -11,11 +11,11 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
+from gpclass.linalg import SiteFactor
 from sklearn.base import BaseEstimator
 
 import gpclass
 from gpclass import GPClassifier, load_model, registry
-from gpclass.linalg import SiteFactor
 from gpclass.persistence import ModelFileError, NotSavableError, again, names, save_model
 from gpclass.persistence.container import MANIFEST
 from gpclass.persistence.values import FOREIGN, Decoder, Encoder

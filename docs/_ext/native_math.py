@@ -1,4 +1,4 @@
-"""Mathematics as MathML, which browsers draw themselves: no script, nothing loaded from the net."""
+"""Mathematics as MathML, rendered by the browser: no script, nothing loaded from the network."""
 
 from docutils import nodes
 from latex2mathml.converter import convert

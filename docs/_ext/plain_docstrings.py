@@ -1,7 +1,7 @@
 """Docstrings here write mathematics as plain text; this keeps reStructuredText from reading it as markup.
 
-Outside literals a bar, a star or a trailing underscore is what it looks like. An indented block of a module's
-docstring is shown as it stands: it holds equations or a table.
+Outside literals a bar, a star or a trailing underscore is literal text. An indented block of a module's docstring is
+shown verbatim: it holds equations or a table.
 """
 
 import re
@@ -45,7 +45,7 @@ def plain(app, what, name, obj, options, lines):
 
 
 def skip(app, what, name, obj, skipped, options):
-    """Leave out what scikit-learn gives to every estimator."""
+    """Omit members that scikit-learn adds to every estimator."""
     if name in SKIPPED or (name.startswith("set_") and name.endswith("_request")):
         return True
     return None

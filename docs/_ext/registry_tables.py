@@ -1,4 +1,4 @@
-"""Tables that come from the registry, so that no page has a list of its own.
+"""Tables generated from the registry, so that no page keeps its own list.
 
 ``{methods-table} inference`` and ``{methods-table} hyperparameters`` list the methods; ``{pairs-table}`` shows
 which inference goes with which strategy.

@@ -23,7 +23,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 TITLE = "Atiya, Abdel-Gawad & Fayed (2020): exact classification by particles"
 REFERENCE = (
     "A new Monte Carlo based exact algorithm for the Gaussian process classification problem: "
-    "ours beside the published."
+    "our results beside the published ones."
 )
 
 

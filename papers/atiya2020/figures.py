@@ -1,6 +1,6 @@
 """A Figures 1 and 2: log error against CPU time on problem 3, for the probabilities and for the log evidence.
 
-Methods: the particle algorithm with the soft count, exact, and, where the registry has them, elliptical slice
+Methods: the particle algorithm with the soft count, exact, and, if the registry has them, elliptical slice
 sampling and Hamiltonian Monte Carlo as the paper ran them: around the prior, 40 steps between draws, a
 burn-in of 10 draws, 3 runs; their evidence by annealing from the prior with as many steps as the chains have,
 3 runs.
@@ -22,18 +22,16 @@ from gpclass.inference.elliptical_slice import elliptical_step
 from gpclass.inference.hmc import hmc_step
 from gpclass.inference.whitened import whiten_around
 from gpclass.likelihoods import Probit
-from gpclass.plots._style import MARKERS, PALETTE, pyplot
 from gpclass.model.problem import Problem
+from gpclass.plots._style import MARKERS, PALETTE, pyplot
 from gpclass.registry import INFERENCES, get_inference
 from papers.atiya2020.shared import Answer, Linear, classify, linear_kernel, mae, mape, particles
 from papers.common import Section, Setting, Table, Verdict, tell
 
 NUMBER = 3
 SKIP, BURN_IN, RUNS = 40, 10, 3  # A §6.3
-WANTED = {"evidence": 100, "probabilities": 10}  # times less CPU at equal error
-Run = Callable[
-    [Linear, int, int], tuple[Answer, Answer]
-]  # the answers for probabilities and for the evidence
+WANTED = {"evidence": 100, "probabilities": 10}  # target ratio of CPU time at equal error
+Run = Callable[[Linear, int, int], tuple[Answer, Answer]]  # results for probabilities and for the evidence
 
 
 def exact(problem: Linear, M: int, seed: int) -> tuple[Answer, Answer]:
@@ -81,7 +79,7 @@ def chains(name: str, skip: int, problem: Linear, draws: int, seed: int) -> tupl
 
 
 def methods(setting: Setting) -> dict[str, tuple[Run, tuple[int, ...]]]:
-    """What is compared, with the numbers of draws; samplers join when the registry has them."""
+    """The methods, with their numbers of draws; samplers only if the registry has them."""
     found: dict[str, tuple[Run, tuple[int, ...]]] = {
         "exact": (exact, (250, 1000, 4000, 16_000)),
         "gpc-mc": (gpc_mc, setting.choose((1000, 5000, 25_000), (1000, 10_000, 100_000, 1_000_000))),
@@ -117,7 +115,7 @@ def measure(method: str, run: Run, draws: int, repeats: int, seed: int) -> Point
 
 
 def speed_ratio(points: list[Point], what: str) -> tuple[float, float]:
-    """Least and largest ratio of CPU time at the error of each of our points, theirs falling as time^-½ as measured."""
+    """Smallest and largest ratio of CPU time at the error of each of our points; theirs falls as time^-½."""
     error, seconds = ("mape", "seconds_evidence") if what == "evidence" else ("mae", "seconds")
     theirs = [p for p in points if p.method == "gpc-mc"]
     cost = np.exp(np.mean([np.log(getattr(p, error) ** 2 * getattr(p, seconds)) for p in theirs]))
@@ -140,7 +138,7 @@ def figure(points: list[Point], what: str) -> Any:
             color=PALETTE[i], marker=MARKERS[i], label=name,
         )  # fmt: skip
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_formatter("")  # their labels would overlap
+    ax.xaxis.set_minor_formatter("")  # the labels would overlap
     ax.set_xlabel("CPU time of a run (s)")
     ax.set_ylabel(label)
     ax.set_title("Problem 3, linear kernel, n = 400")
@@ -149,7 +147,7 @@ def figure(points: list[Point], what: str) -> Any:
 
 
 def run(setting: Setting) -> Section:
-    """Both figures, and the time that each method needs for the same error."""
+    """Both figures, and the time of each method for the same error."""
     points = []
     for name, (method, sizes) in methods(setting).items():
         for draws in sizes:
@@ -183,7 +181,8 @@ def run(setting: Setting) -> Section:
             "![Error of the log evidence against CPU time](atiya2020_figure2.png)",
             "Samplers: 3 chains around the prior, a burn-in of 10 draws, "
             f"{setting.choose(10, SKIP)} steps between draws; their evidence by annealing from the prior.",
-            "Time at equal error takes the error of gpc-mc to fall as the root of time, from its measured points.",
+            "Time at equal error extrapolates gpc-mc from its measured points, with an error falling as the root of "
+            "time.",
         ),
         {"figure1": partial(figure, points, "probabilities"), "figure2": partial(figure, points, "evidence")},
     )

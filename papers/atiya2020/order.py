@@ -1,7 +1,7 @@
-"""A §6.2: classes sorted, shuffled, or in turn, before the coordinates are drawn one after another.
+"""A §6.2: classes sorted, shuffled, or alternating, before the coordinates are drawn one after another.
 
 The root mean square error of log P over runs on the linear problems, for the paper's two counts and for the
-guided sampler in the same orders and in its own (sharpest site first).
+guided sampler in the same orders and in its own (largest site precision first).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def permutation(order: str, y: Any, rng: np.random.Generator) -> Any:
 
 
 def rms_error(number: int, method: str, order: str | None, repeats: int, seed: int) -> float:
-    """Root mean square error of log P; a run that died out counts as infinite."""
+    """Root mean square error of log P; an extinct run counts as infinite."""
     gaps = []
     for r in range(repeats):
         p = Linear.draw(number, seed + r)
@@ -63,4 +63,4 @@ def run(setting: Setting, problems: tuple[int, ...] = (1, 2, 3)) -> Section:
         tuple(rows),
         "Root mean square error of log P, in nats.",
     )
-    return Section("order", "Classes sorted, shuffled, in turn", (table,), tuple(verdicts))
+    return Section("order", "Classes sorted, shuffled, alternating", (table,), tuple(verdicts))

@@ -1,7 +1,7 @@
-"""What limits the error of `exact`: Monte Carlo noise, and what the point set does about it.
+"""What limits the error of `exact`: Monte Carlo noise, and the effect of the point set.
 
 The same sites and the same number of draws, from random points, from the randomised lattice in 25 independent
-randomisations (what `exact` uses, so that the error can be stated), from the lattice in 5, and from Sobol's
+randomisations (as in `exact`, to estimate the error), from the lattice in 5, and from Sobol's
 sequence.
 """
 
@@ -13,10 +13,10 @@ import numpy as np
 
 from gpclass.inference.particles import as_box, noise_factor
 from gpclass.likelihoods import Probit
+from gpclass.model.problem import Problem
 from gpclass.orthant.plan import Plan, bare_plan, fit_sites
 from gpclass.orthant.uniforms import replicate_sizes
 from gpclass.orthant.weights import log_mean
-from gpclass.model.problem import Problem
 from papers.atiya2020.shared import Answer, Linear, linear_kernel, mae, mape, published
 from papers.common import Section, Setting, Table, Verdict
 

@@ -1,8 +1,7 @@
 """A eq. 43 and 44: the bias and variance of log P that independent steps would have, beside those measured.
 
-The hard count is run many times in one order. P_i, which the equations need, comes from one large run. The
-paper says that the dependence of the survivors makes the error "somewhat higher": this experiment says how
-much.
+The hard count is run many times in one order. P_i in the equations comes from one large run. The paper says that the
+dependence of the survivors makes the error "somewhat higher": this experiment measures how much.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gpclass.orthant.box import Box, standard_form
 from papers.atiya2020.shared import Linear
 from papers.common import Section, Setting, Table, Verdict, tell
 
-REFERENCE = 50_000  # draws of the run that P_i comes from
+REFERENCE = 50_000  # draws of the run for P_i
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,9 @@ def run(setting: Setting, sizes: tuple[int, ...] = (1000, 10_000)) -> Section:
         "Hard count; errors of log P in nats.",
     )
     notes = (
-        f"Measured over predicted variance: {min(ratios):.1f} to {max(ratios):.1f}. Eq. 44 leaves out that "
-        "survivors share ancestors: judge the particle algorithm's error by independent runs, or by the "
-        "genealogy as `orthant_probability` does, not by eq. 44.",
+        f"Measured over predicted variance: {min(ratios):.1f} to {max(ratios):.1f}. Eq. 44 neglects that "
+        "survivors share ancestors: estimate the particle algorithm's error from independent runs, or from the "
+        "genealogy as `orthant_probability` does, not from eq. 44.",
     )
     claim = "the variance falls as 1/M (eq. 44)"
     verdict = Verdict(

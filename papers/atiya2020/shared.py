@@ -1,4 +1,4 @@
-"""Problems, runs and errors that several of the paper's experiments use."""
+"""Problems, runs and errors shared by several experiments of the paper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpclass.orthant import truths
 from papers.common import Published, read_published
 
 HERE = Path(__file__).parent
-RUN = 50_000  # draws of one run of the particle algorithm; more are several runs, averaged in P (A §6.1)
+RUN = 50_000  # draws per run of the particle algorithm; P is averaged over several runs (A §6.1)
 
 
 def published(table: int) -> Published:
@@ -33,7 +33,7 @@ def linear_kernel() -> DotProduct:
 
 @dataclass(frozen=True)
 class Linear:
-    """One drawn data set of A §6.2, with the truth."""
+    """One data set of A §6.2, with the truth."""
 
     x: Any  # (n,)
     y: Any  # (n,)
@@ -53,12 +53,12 @@ class Linear:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a method says of a data set, and what it cost."""
+    """The result of a method on a data set, and its cost."""
 
     probability: Any  # (m,)
     log_evidence: float | None
     seconds: float  # of CPU
-    worried: bool = False  # the fit warned of a heavy tail of its weights (k-hat)
+    worried: bool = False  # the fit warned of heavy-tailed weights (k-hat)
 
 
 def classify(problem: Linear, inference: Any, seed: int) -> Answer:
@@ -95,7 +95,7 @@ def mae(problem: Linear, answer: Answer) -> float:
 
 
 def mape(problem: Linear, answer: Answer) -> float:
-    """Absolute error of the log evidence in per cent of it, A eq. 64; NaN where a method gives none."""
+    """Absolute error of the log evidence in per cent, A eq. 64; NaN if a method has no evidence."""
     if answer.log_evidence is None:
         return float("nan")
     return 100 * abs(answer.log_evidence / problem.log_evidence - 1)

@@ -1,6 +1,6 @@
 """A Table 1: the orthant probability of covariances with ones on the diagonal and d_i d_j elsewhere.
 
-The truth is one-dimensional (A eq. 63). Columns: the paper's hard and soft counts, and the guided sampler.
+The truth is a one-dimensional integral (A eq. 63). Columns: the paper's hard and soft counts, and the guided sampler.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from papers.common import Section, Setting, Table, Verdict, tell
 
 BEST = 3_000_000  # the paper's most accurate row
 GUIDED = (1000, 10_000)
-WANTED = {50: 30, 200: 200, 500: 500}  # times below the paper's best entry
-HARD_SIZES = (50, 200)  # where the hard count must be of the table's size
+WANTED = {50: 30, 200: 200, 500: 500}  # target factor below the paper's best entry
+HARD_SIZES = (50, 200)  # where the hard count must agree with the table
 METHODS = {"hard": "bootstrap-hard", "soft": "bootstrap-soft", "guided": "guided"}
 
 
@@ -39,7 +39,7 @@ def plan(n: int, setting: Setting) -> list[tuple[str, int, int]]:
     sizes = sorted(int(row["samples"]) for row in published(1).rows)
     if setting.full:
         rows = [(count, M, setting.count(50, 50)) for M in sizes for count in ("hard", "soft")]
-    else:  # what the verdicts need, and the soft count where it is cheap
+    else:  # for the verdicts, and the soft count if cheap
         rows = [(count, 10_000, setting.count(20 if n <= 200 else 5, 50)) for count in ("hard", "soft")]
         rows += [("hard", 100_000, setting.count(8, 50))] if n <= 200 else []
     return rows + [("guided", M, setting.count(20, 50)) for M in GUIDED]
@@ -59,7 +59,7 @@ def run(setting: Setting, dimensions: Sequence[int] = truths.PRODUCT_SIZES) -> S
             verdicts += _judge(n, method, M, error, theirs, paper.row(samples=BEST)[f"n{n}"])
     table = Table(
         "table1",
-        ("n", "method", "draws", "problems", "MAPE %", "its s.e.", "paper's MAPE %", "CPU s a problem"),
+        ("n", "method", "draws", "problems", "MAPE %", "its s.e.", "paper's MAPE %", "CPU s per problem"),
         tuple(rows),
         "MAPE (%) of log P; the paper's column is its hard count with the same number of draws.",
     )

@@ -1,9 +1,9 @@
 """A Table 4: probabilities of five methods with an RBF kernel, six parameter sets, nine problems.
 
 MAE-POST is the mean absolute error against Bayes' posterior (simulated problems only), MAE-MED that against the median
-of the methods, both averaged over the parameter sets. Beside them the samplers' evidence, by annealing from the prior
+of the methods, both averaged over the parameter sets. Also the samplers' evidence, by annealing from the prior
 with their own steps, in per cent of the exact one. As in the paper the samplers of latent values start from the prior.
-Real data are standardised; the paper does not say. Every cell is stored as soon as it is measured.
+Real data are standardised (the paper does not say). Every cell is stored as soon as it is measured.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gpclass.inference.hmc import hmc_step
 from gpclass.inference.whitened import whiten_around
 from gpclass.kernels import atiya
 from gpclass.likelihoods import Probit
-from gpclass.predict import predict_proba
 from gpclass.model.problem import Problem
+from gpclass.predict import predict_proba
 from papers.atiya2020.shared import published
 from papers.common import Section, Setting, Table, Verdict, tell
 from papers.crabs import crabs_split
@@ -37,13 +37,13 @@ SETS = ((5.0, 1.0), (5.0, 5.0), (3.0, 2.0), (0.5, 0.5), (3.0, 1.0), (0.5, 3.0)) 
 BY_SIZE = (1, 3, 4, 5, 7, 2, 8, 9, 6)
 REAL = {7: "crabs", 8: "breast_wisconsin_449_unique", 9: "usps35"}
 COLUMN = {"gpc-mc": "new", "control-variables": "titsias", "elliptical-slice": "ess", "hmc": "hmc"}
-CONTROLS_UP_TO = 200  # rows; beyond, narrow kernels ask for a control a point (it did not end for A either)
+CONTROLS_UP_TO = 200  # rows; beyond, narrow kernels need one control per point (A did not finish either)
 WANTED = 0.01  # MAE-MED of exact
 
 
 @dataclass(frozen=True)
 class Task:
-    """Training and test rows, and Bayes' posterior of the latter where it is known."""
+    """Training and test rows, and Bayes' posterior of the latter if known."""
 
     X: Any  # (n, d)
     y: Any  # (n,), −1 or 1
@@ -53,7 +53,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Lengths:
-    """How much each method draws."""
+    """Number of draws of each method."""
 
     particles: int
     exact: int
@@ -160,7 +160,7 @@ def measured(setting: Setting, number: int, alpha: float, beta: float) -> dict[s
 
 
 def run(setting: Setting) -> Section:
-    """All nine problems, or as many as ``repeats`` says, small ones first."""
+    """All nine problems, or the first ``repeats`` of them, small ones first."""
     numbers = sorted(BY_SIZE[: setting.repeats])
     paper, rows, worst = published(4), [], 0.0
     for number in numbers:
@@ -178,7 +178,7 @@ def run(setting: Setting) -> Section:
                 worst = max(worst, med)
     columns = (
         *("problem", "n", "method", "MAE-POST", "paper's", "MAE-MED", "paper's ", "evidence off %"),
-        *("at most", "CPU s a set"),
+        *("at most", "CPU s per set"),
     )
     verdict = Verdict(
         "exact against the median of the methods, the worst problem",

@@ -1,8 +1,7 @@
 """A Tables 2 and 3: probabilities and evidence of the linear kernel on one feature, against the closed form (A
 eq. 66).
 
-One set of runs answers both tables: Table 2 is the error of the probabilities, Table 3 that of the log
-evidence.
+One set of runs gives both tables: Table 2 is the error of the probabilities, Table 3 that of the log evidence.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ COLUMNS = {1: "p1_n100", 2: "p2_n200", 3: "p3_n400", 4: "p4_n800"}
 def measure(
     method: str, number: int, M: int, repeats: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, float, int]:
-    """MAE and MAPE of each run, the CPU seconds of one, and how many warned of their k-hat."""
+    """MAE and MAPE of each run, the CPU seconds of one, and the number of k-hat warnings."""
     errors, percents, seconds, worried = [], [], [], 0
     for r in range(repeats):
         problem = Linear.draw(number, seed + r)
@@ -90,7 +89,7 @@ def table(which: int, setting: Setting, problems: Sequence[int] = tuple(COLUMNS)
             "its s.e.",
             "paper's",
             "paper's best / ours",
-            "CPU s a run",
+            "CPU s per run",
             "k-hat warned",
         ),
         tuple(rows),

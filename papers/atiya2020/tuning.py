@@ -1,9 +1,9 @@
-"""A §6.5: few draws to tune the kernel, many to predict; and re-running the few best settings with more draws.
+"""A §6.5: few draws to tune the kernel, many to predict; and rerunning the best settings with more draws.
 
 Data of A §6.4, problem 2 (two Gaussian classes in the plane, 200 points), kernel β exp(−r²/α²). The evidence
-over a grid of (α, β) picks the kernel; what the pick loses is measured against the best of the grid by
-`exact` with many draws. Then, at the picked kernel, the probabilities of the test points with few and with
-many draws, against `exact` with many.
+over a grid of (α, β) selects the kernel; its loss is measured against the best of the grid by `exact` with many
+draws. Then, at the selected kernel, the probabilities of the test points with few and with many draws are compared
+with `exact` with many.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from gpclass.inference import GPCMC, Exact
 from gpclass.likelihoods import Probit
-from gpclass.predict import predict_proba
 from gpclass.model.problem import Problem
+from gpclass.predict import predict_proba
 from papers.common import Section, Setting, Table, Verdict, tell
 
 ALPHAS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
 BETAS = (0.5, 1.0, 2.0, 5.0, 12.0, 30.0)
 MANY = 20_000
 SHORT_LIST = 4  # A: "three or four best hyperparameter sets, for which on a closer look we rerun"
-TOO_MUCH = 0.1  # nats of evidence that a pick may lose
+TOO_MUCH = 0.1  # largest acceptable loss of evidence, in nats
 
 
 def draw_classes(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -58,16 +58,14 @@ def grid_evidence(X: Any, y: Any, inference: Any, seed: int) -> tuple[np.ndarray
 def _evidence(problem: Problem, inference: Any, rng: np.random.Generator) -> float:
     try:
         return float(inference(problem, rng).evidence.log_z)
-    except (
-        ValueError
-    ) as error:  # no draw survived a point: the particle algorithm's way to say that P is tiny
+    except ValueError as error:  # no draw survived: P is too small for the particle algorithm
         if "survived" not in str(error):
             raise
         return -np.inf
 
 
 def short_list(X: Any, y: Any, few: np.ndarray, inference: Any, seed: int) -> tuple[tuple[int, int], float]:
-    """The best of the few best, on a closer look."""
+    """The best of the few best, rerun with more draws."""
     begin = time.process_time()
     best = [np.unravel_index(k, few.shape) for k in np.argsort(few, axis=None)[::-1][:SHORT_LIST]]
     rng = np.random.default_rng([seed, 99])
@@ -80,7 +78,7 @@ def short_list(X: Any, y: Any, few: np.ndarray, inference: Any, seed: int) -> tu
 
 
 def run(setting: Setting, n: int = 200, few: dict[str, tuple[int, ...]] | None = None) -> Section:
-    """What few draws lose in tuning, and in prediction."""
+    """The loss from few draws in tuning and in prediction."""
     repeats = setting.count(2, 10)
     few = few or {"gpc-mc": setting.choose((1000, 5000), (1000, 5000, 20_000, 50_000)), "exact": (100, 1000)}
     make: dict[str, Callable[[int], Any]] = {
@@ -130,7 +128,7 @@ def _prediction(problem: Problem, X_new: Any, few: Any, make: Any, seed: int) ->
 def _section(n: int, repeats: int, loss: Any, cost: Any, errors: Any) -> Section:
     tuned = Table(
         "tuning",
-        ("method", "draws", "pick", "data sets", "nats lost, mean", "worst", "CPU s a grid"),
+        ("method", "draws", "pick", "data sets", "nats lost, mean", "worst", "CPU s per grid"),
         tuple((*key, repeats, np.mean(loss[key]), max(loss[key]), np.mean(cost[key])) for key in loss),
         f"Evidence lost by picking (α, β) from a grid of {len(ALPHAS) * len(BETAS)} with few draws, n = {n}.",
     )

@@ -13,7 +13,7 @@ EXPERIMENTS: dict[str, Experiment] = {"synthetic": synthetic.run, "iris": iris.r
 TITLE = "Cho, Kim & Park (2015): many classes by variational EM"
 REFERENCE = (
     "New inference for a multiclass Gaussian process classification model using a variational Bayesian EM algorithm "
-    "and Laplace approximation: ours beside the published."
+    "and Laplace approximation: our results beside the published ones."
 )
 
 

@@ -1,4 +1,4 @@
-"""Section 5.2: iris, 90 flowers to learn from, 60 to classify, over random splits; the confusion matrix of Table 2."""
+"""Section 5.2: iris, 90 training and 60 test flowers, random splits; the confusion matrix of Table 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The classifiers of the comparison. The paper's own has a kernel of two parameters for each class."""
+"""The classifiers of the comparison. The paper's has one kernel of two parameters per class."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ def methods(n_classes: int, seed: int = 0, *, exact: bool = True) -> dict[str, C
     """Name to classifier, each behind a scaler."""
     own = [kernel() for _ in range(n_classes)]
     found = {
-        "VB-EM, softmax, a kernel a class (the paper's)": GPClassifier(
+        "VB-EM, softmax, one kernel per class (the paper's)": GPClassifier(
             own, inference="laplace", hyperparameters="em", random_state=seed
         ),
-        "Laplace ML-II, softmax, a kernel a class": GPClassifier(own, inference="laplace", random_state=seed),
+        "Laplace ML-II, softmax, one kernel per class": GPClassifier(
+            own, inference="laplace", random_state=seed
+        ),
         "Laplace ML-II, softmax, one kernel": GPClassifier(kernel(), inference="laplace", random_state=seed),
         "EP ML-II, multinomial probit, one kernel": GPClassifier(kernel(), inference="ep", random_state=seed),
         "scikit-learn, one against the rest": GaussianProcessClassifier(kernel(), random_state=seed),

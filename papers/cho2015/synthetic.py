@@ -1,7 +1,7 @@
-"""Section 5.1: four Gaussian classes in the plane, the map of class regions and the wrong points.
+"""Section 5.1: four Gaussian classes in the plane, the map of class regions and the misclassified points.
 
-The paper reports 7 to 8 % errors of 400 points. Bayes' rule, which knows the densities, makes 8.2 % on average: so no
-classifier can be asked for less, and what can be asked is to be as good as Bayes' rule on the same points.
+The paper reports 7 to 8 % errors of 400 points. Bayes' rule, which knows the densities, has 8.2 % on average, so no
+classifier can be expected to do better; the target is the error of Bayes' rule on the same points.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run(setting: Setting) -> Section:
 
 
 def draw(clf: Any, train: Any, test: Any, wrong: Any) -> Any:
-    """The paper's Figure 1: training points, test points, class regions with the wrong points."""
+    """The paper's Figure 1: training points, test points, class regions with the misclassified points."""
     import matplotlib.pyplot as plt
     from matplotlib.colors import ListedColormap
 

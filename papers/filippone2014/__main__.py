@@ -17,8 +17,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 TITLE = "Filippone (2014): kernel parameters by exact-approximate MCMC"
 REFERENCE = (
-    "Bayesian inference for Gaussian process classifiers with annealing and exact-approximate MCMC: ours beside the "
-    "published."
+    "Bayesian inference for Gaussian process classifiers with annealing and exact-approximate MCMC: our results beside "
+    "the published ones."
 )
 
 

@@ -1,7 +1,7 @@
 """F Figure 2: the standard deviation r of log10 p̃(y|θ) over θ from the posterior, as n grows.
 
-Points in the unit square, f from the process with σ = 20, τ = .255, balanced classes; four particles. Ours added:
-importance sampling from EP's Gaussian, and the exact engine's guided draws.
+Points in the unit square, f from the process with σ = 20, τ = .255, balanced classes; four particles. Added here:
+importance sampling from EP's Gaussian, and the exact method's guided draws.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gpclass.inference.elliptical_slice import Particles
 from gpclass.inference.whitened import target_around
 from gpclass.kernels import filippone
 from gpclass.likelihoods import Probit
-from gpclass.orthant.plan import bare_plan
 from gpclass.model.problem import Problem
+from gpclass.orthant.plan import bare_plan
 from papers.common import Section, Setting, Table, Verdict, tell
 
 PARTICLES = 4
@@ -34,13 +34,13 @@ def sampled_weights(problem: Problem, repeats: int, rng: Any, *, around: str) ->
 
 
 def annealed_weights(problem: Problem, repeats: int, rng: Any, *, around: str) -> Any:
-    """Those of annealed importance sampling: its particles know nothing of each other."""
+    """Log weights of annealed importance sampling: its particles are independent."""
     target = target_around(problem, around)
     return anneal(target, ladder(problem.n), repeats * PARTICLES, rng)[1].reshape(repeats, -1)
 
 
 def guided_weights(problem: Problem, repeats: int, rng: Any) -> Any:
-    """Those of the exact engine's draws, each estimate a randomised lattice of its own."""
+    """Log weights of the exact method's draws; each estimate uses its own randomised lattice."""
     outline = Exact().for_chains(PARTICLES).outline(problem)
     assert outline is not None
     plan = bare_plan(outline.box, outline.ep)
@@ -49,7 +49,7 @@ def guided_weights(problem: Problem, repeats: int, rng: Any) -> Any:
 
 
 def spread_of(log_w: Any) -> float:
-    """Standard deviation of the log10 of the estimates, one a row of log weights."""
+    """Standard deviation of the log10 of the estimates, one per row of log weights."""
     return float(np.std(logsumexp(log_w, axis=1), ddof=1) / np.log(10.0))
 
 
@@ -98,7 +98,7 @@ def run(setting: Setting) -> Section:
                 "figure2",
                 columns,
                 rows,
-                f"{PARTICLES} particles; {n_theta} θ a size, {repeats} estimates at each.",
+                f"{PARTICLES} particles; {n_theta} θ per size, {repeats} estimates at each.",
             ),
         ),
         (verdict,),

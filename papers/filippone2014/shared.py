@@ -1,4 +1,4 @@
-"""Data sets, estimators and tuned chains that the paper's experiments share."""
+"""Data sets, estimators and tuned chains shared by the paper's experiments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES = {
     "banknote": "banknote",
 }
 ESTIMATORS: dict[str, Inference] = {
-    "EP's evidence": EP(tol=0.5),  # log Z is stationary in the sites: three sweeps give it to a thousandth
+    "EP's evidence": EP(tol=0.5),  # log Z is stationary in the sites: accurate to 0.001 after three sweeps
     "exact, 64": Exact().for_chains(64),
     "IS, 1": Importance(1, around="laplace"),
     "IS, 10": Importance(10, around="laplace"),
@@ -62,7 +62,7 @@ def data_set(name: str, covariance: str, most: int | None = None) -> Problem:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A proposal tuned on Laplace's evidence, which every estimator then uses."""
+    """A proposal tuned on Laplace's evidence, common to all estimators."""
 
     problem: Problem
     mode: Mode
@@ -87,7 +87,7 @@ def tune(problem: Problem, iterations: int, seed: int) -> Tuned:
 
 
 def estimator(tuned: Tuned, inference: Inference) -> LogDensity:
-    """The density of θ by an estimate whose start, if it needs one, is at the mode."""
+    """The density of θ by an estimate that starts, if necessary, from the mode."""
     problem = tuned.problem
     start = common_start(problem.at(tuned.mode.theta), inference)
     return LogDensity(problem, inference, priors_for(problem, None, "filippone"), start)
@@ -102,7 +102,7 @@ def chains(
     seed: int,
     screen: bool = False,
 ) -> ChainRun:
-    """Chains of one estimator with the tuned proposal; with ``screen`` Laplace's evidence tests them first."""
+    """Chains of one estimator with the tuned proposal; ``screen`` tests proposals on Laplace's evidence first."""
     problem = tuned.problem
     prior = priors_for(problem, None, "filippone")
     settings = PseudoMarginal(

@@ -1,8 +1,8 @@
-"""Effective draws of θ for a second of CPU: pseudo-marginal with the exact engine against annealed sampling.
+"""Effective draws of θ per CPU second: pseudo-marginal with the exact method against annealed sampling.
 
-Glass and thyroid, isotropic. The exact chains are those of the strategy's defaults: a proposal is screened by EP's
-evidence, whose sites then guide the draws. Beside them the chains of Table I, which screen nothing, and annealed
-sampling behind a screen of Laplace's evidence, which is far off where the kernel's variance is large.
+Glass and thyroid, isotropic. The exact chains use the strategy's defaults: a proposal is screened by EP's evidence,
+whose sites then guide the draws. For comparison: the chains of Table I, without screening, and annealed sampling
+screened by Laplace's evidence, which is inaccurate if the kernel's variance is large.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ def run(setting: Setting) -> Section:
         ratio = rates[OURS, True] / rates[THEIRS, False]
         verdicts.append(
             Verdict(
-                f"{name}: effective draws a second of exact",
+                f"{name}: effective draws per second of exact",
                 f"{WANTED:g} times AIS's",
                 f"{ratio:.1f}",
                 ratio >= WANTED,
             )
         )
     columns = (
-        *("data", "estimator", "draws", "accepted %", "effective draws", "CPU ms an iteration"),
-        "effective a CPU second",
+        *("data", "estimator", "draws", "accepted %", "effective draws", "CPU ms per iteration"),
+        "effective draws per CPU second",
     )
     return Section(
-        "speed", "Effective draws a second", (Table("speed", columns, tuple(rows)),), tuple(verdicts)
+        "speed", "Effective draws per second", (Table("speed", columns, tuple(rows)),), tuple(verdicts)
     )
 
 
 def screened_length(setting: Setting, name: str, label: str) -> Any:
-    """As in Table I; the screened annealed chains are only looked at, and half as long."""
+    """As in Table I; the screened annealed chains are only for comparison, and half as long."""
     size = length_of(setting, name, label)
     return size if label == OURS else replace(size, discard=size.discard // 2, draws=size.draws // 2)
 
 
 def screen(setting: Setting, name: str, label: str) -> dict[str, Any]:
-    """One estimator behind the screen."""
+    """One estimator with screening."""
     size = screened_length(setting, name, label)
 
     def measure() -> dict[str, Any]:

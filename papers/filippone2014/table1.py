@@ -1,8 +1,8 @@
-"""F Table I: how often proposals are accepted, by data set, covariance and estimator of the evidence.
+"""F Table I: acceptance rates, by data set, covariance and estimator of the evidence.
 
-One proposal for all, tuned on Laplace's evidence. The yardstick is the chain with EP's deterministic evidence: the
-acceptance "as if the likelihood were known exactly". Every cell is stored as soon as it is measured
-(:mod:`papers.store`), so that a run that was stopped goes on where it was.
+One proposal for all, tuned on Laplace's evidence. The reference is the chain with EP's deterministic evidence: the
+acceptance "as if the likelihood were known exactly". Every cell is stored when measured (:mod:`papers.store`), so an
+interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Size:
     chains: int
     discard: int
     draws: int
-    rows: int | None = None  # of the data set, at most
+    rows: int | None = None  # most rows of the data set
 
 
 FULL = {
@@ -56,7 +56,7 @@ QUICK = {"glass": Size(2, 20, 120), "thyroid": Size(2, 20, 120)}
 
 
 def run(setting: Setting) -> Section:
-    """All rows of the table that the size asks for."""
+    """All rows of the table for the chosen size."""
     paper, rows, verdicts = published(), [], []
     for covariance in COVARIANCES:
         for name in sizes(setting):
@@ -74,14 +74,14 @@ def run(setting: Setting) -> Section:
             verdicts.append(_verdict(covariance, name, found))
     columns = (
         *("covariance", "data", "n", "estimator", "chains x draws", "accepted %", "se", "sd over chains"),
-        *("published", "its sd", "sd of log evidence", "CPU ms an iteration"),
+        *("published", "its sd", "sd of log evidence", "CPU ms per iteration"),
     )
     lengths = {name: setting.choose(300, TUNING[name]) for name in sizes(setting)}
     note = (
-        "Rows without a published figure are ours: EP's evidence is deterministic and only the yardstick. Proposals "
+        "Rows without a published number are ours: EP's evidence is deterministic and only the reference. Proposals "
         "were tuned on Laplace's evidence for "
         + ", ".join(f"{n:,} iterations ({name})" for name, n in lengths.items())
-        + "; where that is short against the number of parameters, chains of all estimators accept less or mix slowly."
+        + "; where that is short for the number of parameters, chains of all estimators accept less or mix slowly."
     )
     return Section(
         "table1", "Table I: acceptance", (Table("table1", columns, tuple(rows)),), tuple(verdicts), (note,)
@@ -94,7 +94,7 @@ def sizes(setting: Setting) -> dict[str, Size]:
 
 
 def length_of(setting: Setting, name: str, label: str) -> Size:
-    """Length of the chains of one cell: those of IS and AIS are shorter, but for the ones whose speed is compared."""
+    """Length of the chains of one cell: shorter for IS and AIS, except those in the speed comparison."""
     size = sizes(setting)[name]
     if not setting.full or "IS" not in label or (label == "AIS, 10" and name in SMALL):
         return size
@@ -104,7 +104,7 @@ def length_of(setting: Setting, name: str, label: str) -> Size:
 
 
 def tuned_proposal(setting: Setting, covariance: str, name: str) -> Tuned:
-    """The proposal that all estimators of one data set share."""
+    """The proposal common to all estimators of one data set."""
     size, iterations = sizes(setting)[name], setting.choose(300, TUNING[name])
     problem = data_set(name, covariance, size.rows)
 

@@ -18,7 +18,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 TITLE = "Röder, Tolosana-Delgado & Hamprecht (2011): indicator kriging and the doubly stochastic model"
 REFERENCE = (
     "The paper's wave heights (114 samples, 8 pixels) are not public; these are stand-ins: the doubly stochastic "
-    "model itself, real waves, and three maps. Labels alone are used, never what they were cut from."
+    "model itself, real waves, and three maps. Only the labels are used, never the underlying variable."
 )
 
 

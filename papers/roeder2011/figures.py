@@ -24,15 +24,15 @@ FIGURE_4 = ((0.92, 0.128), (0.0, 0.5))  # correlation after the noise is added, 
 
 NOTES = (
     "![Four maps of one set of samples](roeder2011_figure6.png)",
-    "Kriging follows every sample; the doubly stochastic model takes a lone one for what it may be, chance. CIK and "
-    "SIK have the same decision line.",
-    "![Probability of zinc above 500 ppm along the Meuse, and what is not known of it](roeder2011_meuse.png)",
+    "Kriging follows every sample; the doubly stochastic model treats a single deviating sample as possible "
+    "chance. CIK and SIK have the same decision line.",
+    "![Probability of zinc above 500 ppm along the Meuse, and its uncertainty](roeder2011_meuse.png)",
     "The Meuse by DSGQ: smoothness and sill of the variogram, no nugget, length and k0 by cross-validation.",
 )
 
 
 def run(setting: Setting) -> Section:
-    """The figures, with the numbers that the paper prints beside them."""
+    """The figures, with the paper's numbers."""
     u = np.linspace(-15.0, 15.0, 200_001)
     worst = float(np.abs(expit(u) - ndtr(K0 * u)).max())
     rows, verdicts = (
@@ -144,7 +144,7 @@ def six_maps(setting: Setting) -> dict[str, tuple[Any, Any, Any]]:
 
 
 def dissenting(fitted: dict[str, tuple[Any, Any, Any]]) -> dict[str, tuple[int, int, int]]:
-    """Per method: samples on the wrong side; samples alone among the other class; how many of these it follows."""
+    """Per method: samples on the wrong side; samples alone in the other class; the number of these that it follows."""
     found = {}
     for name, (estimator, X, y) in fitted.items():
         near = np.argsort(((X[:, None] - X[None]) ** 2).sum(axis=2), axis=1)[:, 1:6]

@@ -1,4 +1,4 @@
-"""Maps with a test set of their own: jura (cadmium, 259 and 100 sites), walker (V > 500, 470 sites, all cells)."""
+"""Maps with a separate test set: jura (cadmium, 259 and 100 sites), walker (V > 500, 470 sites, all cells)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpclass.datasets import load
 from papers.common import Section, Setting, Table, Verdict, tell
 from papers.roeder2011.ladder import CORE, MORE, SCORE_COLUMNS, Effort, answer, score_rows
 
-BLOCK = 20  # cells a side of the blocks that are resampled together on walker
+BLOCK = 20  # cells per side of the blocks that are resampled together on walker
 
 
 def jura(setting: Setting) -> Section:
@@ -27,16 +27,16 @@ def jura(setting: Setting) -> Section:
             "jura_covariates",
             SCORE_COLUMNS,
             tuple(score_rows(test.y, both, np.arange(len(test.y)), setting.seed)),
-            "Covariates beside the coordinates, which kriging of indicators cannot use.",
+            "Covariates besides the coordinates, which indicator kriging cannot use.",
         )
     )
     share = float(train.y.mean()), float(test.y.mean())
     note = f"Cadmium above 0.8 mg/kg at {share[0]:.0%} of the training sites and {share[1]:.0%} of the test sites."
-    return Section("jura", "Jura: a test set of its own", tuple(tables), _verdicts(found), (note,))
+    return Section("jura", "Jura: separate test set", tuple(tables), _verdicts(found), (note,))
 
 
 def _with_covariates(train: Any, test: Any, setting: Setting) -> np.ndarray:
-    """Exact with rock and land use as indicators, each with a length scale of its own kind."""
+    """Exact with rock and land use as indicators, with one length scale per kind."""
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
     from gpclass import GPClassifier
@@ -81,10 +81,10 @@ def walker(setting: Setting) -> Section:
         "The sample is preferential: rich places were sampled more densely.",
     )
     note = (
-        f"{len(y_new):,} cells, the {len(sample.y)} sampled ones left out; intervals resample blocks of "
-        f"{BLOCK} × {BLOCK} metres, since neighbouring cells agree."
+        f"{len(y_new):,} cells, without the {len(sample.y)} sampled ones; intervals resample blocks of "
+        f"{BLOCK} × {BLOCK} metres, since neighbouring cells are correlated."
     )
-    return Section("walker", "Walker Lake: the whole truth", (table, shares), _verdicts(found), (note,))
+    return Section("walker", "Walker Lake: all cells known", (table, shares), _verdicts(found), (note,))
 
 
 Found = dict[str, tuple[np.ndarray, Any]]
@@ -101,7 +101,7 @@ def _ladder(X: Any, y: Any, X_new: Any, names: tuple[str, ...], setting: Setting
 
 
 def _parameters(estimator: Any) -> str:
-    """What was found, in short."""
+    """The fitted parameters, in short."""
     scale = getattr(getattr(estimator, "likelihood_", None), "scale", None)
     return f"{estimator.kernel_}" + (f", scale {scale:.3g}" if scale is not None else "")
 

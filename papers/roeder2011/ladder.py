@@ -1,8 +1,8 @@
-"""The ladder of methods, each tuned as in the paper (R §5.2), and how they are scored.
+"""The methods of the comparison, each tuned as in the paper (R §5.2), and their scores.
 
 CIK and SIK take their covariance from the variogram. AMP and DSGQ take smoothness, sill and nugget from the same
-variogram and find length and scale (c0, k0) by cross-validation inside the training data; only c0²·sill matters
-(Remark 3), so the range of the scale is one of c0·√sill. "exact" maximises the evidence of the probit model instead.
+variogram and find length and scale (c0, k0) by cross-validation on the training data; only c0²·sill matters
+(Remark 3), so the search range is that of c0·√sill. "exact" maximises the evidence of the probit model instead.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from gpclass.likelihoods import Logit, Probit
 from gpclass.metrics import check_forecast, pointwise_brier, pointwise_log_loss
 
 CORE = ("CIK", "SIK", "AMP", "DSGQ", "exact")
-MORE = ("AMP, no nugget", "DSGQ, no nugget")  # the Bernoulli layer is noise already
+MORE = ("AMP, no nugget", "DSGQ, no nugget")  # the Bernoulli layer already is noise
 SCALES = (0.3, 30.0)  # of c0·√sill, the standard deviation of the log odds
 BOOTSTRAPS = 2000
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is spent on the search for parameters, and the Monte Carlo error of the answers."""
+    """Effort of the search for parameters, and the Monte Carlo error of the results."""
 
     n_points: int = 20
     rounds: int = 1
-    draws: int = 200  # a candidate and fold, while searching
+    draws: int = 200  # per candidate and fold, in the search
     tol: float = 0.005
     nugget: float | None = None  # None: fitted with the rest of the variogram
 
@@ -46,7 +46,7 @@ class Effort:
 
 
 def tune(name: str, X: Any, y: Any, seed: int, effort: Effort) -> Any:
-    """An estimator with all parameters found on (X, y) and fixed, not yet fitted."""
+    """An unfitted estimator with all parameters found on (X, y) and fixed."""
     if name in ("CIK", "SIK"):
         transform = "classical" if name == "CIK" else "simplicial"
         fitted = IndicatorKriging(transform, variogram=effort.variogram).fit(X, y)
@@ -88,7 +88,7 @@ def tune(name: str, X: Any, y: Any, seed: int, effort: Effort) -> Any:
 
 
 def _maximised(model: VariogramModel, X: Any, y: Any, seed: int, effort: Effort) -> Any:
-    """Probit with all parameters at the maximum of the evidence, a base rate among them."""
+    """Probit with all parameters at the maximum of the evidence, including a base rate."""
     length = float(model.length_scale)
     bounds = (length / 50, length * 50)
     shape = RBF(length, bounds) if np.isinf(model.smoothness) else Matern(length, bounds, nu=model.smoothness)
@@ -111,9 +111,9 @@ def _fixed(kernel: Any, inference: Any, likelihood: Any, seed: int, effort: Effo
 def answer(
     name: str, X: Any, y: Any, X_new: Any, seed: int, effort: Effort
 ) -> tuple[np.ndarray, float, float, Any]:
-    """Probabilities of class 1 at X_new; CPU seconds to tune; those to fit and predict; the fitted estimator."""
+    """Probabilities of class 1 at X_new; CPU seconds to tune; CPU seconds to fit and predict; the fitted estimator."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # clipped probabilities, bounds: the tables tell
+        warnings.simplefilter("ignore")  # clipped probabilities, bounds: shown in the tables
         begin = time.process_time()
         estimator = tune(name, X, y, seed, effort)
         tuned = time.process_time()
@@ -139,7 +139,7 @@ def pointwise(y: Any, p: np.ndarray) -> dict[str, np.ndarray]:
 def paired_interval(
     difference: np.ndarray, group: np.ndarray, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """95 % bootstrap interval of a mean difference, whole groups of points resampled together."""
+    """95 % bootstrap interval of a mean difference, with whole groups of points resampled."""
     total = np.bincount(group, difference)
     count = np.bincount(group)
     weight = rng.multinomial(len(total), np.full(len(total), 1 / len(total)), size=BOOTSTRAPS)

@@ -1,8 +1,8 @@
-"""R Table 1: five-fold accuracy and seconds of the ladder, with parameters nested inside each training fold.
+"""R Table 1: five-fold accuracy and seconds of all methods, with parameters nested inside each training fold.
 
 Stand-ins: (a) the doubly stochastic model in eight dimensions, where the true probability is known; (b) buoys of the
 seas (rough or not) and the Meuse (zinc above 500 ppm). Seconds are CPU seconds of five fits and predictions with the
-parameters found: as in the paper, the search is not counted.
+parameters found: as in the paper, the search is not included.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDS = 5
 
 
 def stand_ins(seed: int) -> dict[str, tuple[Any, Any, Any]]:
-    """Name to coordinates, labels, and true probabilities where they are known."""
+    """Name to coordinates, labels, and true probabilities if known."""
     simulated = roeder_field(114, n_features=8, sill=9.0, length_scale=0.5, random_state=seed + 1)
     waves = load("ndbc_waves_snapshot")
     at_sea = ~waves.ids["id_station"].astype(str).str.startswith("45").to_numpy()  # no lakes
@@ -82,7 +82,7 @@ def run(setting: Setting) -> Section:
                 ("data", "method", "accuracy", "±", "paper", "s", "× CIK", "s to tune", "paper s"),
                 tuple(rows),
                 "Five folds, parameters found inside each training fold. Seconds of CPU for five fits and "
-                "predictions; the paper's accuracies and seconds are of its own data and machine.",
+                "predictions; the paper's accuracies and seconds refer to its own data and machine.",
             ),
             Table(
                 "table1_scores",

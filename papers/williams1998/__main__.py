@@ -17,7 +17,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 TITLE = "Williams & Barber (1998): Bayesian classification with Gaussian processes"
 REFERENCE = (
-    "The scan of the paper lost its digits; the published figures here are recalled from the literature, for "
+    "The digits of the paper's scan are illegible; the published numbers here are recalled from the literature, for "
     "orientation."
 )
 

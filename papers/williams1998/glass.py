@@ -1,12 +1,12 @@
 """Forensic glass: 214 fragments, nine measurements, six kinds of glass, ten-fold cross-validation.
 
-Williams & Barber's softmax Laplace: a relevance for each measurement, Gaussian priors of mean −3 and standard
-deviation 3 on the log parameters (log w = −2 log ℓ, so log ℓ ~ N(1.5, 1.5²)), one kernel that the classes share;
+Williams & Barber's softmax Laplace: one relevance per measurement, Gaussian priors of mean −3 and standard
+deviation 3 on the log parameters (log w = −2 log ℓ, so log ℓ ~ N(1.5, 1.5²)), one kernel for all classes;
 parameters by the penalised likelihood, and sampled by HMC. Neal's method samples latent values, by Hamiltonian
-dynamics, and parameters in turn. The literature's figure for the method is 23.3 % (recalled, not printed in our
+dynamics, and parameters in turn. The literature's number for the method is 23.3 % (recalled, not printed in our
 source): for orientation.
-Beside them EP for multinomial probit, one against the rest, comparators, and with ``--full`` the exact posterior.
-The chains of the quick size are short: 60 iterations a fold, 120 for Neal's.
+Also EP for multinomial probit, one against the rest, other classifiers, and with ``--full`` the exact posterior.
+The chains of the quick size are short: 60 iterations per fold, 120 for Neal's.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def methods(d: int, setting: Setting) -> dict[str, Any]:
 
 
 def run(setting: Setting) -> Section:
-    """Ten folds, the same for all."""
+    """Ten folds, the same for all methods."""
     data = load("forensic_glass_fgl")
     X = np.asarray(data.X, dtype=float)
     y = np.unique(np.asarray(data.y), return_inverse=True)[1]
@@ -102,7 +102,7 @@ def run(setting: Setting) -> Section:
     return Section(
         "glass",
         "Forensic glass, six kinds, ten-fold cross-validation",
-        (Table("glass", ("method", "error", "log loss", "CPU seconds a fold"), tuple(rows)),),
+        (Table("glass", ("method", "error", "log loss", "CPU seconds per fold"), tuple(rows)),),
         (
             Verdict(
                 "error of the paper's method",

@@ -1,9 +1,9 @@
 """W's two-class tasks: sex of crabs with and without their colour, and diabetes among the Pima.
 
 Laplace's approximation with the logistic link; parameters by the paper's HMC, by penalised likelihood, and Neal's
-alternating chains over latents and parameters, interwoven with moves given whitened latents, without which they crawl.
-Comparators by scikit-learn. The historical split of the crabs is not known: 20 of each sex and colour are drawn with a
-fixed seed, so their errors may differ from the paper's by chance.
+alternating chains over latents and parameters, combined with moves given whitened latents, without which they mix
+very slowly. Other classifiers from scikit-learn. The historical split of the crabs is unknown: 20 of each sex and
+colour are drawn with a fixed seed, so the errors may differ from the paper's by chance.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def classifiers(d: int, setting: Setting) -> dict[str, Any]:
 
 
 def crabs(setting: Setting) -> Section:
-    """Errors among 120 crabs after 80, without and with colour."""
+    """Errors of 120 test crabs with 80 training crabs, without and with colour."""
     data = load("crabs")
     X, y = np.asarray(data.X, dtype=float), np.asarray(data.y)
     train = crabs_split(X[:, list(data.feature_names).index("colour")], y, 20)
@@ -74,14 +74,14 @@ def crabs(setting: Setting) -> Section:
             _compare(f"crabs, {label}", part[train], y[train], part[~train], y[~train], "crabs", setting)
         )
     note = (
-        "The paper's split is not known; here 20 of each sex and colour train, drawn with a fixed seed. The "
+        "The paper's split is unknown; here 20 of each sex and colour train, drawn with a fixed seed. The "
         "literature's 3 errors are of another split, and each error is one crab of 120."
     )
     return Section("crabs", "Crabs: errors of 120", tuple(tables), notes=(note,))
 
 
 def pima(setting: Setting) -> Section:
-    """Errors among Ripley's 332 after 200."""
+    """Errors of Ripley's 332 test rows with 200 training rows."""
     train, test = load("pima_ripley_train"), load("pima_ripley_test")
     table = _compare(
         "pima",
@@ -101,7 +101,7 @@ def relevance(setting: Setting) -> Section:
     X = StandardScaler().fit_transform(np.asarray(train.X, dtype=float))
     models = classifiers(X.shape[1], setting)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # short chains warn; the table says how long they were
+        warnings.simplefilter("ignore")  # short chains warn; the table gives their length
         sampled = models["Laplace + HMC"].fit(X, train.y)
         climbed = models["Laplace + penalised likelihood"].fit(X, train.y)
     log_w = -2.0 * np.log(sampled.trace_.posterior["k1__k2__length_scale"].values.reshape(-1, X.shape[1]))

@@ -1,18 +1,18 @@
-"""From probabilities to actions: least expected cost, a reject option, and what the sampling error may turn.
+"""From probabilities to actions: least expected cost, a reject option, and sensitivity to the Monte Carlo error.
 
-With cost(c, a) the price of action a when the class is c, the action to take at x is
+With cost(c, a) the cost of action a if the class is c, the best action at x is
 
     argmin_a  Σ_c p_c(x) cost(c, a).
 
-For a rival b of the chosen action a the difference of expected costs is Δ = Σ_c p_c d_c, d_c = cost(c, b) −
-cost(c, a). The probabilities sum to one, so any constant may be taken from d, and the Monte Carlo error of Δ
+For an alternative b to the chosen action a the difference of expected costs is Δ = Σ_c p_c d_c, d_c = cost(c, b)
+− cost(c, a). The probabilities sum to one, so any constant may be subtracted from d, and the Monte Carlo error of Δ
 is at most
 
     min_k Σ_c |d_c − d_k| mcse_c,
 
-which for two classes is |d_1 − d_0| mcse, the error itself. The decision could turn when Δ is below
-``errors`` of these for any rival. That speaks of the sampling error alone: a deterministic approximation has
-none, and another error, which nothing here knows.
+which for two classes is |d_1 − d_0| mcse, the error itself. The decision could change if Δ is below ``errors`` of
+these for any alternative. This covers only the Monte Carlo error: a deterministic approximation has none, but
+another error that is unknown here.
 
 Cost: O(m A C²) for m points, C classes, A actions.
 Reference: Berger (1985), Statistical Decision Theory and Bayesian Analysis; Chow (1970), On optimum
@@ -40,11 +40,11 @@ class Decision:
     action: npt.NDArray[Any]  # (m,), one of ``actions``
     expected_cost: Array  # (m,), of that action
     could_turn: BoolArray  # (m,), whether the Monte Carlo error could change the action
-    margin: Array  # (m,), how much more the next best action would cost
+    margin: Array  # (m,), additional cost of the next best action
     margin_error: Array  # (m,), Monte Carlo standard error of the margin; NaN for a deterministic method
     costs: Array  # (m, A), expected cost of every action
     actions: tuple[Any, ...]  # (A,)
-    index: IntArray  # (m,), place of the action in ``actions``
+    index: IntArray  # (m,), index of the action in ``actions``
 
     def __str__(self) -> str:
         count = np.bincount(self.index, minlength=len(self.actions))
@@ -52,7 +52,7 @@ class Decision:
         turn = int(self.could_turn.sum())
         return (
             f"{len(self.index)} decisions: {taken}; mean expected cost {self.expected_cost.mean():.4g}; "
-            f"the Monte Carlo error could turn {turn}"
+            f"the Monte Carlo error could change {turn}"
         )
 
 
@@ -73,18 +73,18 @@ def decide(
     proba : array of shape (m, C)
         Class probabilities.
     cost : array of shape (C, A), or mapping of action to costs
-        Price of each action (column) for each true class (row, in the order of ``classes``). A mapping names
+        Cost of each action (column) for each true class (row, in the order of ``classes``). A mapping names
         the actions: ``{"treat": {"ill": 1, "well": 5}, "wait": {"ill": 50, "well": 0}}``, or with a sequence
         in the order of ``classes`` in place of the inner mapping.
     classes : sequence of C labels
     mcse : array of shape (m, C), optional
         Monte Carlo standard errors of ``proba``; NaN or None for a deterministic method.
     reject : float, optional
-        Adds the action ``"reject"`` at this price whatever the class.
+        Adds the action ``"reject"`` with this cost for every class.
     actions : sequence of A names, optional
-        Names of the columns of an array; the classes by default, when there are as many.
+        Names of the columns of an array; by default the classes, if there are as many.
     errors : float
-        How many standard errors count as "could turn".
+        Number of standard errors within which a decision "could turn".
 
     Returns
     -------
@@ -99,7 +99,7 @@ def decide(
     p = np.asarray(proba, dtype=float)
     labels = list(classes)
     if p.ndim != 2 or p.shape[1] != len(labels):
-        raise ValueError(f"proba must be (m, {len(labels)}), a column a class, not of shape {p.shape}")
+        raise ValueError(f"proba must have shape (m, {len(labels)}), one column per class, not {p.shape}")
     table, names = cost_table(cost, labels, reject, actions)
     costs = p @ table
     index = np.argmin(costs, axis=1)
@@ -127,7 +127,7 @@ def cost_table(
     names: list[Any]
     if isinstance(cost, Mapping):
         if actions is not None:
-            raise ValueError("a mapping names its actions itself: leave actions out")
+            raise ValueError("a mapping already names its actions: omit actions")
         names = list(cost)
         columns = [_column(action, cost[action], classes) for action in names]
         table = np.array(columns, dtype=float).T.reshape(len(classes), len(names))
@@ -135,8 +135,8 @@ def cost_table(
         table = np.asarray(cost, dtype=float)
         if table.ndim != 2 or len(table) != len(classes):
             raise ValueError(
-                f"cost must have a row for each of the {len(classes)} classes {_plain(classes)} and a column "
-                f"for each action, not shape {table.shape}"
+                f"cost must have one row per class ({len(classes)}: {_plain(classes)}) and one column "
+                f"per action, not shape {table.shape}"
             )
         if actions is not None:
             names = list(actions)
@@ -145,12 +145,12 @@ def cost_table(
         else:
             names = list(range(table.shape[1]))
         if len(names) != table.shape[1]:
-            raise ValueError(f"{len(names)} names for {table.shape[1]} actions: give one for each column")
+            raise ValueError(f"{len(names)} names for {table.shape[1]} actions: give one per column")
     if reject is not None:
         names.append(REJECT)
         table = np.column_stack([table, np.full(len(classes), float(reject))])
     if table.shape[1] == 0 or not np.all(np.isfinite(table)):
-        raise ValueError("costs must be finite numbers, for one action at least")
+        raise ValueError("costs must be finite numbers, for at least one action")
     if len(set(map(str, names))) < len(names):
         raise ValueError(f"two actions have the same name: {names}")
     return table, tuple(names)
@@ -169,7 +169,7 @@ def _column(action: Any, prices: Any, classes: Sequence[Any]) -> list[float]:
         raise ValueError(
             f"action {action!r} must have a cost for each of {_plain(classes)}"
             + (f"; it lacks {_plain(missing)}" if missing else "")
-            + (f"; {extra} are no classes" if extra else "")
+            + (f"; {extra} are not classes" if extra else "")
         )
     return [float(prices[c]) for c in classes]
 
@@ -182,7 +182,7 @@ def _plain(classes: Sequence[Any]) -> list[Any]:
 def _rivals(
     costs: Array, index: IntArray, table: Array, error: Array, errors: float
 ) -> tuple[Array, Array, BoolArray]:
-    """Margin to the next best action, its error, and whether any rival could win."""
+    """Margin to the next best action, its error, and whether any alternative could be better."""
     m, A = costs.shape
     rows = np.arange(m)
     if A == 1:
@@ -193,7 +193,7 @@ def _rivals(
     spread = np.min(bounds, axis=0)  # (m, A)
     other = np.ones((m, A), dtype=bool)
     other[rows, index] = False
-    turn = np.any(other & (gap < errors * spread), axis=1)  # a NaN error turns nothing
+    turn = np.any(other & (gap < errors * spread), axis=1)  # NaN compares as False
     next_best = np.argmin(np.where(other, gap, np.inf), axis=1)
     return gap[rows, next_best], spread[rows, next_best], turn
 

@@ -1,10 +1,10 @@
-"""Folds for cross-validation: stratified by class, or by blocks in space.
+"""Folds for cross-validation: stratified by class, or spatial blocks.
 
-Points near each other share what they know, so a random fold is judged by its own neighbours and flatters every
-method with a short range. Blocks keep neighbours together: the region is cut into cells of one edge, at a random
-origin, and whole cells are dealt to the folds, the largest first, each to the fold with the fewest points so far.
+Nearby points are correlated, so a random fold is predicted from its own neighbours, which favours every method with a
+short range. Blocks keep neighbours together: the region is divided into cells of one edge length, at a random origin,
+and whole cells are assigned to the folds, the largest first, each to the fold with the fewest points so far.
 
-Cost: O(n log n). Fails when there are fewer cells than folds (the cure is named).
+Cost: O(n log n). Fails when: there are fewer cells than folds (the error names the remedy).
 Reference: Roberts et al. (2017), Ecography 40, 913.
 """
 
@@ -18,11 +18,11 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 
-CELLS_A_FOLD = 6  # of the region's bounding box, when no size is given
+CELLS_PER_FOLD = 6  # cells per fold in the bounding box, if no size is given
 
 
 def stratified_folds(y: Any, n_folds: int, rng: np.random.Generator) -> IntArray:
-    """The fold of each point, (n,): random, with the classes in equal shares."""
+    """The fold of each point, (n,): random, with equal class frequencies."""
     order = rng.permutation(len(y))
     order = order[np.argsort(np.asarray(y)[order], kind="stable")]
     fold = np.empty(len(y), dtype=np.intp)
@@ -31,7 +31,7 @@ def stratified_folds(y: Any, n_folds: int, rng: np.random.Generator) -> IntArray
 
 
 def spatial_folds(X: Array, n_folds: int, block_size: float | None, rng: np.random.Generator) -> IntArray:
-    """The fold of each point, (n,), whole blocks of edge ``block_size`` together.
+    """The fold of each point, (n,), keeping blocks of edge ``block_size`` together.
 
     Parameters
     ----------
@@ -39,16 +39,18 @@ def spatial_folds(X: Array, n_folds: int, block_size: float | None, rng: np.rand
         Coordinates.
     n_folds : int
     block_size : float, optional
-        Edge of the cells; by default about six a fold in the box around the sites. The range of the variogram is
+        Edge of the cells; by default about six per fold in the bounding box. The range of the variogram is
         a good choice.
     rng : Generator
     """
     extent = np.ptp(X, axis=0)
     if not np.any(extent > 0):
-        raise ValueError("all sites coincide: there are no blocks in space; use folds without block_size")
+        raise ValueError(
+            "all sites coincide: spatial blocks need distinct sites; use folds without block_size"
+        )
     if block_size is None:
         wide = extent[extent > 0]
-        block_size = float(np.exp(np.mean(np.log(wide))) / (CELLS_A_FOLD * n_folds) ** (1.0 / len(wide)))
+        block_size = float(np.exp(np.mean(np.log(wide))) / (CELLS_PER_FOLD * n_folds) ** (1.0 / len(wide)))
     if not block_size > 0:
         raise ValueError(f"block_size must be positive, not {block_size}")
     shift = rng.random(X.shape[1])
@@ -68,7 +70,7 @@ def spatial_folds(X: Array, n_folds: int, block_size: float | None, rng: np.rand
 
 @dataclass(frozen=True)
 class SpatialBlocks:
-    """A splitter of scikit-learn's kind, for ``cross_val_predict(..., cv=SpatialBlocks(5, 20.0))``.
+    """A scikit-learn splitter, for ``cross_val_predict(..., cv=SpatialBlocks(5, 20.0))``.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ class SpatialBlocks:
     random_state: int | None = None
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
-        """Rows to train on and rows to test on, fold by fold."""
+        """Training and test rows, fold by fold."""
         x = np.asarray(X, dtype=float)
         x = x if self.columns is None else x[:, list(self.columns)]
         fold = spatial_folds(x, self.n_splits, self.block_size, np.random.default_rng(self.random_state))

@@ -5,9 +5,9 @@
     filippone        σ exp(−½ Σ_l (x_l−z_l)²/τ_l²)       (σ is a variance)
     matern           (sill − nugget) Matérn_ν(r/ℓ) + nugget·1(same point)
     linear           variance·x·z + bias
-    on               k(x[columns], z[columns]), to build additive and interaction sums
+    on               k(x[columns], z[columns]), for additive models and interactions
 
-``*_bounds`` are in the units of the parameter they belong to and may be "fixed", as in scikit-learn.
+``*_bounds`` have the units of their parameter and may be "fixed", as in scikit-learn.
 References: Atiya et al. (2020); Williams & Barber (1998); Filippone & Girolami (2014); Röder et al. (2011).
 """
 
@@ -34,18 +34,18 @@ from sklearn.gaussian_process.kernels import (
 from gpclass._typing import Array
 
 Bounds: TypeAlias = "tuple[float, float] | str"
-WIDE = (1e-5, 1e5)  # scikit-learn's own
+WIDE = (1e-5, 1e5)  # scikit-learn's default
 W_START = exp(-2.0)
-MEDIAN_ROWS = 1000  # rows whose distances the median is taken over
+MEDIAN_ROWS = 1000  # most rows used for the median distance
 
 
 class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
-    """A kernel that sees only some columns: k(x[columns], z[columns]); :func:`on` makes it.
+    """A kernel on a subset of the columns: k(x[columns], z[columns]); made by :func:`on`.
 
     Parameters
     ----------
     kernel : scikit-learn kernel
-        The kernel of the chosen columns. Anisotropic length scales are one a chosen column.
+        The kernel of the chosen columns. Anisotropic length scales: one per chosen column.
     columns : sequence of int
         Distinct positions, counted from 0.
     """
@@ -55,7 +55,7 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
         self.columns = columns
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of this kernel and, if deep, of the kernel inside, as ``kernel__name``."""
+        """Parameters of this kernel and, if deep, of the inner kernel, as ``kernel__name``."""
         params = {"kernel": self.kernel, "columns": self.columns}
         if deep:
             params.update({f"kernel__{name}": value for name, value in self.kernel.get_params().items()})
@@ -63,7 +63,7 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
 
     @property
     def hyperparameters(self) -> list[Any]:
-        """Those of the kernel inside, with ``kernel__`` before their names."""
+        """Hyperparameters of the inner kernel, prefixed with ``kernel__``."""
         return [
             Hyperparameter(f"kernel__{h.name}", h.value_type, h.bounds, h.n_elements, h.fixed)
             for h in self.kernel.hyperparameters
@@ -71,7 +71,7 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
 
     @property
     def theta(self) -> Array:
-        """Logarithms of the free parameters of the kernel inside."""
+        """Logarithms of the free parameters of the inner kernel."""
         return np.asarray(self.kernel.theta)
 
     @theta.setter
@@ -91,10 +91,10 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
             and tuple(self.columns) == tuple(other.columns)
         )
 
-    __hash__ = None  # type: ignore[assignment]  # as every scikit-learn kernel: its parameters can change
+    __hash__ = None  # type: ignore[assignment]  # like all scikit-learn kernels: it is mutable
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """k(X, Y) and, if asked for with Y=None, its gradient (n, n, p)."""
+        """k(X, Y) and, if requested with Y=None, its gradient (n, n, p)."""
         Y_part = None if Y is None else self.take(Y)
         if not eval_gradient:
             return self.kernel(self.take(X), Y_part)
@@ -105,7 +105,7 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
         return np.asarray(self.kernel.diag(self.take(X)))
 
     def is_stationary(self) -> bool:
-        """Whether the kernel inside is."""
+        """Whether the inner kernel is stationary."""
         return bool(self.kernel.is_stationary())
 
     def take(self, X: Any) -> Array:
@@ -113,7 +113,7 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
         points = np.atleast_2d(X)
         if max(self.columns) >= points.shape[1]:
             raise ValueError(
-                f"the kernel looks at column {max(self.columns)} and the data have {points.shape[1]} "
+                f"the kernel uses column {max(self.columns)}, but the data have {points.shape[1]} "
                 "columns, counted from 0; correct the columns given to gpclass.kernels.on"
             )
         return np.asarray(points[:, list(self.columns)])
@@ -123,7 +123,7 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
 
 
 def on(kernel: Any, columns: int | slice | Sequence[int] | npt.NDArray[np.integer[Any]]) -> On:
-    """Let a kernel see only some columns.
+    """Restrict a kernel to some columns.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def on(kernel: Any, columns: int | slice | Sequence[int] | npt.NDArray[np.intege
 
 
 def positions(columns: Any) -> tuple[int, ...]:
-    """Columns as a tuple of distinct positions; refuses what does not say which columns are meant."""
+    """Columns as a tuple of distinct positions; raises for ambiguous input."""
     if isinstance(columns, slice):
         if columns.stop is None or columns.stop < 0 or (columns.start or 0) < 0:
             raise ValueError("a slice of columns needs an end, counted from 0, such as slice(0, 3)")
@@ -173,7 +173,7 @@ def positions(columns: Any) -> tuple[int, ...]:
 
 
 def parameter_names(kernel: Any) -> list[str]:
-    """Names of the entries of ``kernel.theta``, as scikit-learn writes them; ``[i]`` for vectors."""
+    """Names of the entries of ``kernel.theta``, as in scikit-learn; ``[i]`` for vectors."""
     names = []
     for h in kernel.hyperparameters:
         if not h.fixed:
@@ -182,7 +182,7 @@ def parameter_names(kernel: Any) -> list[str]:
 
 
 def kernel_text(kernel: Any) -> str:
-    """A kernel as text; kernels side by side, one a class, each with its class's number."""
+    """A kernel as text; with one kernel per class, each prefixed with its class number."""
     if isinstance(kernel, CompoundKernel):
         return "; ".join(f"{c}: {part}" for c, part in enumerate(kernel.kernels))
     return str(kernel)
@@ -206,14 +206,14 @@ def williams_barber(
     v0_bounds: Bounds = WIDE,
     v1_bounds: Bounds = WIDE,
 ) -> Kernel:
-    """v0 exp(−½ Σ_l w_l (x_l − z_l)²) + v1: a relevance w_l for each input, and a bias.
+    """v0 exp(−½ Σ_l w_l (x_l − z_l)²) + v1: one relevance w_l per input, and a bias.
 
-    Standardise the inputs. The defaults are the published start, log w_l = −2 and log v0 = 0, for which the
+    Standardise the inputs. The defaults are the published starting values, log w_l = −2 and log v0 = 0, for which the
     length scales are e.
     """
     relevance = np.broadcast_to(np.asarray(w, dtype=float), n_features)
     _positive(w=float(relevance.min()), v0=v0, v1=v1)
-    # ℓ = w^(−½) turns the bounds round
+    # ℓ = w^(−½) reverses the bounds
     bounds = w_bounds if isinstance(w_bounds, str) else (w_bounds[1] ** -0.5, w_bounds[0] ** -0.5)
     return ConstantKernel(v0, v0_bounds) * RBF(relevance**-0.5, bounds) + ConstantKernel(v1, v1_bounds)
 
@@ -228,7 +228,7 @@ def filippone(
 ) -> Kernel:
     """σ exp(−½ Σ_l (x_l − z_l)²/τ_l²), σ a variance.
 
-    With ``n_features``, or several τ, a length for each input.
+    With ``n_features``, or several τ, one length per input.
     """
     length = np.asarray(tau, dtype=float)
     if n_features is not None:
@@ -248,11 +248,11 @@ def matern(
     length_scale_bounds: Bounds = WIDE,
     nugget_bounds: Bounds = WIDE,
 ) -> Kernel:
-    """(sill − nugget) Matérn_ν(r) + nugget·1(same point), in the words of geostatistics.
+    """(sill − nugget) Matérn_ν(r) + nugget·1(same point), in geostatistical terms.
 
-    The sill is the whole variance, so the structured part has variance sill − nugget, and ``sill_bounds``
-    bound that part. The nugget is a WhiteKernel: it counts for a point with itself, not for another point
-    at the same place. ν in scikit-learn's convention, t = √(2ν) r/ℓ.
+    The sill is the total variance, so the structured part has variance sill − nugget, and ``sill_bounds`` bound that
+    part. The nugget is a WhiteKernel: it applies to a point with itself, not to another point at the same location.
+    ν follows scikit-learn's convention, t = √(2ν) r/ℓ.
     """
     if not 0 <= nugget < sill:
         raise ValueError(f"the nugget must be at least 0 and below the sill, got {nugget} and {sill}")
@@ -270,7 +270,7 @@ def linear(
 ) -> Kernel:
     """variance·x·z + bias: the prior of f(x) = w·x + b, w_l ~ N(0, variance), b ~ N(0, bias).
 
-    bias=0 leaves b out.
+    bias=0 omits b.
     """
     if bias < 0:
         raise ValueError(f"bias is a variance and must be at least 0, got {bias}")
@@ -280,15 +280,16 @@ def linear(
 
 
 def default_kernel(X: npt.ArrayLike) -> Kernel:
-    """Constant · RBF + constant, the second constant a learned base rate.
+    """Constant · RBF + constant, where the second constant is a learned base rate.
 
-    The length scale starts at the median distance between different points (of at most ``MEDIAN_ROWS``
-    rows, evenly spaced, so the same data give the same kernel) and may move a factor of a thousand down and
-    up.
+    The initial length scale is the median distance between distinct points (of at most ``MEDIAN_ROWS`` evenly spaced
+    rows, so the kernel is deterministic). Its bounds are a factor of a thousand below and above.
     """
     points = np.asarray(X, dtype=float)
     if points.ndim != 2:
-        raise ValueError(f"X must be a matrix, one row a point, not of shape {points.shape}: reshape it")
+        raise ValueError(
+            f"X must be a matrix with one row per point, not of shape {points.shape}: reshape it"
+        )
     median = _median_distance(points)
     return ConstantKernel(1.0, (1e-3, 1e4)) * RBF(median, (1e-3 * median, 1e3 * median)) + ConstantKernel(
         1.0, (1e-4, 1e3)
@@ -296,7 +297,7 @@ def default_kernel(X: npt.ArrayLike) -> Kernel:
 
 
 def _median_distance(X: Array) -> float:
-    """Median distance between different points; 1 when all are the same or there are fewer than two."""
+    """Median distance between distinct points; 1 if there are none."""
     if len(X) > MEDIAN_ROWS:
         X = X[np.linspace(0, len(X) - 1, MEDIAN_ROWS).astype(int)]
     distances = pdist(X - X.mean(axis=0)) if len(X) > 1 else np.zeros(0)

@@ -1,16 +1,16 @@
-"""Scores of probabilities, for two classes or more.
+"""Scores of probabilities, for two or more classes.
 
-With p_i(c) the probability given to class c at point i and o_i(c) = 1(y_i = c):
+With p_i(c) the predicted probability of class c at point i and o_i(c) = 1(y_i = c):
 
-- log loss: −mean log max(p_i(y_i), ε), ε = 1e-15, so that it is finite; how many were clipped is told.
+- log loss: −mean log max(p_i(y_i), ε), ε = 1e-15, so that it is finite; the number of clipped points is reported.
 - Brier score: mean Σ_c (p_i(c) − o_i(c))²; for two classes half of it, i.e. mean (p_i − o_i)². Binned by p
   into K bins (Murphy 1973; within-bin terms after Stephenson, Coelho & Jolliffe 2008):
   Brier = reliability − resolution + uncertainty + within, an identity.
 - ECE: Σ_k n_k/n |p̄_k − ō_k|, of p(second class) for two classes, of the top label's confidence for more.
-  It is never 0, even for perfect forecasts, so the level perfect forecasts would reach is given beside it.
+  It is positive even for perfect forecasts, so the expected value for perfect forecasts is given with it.
 
-Cost: O(n C) and, for the intervals, O(n B) with B resamples. Fails when: labels outside ``classes``, rows
-that do not sum to one. AUC is NaN when a class is absent.
+Cost: O(n C) and, for the intervals, O(n B) with B resamples. Fails when: labels are not in ``classes``, or rows
+do not sum to one. AUC is NaN if a class is absent.
 
 References: Murphy (1973), J. Appl. Meteorol. 12, 595; Stephenson et al. (2008), Weather Forecast. 23, 752;
 Bröcker & Smith (2007), Weather Forecast. 22, 651 (consistency bars); Guo et al. (2017), ICML.
@@ -32,38 +32,38 @@ _CHUNK = 2_000_000  # numbers held at once while resampling
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Brier score in parts: brier = reliability − resolution + uncertainty + within."""
+    """Decomposed Brier score: brier = reliability − resolution + uncertainty + within."""
 
     brier: float
-    reliability: float  # how far frequencies are from the probabilities given: less is better
-    resolution: float  # how much frequencies vary between bins: more is better
+    reliability: float  # distance of frequencies from predicted probabilities: lower is better
+    resolution: float  # variation of frequencies between bins: higher is better
     uncertainty: float  # of the labels themselves
-    within: float  # what the bins hide: variance of p in a bin minus twice its covariance with o
+    within: float  # within-bin variance of p minus twice its covariance with o
 
 
 @dataclass(frozen=True)
 class CalibrationError:
-    """Expected calibration error with its bootstrap interval and the level of perfect forecasts."""
+    """Expected calibration error with its bootstrap interval and its level for perfect forecasts."""
 
     value: float
     lower: float
     upper: float
-    perfect_mean: float  # mean of the same statistic when labels are drawn from the probabilities
+    perfect_mean: float  # mean of the same statistic for labels drawn from the probabilities
     perfect_upper: float  # its upper ``level`` quantile; a value above it shows miscalibration
 
 
 @dataclass(frozen=True)
 class ReliabilityCurve:
-    """Frequencies against probabilities in the bins that hold points."""
+    """Frequencies against probabilities in the non-empty bins."""
 
     predicted: Array  # (K,) mean probability in the bin
-    observed: Array  # (K,) share of points where it happened
+    observed: Array  # (K,) frequency of the event
     count: IntArray  # (K,)
     lower: Array  # (K,) band, see ``band``
     upper: Array  # (K,)
-    band: str  # "consistency": where ``observed`` should lie; "confidence": interval about it
+    band: str  # "consistency": expected range of ``observed``; "confidence": interval about it
     level: float
-    event: str  # what the probability is of
+    event: str  # the event of the probability
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Scores:
     n_clipped: int  # points whose log loss was clipped
 
     def as_dict(self) -> dict[str, float]:
-        """Name to figure."""
+        """Score values by name."""
         return asdict(self)
 
 
@@ -105,7 +105,7 @@ class Forecast:
 
 
 def check_forecast(y: Any, proba: Any, classes: Any = None) -> Forecast:
-    """Check labels against probabilities, once, for every score of this module.
+    """Check labels against probabilities, for all scores of this module.
 
     Parameters
     ----------
@@ -119,11 +119,11 @@ def check_forecast(y: Any, proba: Any, classes: Any = None) -> Forecast:
     y = np.asarray(y)
     p = np.asarray(proba, dtype=float)
     if y.ndim != 1 or len(y) == 0:
-        raise ValueError(f"y must be a non-empty vector of labels, not of shape {y.shape}")
+        raise ValueError(f"y must be a non-empty vector of labels; its shape is {y.shape}")
     if p.ndim == 1:
         p = np.column_stack([1.0 - p, p])
     if p.ndim != 2 or len(p) != len(y):
-        raise ValueError(f"proba has shape {p.shape} for {len(y)} labels: one row a label is needed")
+        raise ValueError(f"proba has shape {p.shape} for {len(y)} labels: give one row per label")
     if not np.all(np.isfinite(p)) or p.min() < -1e-9 or p.max() > 1.0 + 1e-9:
         raise ValueError("proba must hold finite numbers in [0, 1]; pass predict_proba's output")
     if np.max(np.abs(p.sum(axis=1) - 1.0)) > 1e-6:
@@ -151,13 +151,13 @@ def check_forecast(y: Any, proba: Any, classes: Any = None) -> Forecast:
 
 
 def accuracy(y: Any, proba: Any, classes: Any = None) -> float:
-    """Share of points whose label has the largest probability (the first of equals)."""
+    """Fraction of points whose label has the largest probability (the first of ties)."""
     f = check_forecast(y, proba, classes)
     return float(np.mean(f.proba.argmax(axis=1) == f.index))
 
 
 def log_loss(y: Any, proba: Any, classes: Any = None) -> float:
-    """−mean log p(label), p no smaller than 1e-15 so that the score is finite."""
+    """−mean log p(label), with p at least 1e-15 so that the score is finite."""
     f = check_forecast(y, proba, classes)
     return float(np.mean(pointwise_log_loss(f)))
 
@@ -169,7 +169,7 @@ def pointwise_log_loss(f: Forecast) -> Array:
 
 
 def pointwise_brier(f: Forecast) -> Array:
-    """Each point's share of the Brier score, (n,)."""
+    """Contribution of each point to the Brier score, (n,)."""
     return np.asarray(_brier_scale(f) * np.sum((f.proba - f.hits) ** 2, axis=1))
 
 
@@ -188,7 +188,7 @@ def brier_decomposition(y: Any, proba: Any, classes: Any = None, *, bins: int = 
     Returns
     -------
     Decomposition
-        Its parts obey brier = reliability − resolution + uncertainty + within exactly.
+        The parts satisfy brier = reliability − resolution + uncertainty + within exactly.
     """
     f = check_forecast(y, proba, classes)
     scale = _brier_scale(f)
@@ -222,8 +222,8 @@ def calibration_error(
 ) -> CalibrationError:
     """Expected calibration error over bins of equal count.
 
-    The interval is the bootstrap's (points resampled, bins kept), moved by the bootstrap's estimate of its
-    bias: resampling adds noise to |p̄ − ō|, which alone would push both ends up.
+    The interval is the bootstrap's (points resampled, bins fixed), corrected by the bootstrap's estimate of its
+    bias: resampling adds noise to |p̄ − ō|, which would shift both ends upwards.
     """
     _check_level(level)
     f = check_forecast(y, proba, classes)
@@ -258,7 +258,7 @@ def calibration_error(
 def auc(y: Any, proba: Any, classes: Any = None) -> float:
     """Area under the ROC curve; for more than two classes the mean of one against the rest.
 
-    NaN when a class is absent from ``y``: the area is then not defined.
+    NaN if a class is absent from ``y``: the area is then undefined.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -272,9 +272,9 @@ def auc(y: Any, proba: Any, classes: Any = None) -> float:
 
 
 def event_of(f: Forecast, label: Any = None) -> tuple[Array, Array, str]:
-    """Probability (n,), outcome (n,) and name of the event whose calibration is judged.
+    """Probability (n,), outcome (n,) and name of the event whose calibration is assessed.
 
-    ``label=None``: the second class of two; of more, "the class of largest probability is right".
+    ``label=None``: the second of two classes; for more, "the class of largest probability is right".
     """
     if label is None and len(f.classes) > 2:
         top = f.proba.argmax(axis=1)
@@ -306,13 +306,13 @@ def reliability_curve(
     y, proba, classes
         As in :func:`check_forecast`.
     label : optional
-        The class whose probability is judged; see :func:`event_of` for the default.
+        The class whose probability is assessed; see :func:`event_of` for the default.
     bins : int
-        Number of bins; empty ones are left out.
+        Number of bins; empty ones are omitted.
     strategy : {"quantile", "uniform"}
         Bins of equal count, or of equal width.
     band : {"consistency", "confidence"}
-        "consistency": quantiles of Binomial(n_k, p̄_k)/n_k, where frequencies of perfect forecasts lie
+        "consistency": quantiles of Binomial(n_k, p̄_k)/n_k, the range of frequencies of perfect forecasts
         (Bröcker & Smith; slightly wide, as p varies in a bin). "confidence": Jeffreys' interval of the
         frequency.
     level : float
@@ -328,11 +328,11 @@ def reliability_curve(
         upper = stats.binom.ppf(1.0 - tail, count, predicted) / count
     elif band == "confidence":
         k = np.round(observed * count)
-        # Jeffreys' prior gives no closed end at k = 0 or n: there the end is 0 or 1.
+        # Jeffreys' interval is extended to 0 at k = 0 and to 1 at k = n.
         lower = np.where(k > 0, stats.beta.ppf(tail, k + 0.5, count - k + 0.5), 0.0)
         upper = np.where(k < count, stats.beta.ppf(1.0 - tail, k + 0.5, count - k + 0.5), 1.0)
     else:
-        raise ValueError(f"band {band!r} is none of 'consistency', 'confidence'")
+        raise ValueError(f"band must be 'consistency' or 'confidence', not {band!r}")
     return ReliabilityCurve(predicted, observed, count, lower, upper, band, level, event)
 
 
@@ -345,7 +345,7 @@ def scores(
     n_bootstrap: int = 500,
     random_state: int | np.random.Generator | None = 0,
 ) -> Scores:
-    """Every score of this module at once.
+    """All scores of this module.
 
     Examples
     --------
@@ -389,7 +389,7 @@ def _bin_index(p: Array, bins: int, strategy: str) -> IntArray:
     elif strategy == "quantile":
         edges = np.unique(np.quantile(p, np.linspace(0.0, 1.0, bins + 1)[1:-1]))
     else:
-        raise ValueError(f"strategy {strategy!r} is none of 'quantile', 'uniform'")
+        raise ValueError(f"strategy must be 'quantile' or 'uniform', not {strategy!r}")
     raw = np.searchsorted(edges, p, side="right")
     return np.unique(raw, return_inverse=True)[1].astype(np.intp)
 

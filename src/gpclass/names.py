@@ -1,4 +1,4 @@
-"""Errors for names that do not exist, with the near ones: the one place that guesses what was meant."""
+"""Error messages for unknown names, with suggestions of similar ones."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
-LISTED = 20  # columns that an error names at most
+LISTED = 20  # most columns listed in an error message
 
 
 def did_you_mean(given: Any, names: Iterable[Any], otherwise: str = ".") -> str:
-    """The end of a sentence about a name that does not exist.
+    """The end of an error message about an unknown name.
 
     Parameters
     ----------
-    given : what was asked for
-    names : those that there are
+    given : the unknown name
+    names : the known names
     otherwise : str, default="."
-        What is said where none is near; capitals do not count.
+        Ending if no known name is similar. The comparison ignores case.
 
     Examples
     --------
-    >>> "there is no method 'laplce'" + did_you_mean("laplce", ["laplace", "ep"])
-    "there is no method 'laplce'; did you mean 'laplace'?"
+    >>> "unknown method 'laplce'" + did_you_mean("laplce", ["laplace", "ep"])
+    "unknown method 'laplce'; did you mean 'laplace'?"
     """
     known = {str(name).lower(): str(name) for name in names}
     near = get_close_matches(str(given).lower(), known, n=3)
@@ -30,7 +30,7 @@ def did_you_mean(given: Any, names: Iterable[Any], otherwise: str = ".") -> str:
 
 
 def no_column(where: Any, name: str, columns: Iterable[Any]) -> str:
-    """The error for a column that a table does not have."""
+    """Error message for a column missing from a table."""
     there = [str(column) for column in columns]
     listed = ", ".join(there[:LISTED]) + (", ..." if len(there) > LISTED else "")
     return f"{where} has no column {name!r}{did_you_mean(name, there)} Its columns are {listed}"

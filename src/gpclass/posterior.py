@@ -1,9 +1,8 @@
-"""What an inference returns: evidence, a report, and latent values at new points.
+"""The result of an inference: evidence, a report, and latent values at new points.
 
-Every posterior, whatever made it, answers prediction in one form: a weighted mixture of Gaussians over
-the latent values at the new points. Laplace, EP and the variational Gaussian are mixtures of one; a
-sampler has one component a draw. Probabilities, intervals and Monte Carlo errors are derived from the
-mixture in :mod:`gpclass.predict`, and nowhere else.
+Every posterior predicts in one form: a weighted mixture of Gaussians over the latent values at the new points.
+Laplace, EP and the variational Gaussian are mixtures with one component; a sampler has one component per draw.
+Probabilities, intervals and Monte Carlo errors are computed from the mixture only in :mod:`gpclass.predict`.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ class Evidence:
     log_z: float
     error: float | None = None  # Monte Carlo standard error of log_z; None if deterministic
     kind: str = "approximate"  # one of EVIDENCE_KINDS
-    gradient: Array | None = None  # d log_z / dθ in log-parameters, (p,), when asked for
+    gradient: Array | None = None  # d log_z / dθ in log-parameters, (p,), if requested
 
     def __post_init__(self) -> None:
         if self.kind not in EVIDENCE_KINDS:
-            raise ValueError(f"evidence kind {self.kind!r} is none of {EVIDENCE_KINDS}")
+            raise ValueError(f"evidence kind must be one of {EVIDENCE_KINDS}, not {self.kind!r}")
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a computation went. ``None`` means that the figure does not apply to the method."""
+    """Diagnostics of a computation. ``None`` means that an entry does not apply to the method."""
 
     method: str
     converged: bool = True
-    reason: str = ""  # why it stopped, when it did not converge
+    reason: str = ""  # why it stopped, if it did not converge
     iterations: int | None = None
     jitter: float = 0.0  # added to the diagonal of a covariance
     n_samples: int | None = None
@@ -50,7 +49,7 @@ class Report:
     details: dict[str, Any] = field(default_factory=dict)
 
     def rows(self) -> list[tuple[str, str]]:
-        """The figures that apply, as label and text."""
+        """The entries that apply, as label and text."""
         rows = []
         for item in fields(self):
             value = getattr(self, item.name)
@@ -70,7 +69,7 @@ class Report:
 
 
 def format_value(value: Any) -> str:
-    """A figure as a reader wants it: yes/no for a flag, four digits for a float."""
+    """A value as text: yes/no for a flag, four digits for a float."""
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, (float, np.floating)):
@@ -80,16 +79,16 @@ def format_value(value: Any) -> str:
 
 @dataclass(frozen=True)
 class LatentMixture:
-    """Latent values at m new points as a mixture of S Gaussians, L latents a point (1 for two classes)."""
+    """Latent values at m new points as a mixture of S Gaussians, L latents per point (1 for two classes)."""
 
     weights: Array  # (S,), sums to one
     means: Array  # (S, m, L)
-    covariances: Array  # (1 or S, m, L, L); one that all components share, or one each
-    group: IntArray  # (S,): components that depend on each other share a group (batch, chain)
+    covariances: Array  # (1 or S, m, L, L); shared, or one per component
+    group: IntArray  # (S,): dependent components share a group (batch, chain)
 
     @classmethod
     def single(cls, mean: Array, variance: Array) -> LatentMixture:
-        """One Gaussian a point, for two classes: mean (m,), variance (m,)."""
+        """One Gaussian per point, for two classes: mean (m,), variance (m,)."""
         return cls(
             weights=np.ones(1),
             means=mean[None, :, None],
@@ -99,7 +98,7 @@ class LatentMixture:
 
     @property
     def deterministic(self) -> bool:
-        """True when no Monte Carlo draw stands behind the mixture."""
+        """Whether the mixture does not come from Monte Carlo draws."""
         return len(self.weights) == 1
 
     def mean(self) -> Array:
@@ -129,11 +128,11 @@ class Posterior(ABC):
     @property
     @abstractmethod
     def n_components(self) -> int:
-        """Number S of Gaussians in the mixtures that ``latent`` gives."""
+        """Number S of Gaussians in the mixtures returned by ``latent``."""
 
     @abstractmethod
     def latent(self, X_new: Array) -> LatentMixture:
-        """Latent values at X_new (m, d), each point by itself."""
+        """Marginal latent values at each point of X_new (m, d)."""
 
     @abstractmethod
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:

@@ -1,8 +1,8 @@
 """Priors on positive parameters: kernel parameters and the likelihood's scale.
 
-A prior is a density on the parameter x > 0 itself. Optimisers and samplers here move θ = log x, whose density
-is p(x)·x, the factor x being the Jacobian; ``log_density(theta)`` is the logarithm of *that*, and ``map``
-maximises it. So a Gamma(a, b) prior has its mode in θ at x = a/b, not at (a − 1)/b.
+A prior is a density of the parameter x > 0 itself. Optimisers and samplers use θ = log x, whose density is p(x)·x,
+where the factor x is the Jacobian; ``log_density(theta)`` is the logarithm of *that*, and ``map`` maximises it. So a
+Gamma(a, b) prior has its mode in θ at x = a/b, not at (a − 1)/b.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gpclass.names import did_you_mean
 
 
 class Prior(Protocol):
-    """A prior on one positive parameter x, seen through θ = log x."""
+    """A prior on one positive parameter x, as a function of θ = log x."""
 
     def log_density(self, theta: float) -> float:
         """Log density of θ = log x, with the Jacobian."""
 
     def slope(self, theta: float) -> float:
-        """Derivative of ``log_density`` in θ."""
+        """Derivative of ``log_density`` with respect to θ."""
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
         """Draws of θ."""
@@ -48,7 +48,7 @@ class Gamma:
         return float(self.shape * theta - self.rate * np.exp(theta) + log_norm)
 
     def slope(self, theta: float) -> float:
-        """Derivative in log x."""
+        """Derivative with respect to log x."""
         return float(self.shape - self.rate * np.exp(theta))
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
@@ -72,7 +72,7 @@ class LogNormal:
         return float(-0.5 * z * z - np.log(self.sd) - 0.5 * np.log(2 * np.pi))
 
     def slope(self, theta: float) -> float:
-        """Derivative in log x."""
+        """Derivative with respect to log x."""
         return float(-(theta - self.mean) / self.sd**2)
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
@@ -95,7 +95,7 @@ class HalfNormal:
         return float(-0.5 * z * z + theta - np.log(self.sd) + 0.5 * np.log(2 / np.pi))
 
     def slope(self, theta: float) -> float:
-        """Derivative in log x."""
+        """Derivative with respect to log x."""
         return float(1.0 - np.exp(2 * theta) / self.sd**2)
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
@@ -105,7 +105,7 @@ class HalfNormal:
 
 @dataclass(frozen=True)
 class Flat:
-    """Constant density of log x within the kernel's bounds: with it, ``map`` is ``maximize``."""
+    """Constant density of log x within the kernel's bounds: ``map`` is then ``maximize``."""
 
     def log_density(self, theta: float) -> float:
         """Zero."""
@@ -116,7 +116,7 @@ class Flat:
         return 0.0
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
-        """Refused: the density is improper."""
+        """Raises an error: the density is improper."""
         raise ValueError("a flat prior cannot be drawn from; give a Gamma, LogNormal or HalfNormal prior")
 
 
@@ -125,7 +125,7 @@ PriorSpec: TypeAlias = "Prior | Mapping[str, Prior] | None"
 
 @dataclass(frozen=True)
 class PriorSet:
-    """One prior for each entry of θ."""
+    """One prior per entry of θ."""
 
     names: tuple[str, ...]
     priors: tuple[Prior, ...]
@@ -144,15 +144,15 @@ class PriorSet:
 
 
 def default_prior(name: str, theta: float) -> Prior:
-    """A weak prior about a parameter's starting value: log-normal, sd 1.5 for lengths and 2 for the rest.
+    """A weak prior centred at a parameter's starting value: log-normal, sd 1.5 for lengths and 2 for the rest.
 
-    So 95 % of it lies within a factor of 20 of a starting length, which ``kernel=None`` takes from the data.
+    So 95 % of it lies within a factor of 20 of the starting length, which ``kernel=None`` derives from the data.
     """
     return LogNormal(theta, 1.5 if "length_scale" in name else 2.0)
 
 
 def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> PriorSet:
-    """The priors a user gave, as one for each parameter.
+    """The user's priors, expanded to one per parameter.
 
     ``spec`` is None (defaults), one prior for all, or a mapping from names or patterns such as
     ``"*length_scale*"`` to priors; parameters that no pattern matches get the default.
@@ -174,7 +174,7 @@ def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> Prior
     if unused:
         first = min(unused)
         raise ValueError(
-            f"no parameter is called {first!r}{did_you_mean(first, names)} The parameters are {', '.join(names)}"
+            f"unknown parameter {first!r}{did_you_mean(first, names)} The parameters are {', '.join(names)}"
         )
     return PriorSet(tuple(names), tuple(chosen))
 

@@ -1,8 +1,8 @@
-"""A progress bar that is silent unless asked for.
+"""A progress bar that is silent by default.
 
-A thin wrapper on tqdm: ``verbose=0`` costs nothing and prints nothing; otherwise one line on standard
-error with the share done, the time left and, for chains, the acceptance rate. Standard output stays free
-for results, so that a command can be piped.
+A thin wrapper around tqdm: ``verbose=0`` costs nothing and prints nothing; otherwise one line on standard error shows
+the fraction done, the remaining time and, for chains, the acceptance rate. Standard output is reserved for results,
+so that a command can be piped.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class Progress:
-    """One bar. Use :func:`progress`, which closes it; ``update`` is a no-op when the bar is silent."""
+    """One bar. Use :func:`progress`, which closes it; ``update`` does nothing if the bar is silent."""
 
     def __init__(self, total: int | None, label: str, verbose: int, stream: TextIO | None = None) -> None:
         self._bar: Any = None
         self._tried = 0
         self._accepted = 0
         if verbose > 0:
-            from tqdm import tqdm  # only when a bar is wanted: importing it costs more than a short fit
+            from tqdm import tqdm  # on demand: the import takes longer than a short fit
 
             self._bar = tqdm(
                 total=total,
@@ -35,11 +35,11 @@ class Progress:
 
     @property
     def acceptance(self) -> float | None:
-        """Share of proposals accepted so far; None before the first."""
+        """Fraction of proposals accepted so far; None before the first."""
         return self._accepted / self._tried if self._tried else None
 
     def update(self, steps: int = 1, *, accepted: bool | int | None = None, **figures: Any) -> None:
-        """Move on by ``steps``; ``accepted`` counts accepted proposals among them, ``figures`` are shown."""
+        """Advance by ``steps``; ``accepted`` is the number of accepted proposals among them, ``figures`` are shown."""
         if accepted is not None:
             self._tried += steps
             self._accepted += int(accepted)
@@ -55,13 +55,13 @@ class Progress:
         self._bar.update(steps)
 
     def more(self, steps: int) -> None:
-        """There is more to do than was known."""
+        """Increase the total number of steps."""
         if self._bar is not None and self._bar.total is not None:
             self._bar.total += steps
             self._bar.refresh()
 
     def doing(self, what: str) -> None:
-        """Say what is being done now."""
+        """Set the label of the current step."""
         if self._bar is not None:
             self._bar.set_description(what)
 
@@ -75,14 +75,14 @@ class Progress:
 def progress(
     total: int | None = None, label: str = "", *, verbose: int = 0, stream: TextIO | None = None
 ) -> Iterator[Progress]:
-    """Open a bar of ``total`` steps and close it whatever happens.
+    """Open a bar of ``total`` steps and close it in any case.
 
     Parameters
     ----------
     total : int, optional
-        Number of steps; None when it is not known (no time left is shown then).
+        Number of steps; None if unknown (the remaining time is then not shown).
     label : str
-        What is being done.
+        Description of the task.
     verbose : int
         0: nothing. 1: a bar that is cleared at the end. 2: a bar that stays.
     stream : file, optional
@@ -104,7 +104,7 @@ def progress(
 
 
 def track(items: Iterable[T], label: str = "", *, total: int | None = None, verbose: int = 0) -> Iterator[T]:
-    """Yield from ``items`` and move a bar along."""
+    """Yield from ``items`` and advance a bar."""
     if total is None and isinstance(items, Sized):
         total = len(items)
     with progress(total, label, verbose=verbose) as bar:

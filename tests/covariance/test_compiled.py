@@ -556,7 +556,7 @@ def test_points_that_do_not_fit_are_refused():
         cov(np.zeros(4))
     with pytest.raises(ValueError, match="same columns"):
         cov(np.zeros((4, 3)), np.zeros((4, 2)))
-    with pytest.raises(ValueError, match="one a column"):
+    with pytest.raises(ValueError, match="one per column"):
         cov(np.zeros((4, 2)))
     with pytest.raises(ValueError, match="column 5"):
         compile_kernel(on(sk.RBF(), 5))(np.zeros((4, 2)))

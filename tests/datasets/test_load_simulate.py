@@ -62,7 +62,7 @@ def test_gzip_and_folders_without_manifest(tmp_path):
 def test_a_changed_file_is_refused(folder):
     path = folder / "soil.csv"
     path.write_text(CSV.replace("2.5", "2.6"), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"was changed.*check=False"):
+    with pytest.raises(ValueError, match=r"was modified.*check=False"):
         datasets.load("soil", folder=folder)
     assert datasets.load("soil", folder=folder, check=False).X["depth"][0] == 2.6
 

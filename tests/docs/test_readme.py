@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import readme
+from gpclass.registry.partners import NEEDS, inferences_for
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier
 from gpclass.registry import INFERENCES, STRATEGIES, methods
-from gpclass.registry.partners import NEEDS, inferences_for
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -158,7 +158,7 @@ def test_bad_settings_are_named(settings, message):
 
 
 def test_constant_values_are_refused():
-    with pytest.raises(ValueError, match="do not vary"):
+    with pytest.raises(ValueError, match="are constant"):
         CutoffKriging().fit([[0.0], [1.0]], [2.0, 2.0])
 
 

@@ -222,7 +222,7 @@ def test_other_class_frames_and_methods_without_errors(data):
     assert one.width is not None
     with pytest.raises(ValueError, match="not among"):
         predict_map(kriging, grid, label=7)
-    with pytest.raises(ValueError, match="no lattice"):
+    with pytest.raises(ValueError, match="not a lattice"):
         predict_map(kriging, frame.sample(80, random_state=0))
 
 

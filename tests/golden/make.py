@@ -19,6 +19,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from gpclass.multiclass.ep import MultinomialEP
+from gpclass.multiclass.exact import MultinomialExact
+from gpclass.multiclass.importance import SoftmaxImportance
+from gpclass.multiclass.likelihoods import MultinomialProbit, Softmax
+from gpclass.multiclass.samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
+from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
+from gpclass.sparse.exact import SparseExact
+from gpclass.sparse.fixed_point import SparseEP, SparseVariational
+from gpclass.sparse.laplace import SparseLaplace
+from gpclass.sparse.maximize import SparseFixed, SparseMaximize
+from gpclass.tables import TableClassifier
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.pipeline import make_pipeline
@@ -52,19 +63,8 @@ from gpclass.inference import (
 )
 from gpclass.kernels import on
 from gpclass.likelihoods import Logit, Probit
-from gpclass.multiclass.ep import MultinomialEP
-from gpclass.multiclass.exact import MultinomialExact
-from gpclass.multiclass.importance import SoftmaxImportance
-from gpclass.multiclass.likelihoods import MultinomialProbit, Softmax
-from gpclass.multiclass.samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
-from gpclass.multiclass.softmax_laplace import SoftmaxLaplace
 from gpclass.persistence import again, save_model
 from gpclass.priors import Flat, Gamma, HalfNormal, LogNormal
-from gpclass.sparse.exact import SparseExact
-from gpclass.sparse.fixed_point import SparseEP, SparseVariational
-from gpclass.sparse.laplace import SparseLaplace
-from gpclass.sparse.maximize import SparseFixed, SparseMaximize
-from gpclass.tables import TableClassifier
 from tests.golden.record import EXPECTED, FOLDER, fingerprint, outputs, read_expected
 
 N = 13  # rows

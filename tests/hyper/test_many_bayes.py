@@ -5,6 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from gpclass.hyper.latent_prior import LatentPrior
+from gpclass.inference.many_ep import MultinomialEP
+from gpclass.inference.many_importance import SoftmaxImportance
+from gpclass.inference.many_laplace import SoftmaxLaplace
+from gpclass.inference.many_samplers import SoftmaxEllipticalSlice, SoftmaxHMC
+from gpclass.inference.samples import array_stats
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 
@@ -12,15 +18,9 @@ from gpclass import GPClassifier, load_model
 from gpclass.hyper import HMC, Alternate
 from gpclass.hyper.alternate import centred
 from gpclass.hyper.base import Run
-from gpclass.hyper.latent_prior import LatentPrior
 from gpclass.hyper.mixture import gaussian_vectors, kind_of, latent_draw, rebuild
 from gpclass.hyper.proposal import LogDensity
 from gpclass.inference import Laplace, LatentHMC
-from gpclass.inference.many_ep import MultinomialEP
-from gpclass.inference.many_importance import SoftmaxImportance
-from gpclass.inference.many_laplace import SoftmaxLaplace
-from gpclass.inference.many_samplers import SoftmaxEllipticalSlice, SoftmaxHMC
-from gpclass.inference.samples import array_stats
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.predict.many import many_proba
 from gpclass.priors import LogNormal, resolve_priors

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gpclass.inference.whitened import whiten
 from scipy.optimize import check_grad
 from sklearn.gaussian_process.kernels import RBF, Matern
 
@@ -13,7 +14,6 @@ from gpclass.inference.control_variables import (
     left_open,
     place_controls,
 )
-from gpclass.inference.whitened import whiten
 from gpclass.predict import predict_proba
 from tests.conftest import make_problem
 from tests.inference.test_samplers import PROBLEMS, exact_probit, joint_scores

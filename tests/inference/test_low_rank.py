@@ -2,6 +2,10 @@
 
 import numpy as np
 import pytest
+from gpclass.inference.low_rank_exact import SparseExact
+from gpclass.inference.low_rank_laplace import SparseLaplace
+from gpclass.inference.low_rank_sites import SparseEP, SparseVariational
+from gpclass.latent.low_rank_problem import Data, SparseProblem
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtr
@@ -16,11 +20,7 @@ from sklearn.gaussian_process.kernels import (
 
 from gpclass.hyper.staged.quality import look_over
 from gpclass.inference import EP, Exact, Laplace, Variational
-from gpclass.inference.low_rank_exact import SparseExact
-from gpclass.inference.low_rank_laplace import SparseLaplace
-from gpclass.inference.low_rank_sites import SparseEP, SparseVariational
 from gpclass.latent.basis import Basis, unwhiten, whiten
-from gpclass.latent.low_rank_problem import Data, SparseProblem
 from gpclass.latent.low_rank_rows import Labels
 from gpclass.likelihoods import Logit, Probit
 from gpclass.likelihoods.smeared import log_smeared, slopes
@@ -292,7 +292,7 @@ def test_sums_of_shards():
         add({"a": 1.0}, {"b": 1.0})
     with pytest.raises(ValueError, match="without rows"):
         Shard(np.empty((0, 2)), np.empty(0))
-    with pytest.raises(ValueError, match="no shards"):
+    with pytest.raises(ValueError, match="no rows"):
         Local().map_reduce(lambda shard: (shard, {}), [])
 
 

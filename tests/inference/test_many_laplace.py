@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from gpclass.inference.many_laplace import SoftmaxLaplace
+from gpclass.model.many_problem import MultiProblem
 from scipy.special import logsumexp, softmax
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 from sklearn.gaussian_process.kernels import ConstantKernel as Constant
 
-from gpclass.inference.many_laplace import SoftmaxLaplace
 from gpclass.likelihoods import Softmax
-from gpclass.model.many_problem import MultiProblem
 
 OWN = [2.0 * RBF(0.8), 1.5 * Matern(1.1, nu=1.5), 0.7 * RBF(1.5) + Constant(0.4)]
 

@@ -5,16 +5,16 @@ from itertools import product
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
-
-from gpclass.inference import EP, Exact, Laplace
 from gpclass.inference.many_ep import MultinomialEP
 from gpclass.inference.many_exact import MultinomialExact
 from gpclass.inference.many_importance import importance_posterior
 from gpclass.inference.many_laplace import SoftmaxLaplace
 from gpclass.latent.many_orthant import orthant_covariance
-from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.model.many_problem import MultiProblem
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
+
+from gpclass.inference import EP, Exact, Laplace
+from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.model.problem import Problem
 from gpclass.orthant.box import standard_form
 from gpclass.orthant.plan import fit_sites as dense_sites

@@ -4,6 +4,10 @@ from functools import cache
 
 import numpy as np
 import pytest
+from gpclass.inference.many_importance import SoftmaxImportance
+from gpclass.inference.many_laplace import SoftmaxLaplace
+from gpclass.inference.many_samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
+from gpclass.model.many_problem import MultiProblem
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.linalg import block_diag
 from scipy.special import log_softmax
@@ -12,14 +16,10 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 
 from gpclass.inference.elliptical_slice import Particles, elliptical_step
 from gpclass.inference.hmc import hmc_step
-from gpclass.inference.many_importance import SoftmaxImportance
-from gpclass.inference.many_laplace import SoftmaxLaplace
-from gpclass.inference.many_samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
 from gpclass.latent.centred import centred
 from gpclass.latent.many_whitened import SOFTMAX_AROUND, whiten_many_around
 from gpclass.likelihoods import MultinomialProbit, Softmax
 from gpclass.likelihoods.averages import log_softmax_average
-from gpclass.model.many_problem import MultiProblem
 from gpclass.predict.many import many_proba
 from tests.inference.test_many_laplace import OWN, WEIGHTS, problem
 

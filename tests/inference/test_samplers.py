@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from gpclass.inference.samples import chain_figures
+from gpclass.inference.whitened import Whitened, whiten, whiten_around
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
@@ -13,8 +15,6 @@ from gpclass.inference.elliptical_slice import EllipticalSlice, Particles, ellip
 from gpclass.inference.gibbs import Gibbs, NoisyScan, _inverse, latent_scan
 from gpclass.inference.hmc import LatentHMC, hmc_step
 from gpclass.inference.importance import Importance
-from gpclass.inference.samples import chain_figures
-from gpclass.inference.whitened import Whitened, whiten, whiten_around
 from gpclass.orthant import orthant_probability
 from gpclass.orthant.truths import linear_kernel_probability
 from gpclass.predict import predict_proba

@@ -5,12 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
+from gpclass.hyper.staged.maximize import SparseMaximize
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier
 from gpclass.hyper import PseudoMarginal
-from gpclass.hyper.staged.maximize import SparseMaximize
 
 OTHER = "holds .* of other data or settings; remove it or give another path"
 DAMAGED = "cannot be read .*; remove it or give another path"

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from gpclass.inference.many_exact import MultinomialExact
+from gpclass.persistence.again import LARGE
 from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import kernels as sk
@@ -21,12 +23,10 @@ from gpclass import GPClassifier, load_model
 from gpclass.geostat import IndicatorKriging, VariogramModel, VariogramSearch
 from gpclass.hyper import Maximize
 from gpclass.inference import Exact, Laplace
-from gpclass.inference.many_exact import MultinomialExact
 from gpclass.inference.redraw import Seed
 from gpclass.kernels import on
 from gpclass.likelihoods import Logit, Probit
 from gpclass.persistence import ModelFileError, NotSavableError, save_model
-from gpclass.persistence.again import LARGE
 from gpclass.persistence.container import DIGEST, MANIFEST
 from gpclass.persistence.values import Decoder, Encoder
 from gpclass.priors import Gamma, LogNormal

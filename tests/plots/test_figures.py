@@ -158,7 +158,7 @@ def test_partial_dependence_is_the_mean_over_rows(data):
     ax = plots.partial_dependence(Half(), X, 0, resolution=7, label="no")
     thick = max(ax.lines, key=lambda line: line.get_linewidth())
     np.testing.assert_allclose(thick.get_ydata(), 1 / (1 + np.exp(4 * thick.get_xdata())))
-    with pytest.raises(ValueError, match="does not exist"):
+    with pytest.raises(ValueError, match="out of range"):
         plots.partial_dependence(Half(), X, 2)
     with pytest.raises(ValueError, match="not among the classes"):
         plots.partial_dependence(Half(), X, 0, label="maybe")
@@ -188,7 +188,7 @@ def test_reliability_of_calibrated_forecasts_marks_none():
     p = rng.random(2000)
     ax = plots.reliability_diagram((rng.random(2000) < p).astype(int), p, level=0.999)
     labels = [t.get_text() for t in ax.get_legend().get_texts()]
-    assert "bins that miss" not in labels
+    assert "bins outside the band" not in labels
 
 
 @pytest.fixture(scope="module")
@@ -221,11 +221,11 @@ def test_evidence_surface_equals_the_evidence(fitted):
         for b in (-1, 0, 1)
     )
     assert f"{best:.2f}" in ax.figure.axes[-1].get_ylabel()
-    with pytest.raises(ValueError, match="names 3 of"):
+    with pytest.raises(ValueError, match="matches 3 of"):
         plots.evidence_surface(fitted, "constant", "length scale")
     with pytest.raises(ValueError, match="same parameter"):
         plots.evidence_surface(fitted, 1, 1)
-    with pytest.raises(ValueError, match="does not exist"):
+    with pytest.raises(ValueError, match="out of range"):
         plots.evidence_surface(fitted, 0, 9)
 
 
@@ -257,7 +257,7 @@ def test_relevance_is_one_over_length_scale_in_order(fitted):
     np.testing.assert_allclose([b.get_width() for b in ax.patches], [0.25, 0.5, 2.0], rtol=0.02)
     bars = ax.containers[1].lines[2][0].get_segments()  # error bars: 5 % to 95 % of exp(N(0, 0.1))
     np.testing.assert_allclose(bars[0][:, 0], 0.25 * np.exp([-0.1645, 0.1645]), rtol=0.02)
-    with pytest.raises(ValueError, match="length scale for each feature"):
+    with pytest.raises(ValueError, match="one per feature"):
         plots.ard_relevance(SimpleNamespace(kernel_=RBF(1.0)))
 
 

@@ -1,8 +1,8 @@
-"""The command line as a whole: the list of commands, and what happens to errors and warnings.
+"""The whole command line: the list of commands, and the handling of errors and warnings.
 
-Exit codes: 0 done; 1 an error of the program; 2 a mistake in the arguments or the data; 3 done, but a fit did
-not converge (what was asked for has been written). A mistake is one line on standard error, without a
-traceback; ``GPCLASS_DEBUG=1`` shows it all.
+Exit codes: 0 success; 1 program error; 2 invalid arguments or data; 3 success, but a fit did not converge (the
+output has been written). An invalid input prints one line on standard error, without a traceback;
+``GPCLASS_DEBUG=1`` shows the traceback.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 program error, 2 mistake in arguments or data, 3 a fit did not converge.",
+    epilog="Exit codes: 0 success, 1 program error, 2 invalid arguments or data, 3 a fit did not converge.",
 )
 app.command()(tours.demo)
 app.command()(fit)
@@ -62,7 +62,7 @@ def _options(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning  # type: ignore[assignment]  # it needs two of the six
+        warnings.showwarning = _show_warning  # type: ignore[assignment]  # uses two of the six arguments
         try:
             app(args=None if arguments is None else list(arguments), prog_name="gpclass")
         except SystemExit as end:
@@ -70,11 +70,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             note("gpclass: stopped")
             return 130
-        except BrokenPipeError:  # the reader, such as head, has what it wants
+        except BrokenPipeError:  # the reader, such as head, has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return OK
         except (Mistake, ValueError, OSError, ImportError) as error:
-            # The library raises ValueError for what a user gave, with the cure in its text.
+            # The library raises ValueError for invalid input, with the remedy in the message.
             if os.environ.get(DEBUG):
                 raise
             note(f"gpclass: {error}")
@@ -83,6 +83,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Any, category: Any, *_: Any) -> None:
-    # Deprecations are news for developers; numerical trouble is news for whoever relies on the numbers.
+    # Deprecations concern developers; numerical warnings concern whoever relies on the numbers.
     if not issubclass(category, (DeprecationWarning, FutureWarning)):
         note(f"warning: {message}")

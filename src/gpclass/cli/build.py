@@ -1,4 +1,4 @@
-"""From the words of a command line to an estimator."""
+"""From command line options to an estimator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpclass.kernels import linear
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.registry import INFERENCES, STRATEGIES
 
-# Every list of choices is the registry's.
+# All lists of choices come from the registry.
 InferenceName = Enum("InferenceName", {name: name for name in INFERENCES}, type=str)  # type: ignore[misc]
 StrategyName = Enum("StrategyName", {name: name for name in STRATEGIES}, type=str)  # type: ignore[misc]
 LikelihoodName = Enum(  # type: ignore[misc]  # its members are not known to mypy
@@ -38,7 +38,7 @@ class KernelName(StrEnum):
 
 
 def make_kernel(name: KernelName, d: int) -> Any:
-    """A kernel of d features; None is the estimator's own default."""
+    """A kernel for d features; None stands for the estimator's default."""
     if name is KernelName.rbf:
         return None
     if name is KernelName.linear:
@@ -65,7 +65,7 @@ def make_classifier(
     seed: int | None = 0,
     verbose: int = 0,
 ) -> Any:
-    """A classifier; one that cannot climb takes the kernel parameters that EP finds on the same rows."""
+    """A classifier; without an evidence gradient it takes the kernel parameters that EP finds on the same rows."""
     from gpclass.compare.presets import WithKernelOf
 
     common: dict[str, Any] = {"kernel": kernel, "random_state": seed, "tol": tol, "verbose": verbose}
@@ -76,7 +76,7 @@ def make_classifier(
     handled = row.likelihoods
     if likelihood != "auto" and likelihood not in handled:
         raise Mistake(
-            f"--method {inference} does not handle --likelihood {likelihood}; it handles {', '.join(handled)}"
+            f"--method {inference} does not support --likelihood {likelihood}; it supports {', '.join(handled)}"
         )
     if row.gradient or strategy not in ("maximize", "map"):
         return GPClassifier(inference=inference, likelihood=likelihood, **common, **search)

@@ -1,4 +1,4 @@
-"""``gpclass compare``: methods side by side on a table, as one HTML report."""
+"""``gpclass compare``: compare methods on a table, in one HTML report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gpclass.estimators.tables import Encoding
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.registry import INFERENCES, get_inference
 
-PATIENCE = 60.0  # seconds for one method, when nobody asked for it by name
+PATIENCE = 60.0  # seconds per method, unless it was requested by name
 USUAL = ("exact", "ep", "laplace", "variational")  # compared by default: one of each kind that takes seconds
 
 
@@ -45,30 +45,34 @@ def compare(
         typer.Option(
             "--methods",
             "-m",
-            help="Inferences, with commas, or all; see `gpclass methods`.",
+            help="Inferences, separated by commas, or all; see `gpclass methods`.",
             show_default=", ".join(USUAL),
         ),
     ] = "",
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Of the cross-validation.")] = 5,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Times the folds are drawn.")] = 1,
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Number of cross-validation folds.")] = 5,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, help="Number of times the folds are drawn.")
+    ] = 1,
     groups: Annotated[
         str,
-        typer.Option("--groups", help="Column whose values stay together in a fold.", show_default="none"),
+        typer.Option(
+            "--groups", help="Column of groups; a group is never split between folds.", show_default="none"
+        ),
     ] = "",
     reference: Annotated[
-        str, typer.Option("--reference", help="Method the others are measured from.")
+        str, typer.Option("--reference", help="Method that the others are compared with.")
     ] = "auto",
     max_seconds: Annotated[
         float | None,
         typer.Option(
             "--max-seconds",
             min=0.0,
-            help="Leave out a method that would take longer; 0: none.",
-            show_default=f"{PATIENCE:g}, but none when --methods names them",
+            help="Skip a method that would take longer; 0: no limit.",
+            show_default=f"{PATIENCE:g}, no limit for methods named in --methods",
         ),
     ] = None,
     kernel: Kernel = KernelName.rbf,
-    tol: Annotated[float, typer.Option("--tol", help="Wanted Monte Carlo error of probabilities.")] = 5e-3,
+    tol: Annotated[float, typer.Option("--tol", help="Target Monte Carlo error of probabilities.")] = 5e-3,
     features: Features = "",
     exclude: Exclude = "",
     drop_missing: DropMissing = False,
@@ -87,7 +91,7 @@ def compare(
     if max_seconds is None:
         max_seconds = 0.0 if names else PATIENCE
     for name in names:
-        get_inference(name)  # an unknown name is refused here, with the near ones
+        get_inference(name)  # raises for an unknown name and suggests similar ones
     if reference not in ("auto", "none"):
         get_inference(reference)
     table = read_labelled(
@@ -99,7 +103,7 @@ def compare(
         groups=groups or None,
     )
     _check_folds(table.labels, folds)
-    encoding = Encoding.learn(table.features, standardize=False)  # folds standardise on their own rows
+    encoding = Encoding.learn(table.features, standardize=False)  # each fold standardises its own rows
     X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs), index=table.rows)
     if not names:
         names = _able(list(INFERENCES) if chosen == "all" else list(USUAL), len(np.unique(table.labels)))
@@ -113,7 +117,7 @@ def compare(
         repeats=repeats,
         reference=None if reference == "none" else reference,
         groups=table.groups,
-        max_seconds=max_seconds or None,  # what the user names is wanted, however long it takes
+        max_seconds=max_seconds or None,  # no limit for methods named by the user
         random_state=seed,
         n_jobs=jobs,
         verbose=verbosity(quiet),
@@ -122,12 +126,12 @@ def compare(
         raise Mistake(
             "no method could be fitted: " + "; ".join(f"{r.name}: {r.error}" for r in found.results.values())
         )
-    left_out = f" {table.dropped} rows with missing values were left out." if table.dropped else ""
+    left_out = f" {table.dropped} rows with missing values were dropped." if table.dropped else ""
     write_report(
         found,
         out,
         title=f"{data.name}: which method to trust",
-        description=f"Target: {target}.{left_out} Rows are counted from 1, as they stand in the file.",
+        description=f"Target: {target}.{left_out} Rows are numbered from 1, in file order.",
     )
     if as_json:
         emit(
@@ -151,10 +155,10 @@ def _able(names: list[str], n_classes: int) -> list[str]:
 
 
 def _check_folds(labels: Any, folds: int) -> None:
-    """Every class must be in every fold."""
+    """Every class must occur in every fold."""
     classes, count = np.unique(labels.astype(str), return_counts=True)
     if count.min() < folds:
         raise Mistake(
             f"class {str(classes[count.argmin()])!r} has {count.min()} of the {len(labels)} rows, too few for --folds "
-            f"{folds}: lower it, or leave that class out"
+            f"{folds}: lower it, or remove that class"
         )

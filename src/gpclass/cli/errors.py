@@ -1,4 +1,4 @@
-"""What a command line says when something is wrong, and the exit codes."""
+"""Errors of the command line, and the exit codes."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ OK, FAILED, MISTAKE, NOT_CONVERGED = 0, 1, 2, 3
 
 
 class Mistake(Exception):
-    """Something the user can put right; shown without a traceback."""
+    """An error that the user can fix; shown without a traceback."""

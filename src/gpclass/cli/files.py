@@ -36,12 +36,12 @@ def read_table(path: Path) -> Any:
     """A data frame from a file."""
     if not path.exists():
         siblings = [p.name for p in _siblings(path)]
-        raise Mistake(f"there is no file {path}{did_you_mean(path.name, siblings, '')}")
+        raise Mistake(f"file {path} not found{did_you_mean(path.name, siblings, '')}")
     if path.is_dir():
         raise Mistake(f"{path} is a folder, not a table")
     suffixes = [s.lower() for s in path.suffixes]
     if suffixes and suffixes[-1] in FOREIGN:
-        raise Mistake(f"{path} is no table that can be read here: export it as CSV, TSV or Parquet")
+        raise Mistake(f"{path} has an unsupported format: export it as CSV, TSV or Parquet")
     try:
         frame = pd.read_parquet(path) if any(s in PARQUET for s in suffixes) else _read_text(path)
     except ImportError as error:
@@ -55,18 +55,18 @@ def read_table(path: Path) -> Any:
     frame.columns = [str(c).strip() for c in frame.columns]
     twice = sorted({c for c in frame.columns if list(frame.columns).count(c) > 1})
     if twice:
-        raise Mistake(f"{path} has columns of the same name: {', '.join(twice)}")
+        raise Mistake(f"{path} has duplicate column names: {', '.join(twice)}")
     if len(frame) == 0:
         raise Mistake(f"{path} has no rows")
     return frame
 
 
 def _read_text(path: Path) -> Any:
-    """A frame of text; what separates the columns is seen in the first line."""
+    """A data frame from a text file; the separator is detected from the first line."""
     separator = _separator(pd.read_csv(path, header=None, nrows=1, sep="\0", engine="c", dtype=str))
     head = pd.read_csv(path, header=None, nrows=1, sep=separator, dtype=str)
     frame = pd.read_csv(path, sep=separator)
-    if frame.shape[1] == head.shape[1]:  # pandas renames a second column of the same name; we refuse it
+    if frame.shape[1] == head.shape[1]:  # pandas would rename duplicate columns; we reject them
         names = [str(name) for name in head.iloc[0]]
         frame.columns = [n if n != "nan" else c for n, c in zip(names, frame.columns, strict=True)]
     return frame
@@ -83,7 +83,7 @@ def _siblings(path: Path) -> list[Path]:
 
 
 def write_table(frame: Any, path: Path) -> None:
-    """Write a frame, whole or not at all."""
+    """Write a frame atomically."""
     if path.suffix.lower() not in (*PARQUET, *TEXT, ".gz"):
         raise Mistake(f"{path} ends in {path.suffix}: a table can be written as .csv, .tsv or .parquet")
     with replacing(path) as draft:  # whose name ends alike: pandas compresses by the ending
@@ -96,11 +96,11 @@ def write_table(frame: Any, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Features and labels of a file, missing rows dealt with."""
+    """Features and labels of a file, after handling rows with missing values."""
 
     features: Any  # frame
     labels: Any  # (n,)
-    rows: Any  # (n,), rows of the file, the first being 1
+    rows: Any  # (n,), row numbers in the file, from 1
     dropped: int
     groups: Any = None
 
@@ -114,14 +114,14 @@ def read_labelled(
     drop_missing: bool = False,
     groups: str | None = None,
 ) -> Labelled:
-    """Features and labels from a file; mistakes are named with their cure."""
+    """Features and labels from a file; errors name the remedy."""
     frame = read_table(path)
     for name in (target, *include, *exclude, *([groups] if groups else [])):
         check_column(frame, name, path)
     features = list(include) or [c for c in frame.columns if c != target and c != groups]
     features = [c for c in features if c not in exclude and c != target]
     if not features:
-        raise Mistake(f"{path} has no column left for features beside {target!r}")
+        raise Mistake(f"{path} has no feature columns besides {target!r}")
     used = frame[[*features, target, *([groups] if groups else [])]]
     rows, dropped = np.arange(1, len(frame) + 1), 0
     if drop_missing:
@@ -129,12 +129,14 @@ def read_labelled(
         dropped = int(np.sum(~whole))
         used, rows = used[whole], rows[whole]
         if len(used) == 0:
-            raise Mistake(f"every row of {path} misses a value: drop the emptiest columns with --exclude")
+            raise Mistake(
+                f"every row of {path} has a missing value: drop the emptiest columns with --exclude"
+            )
     else:
         unlabelled = int(used[target].isna().sum())
         if unlabelled:
             raise Mistake(
-                f"{unlabelled} of {len(used)} rows have no {target!r}; leave them out with --drop-missing"
+                f"{unlabelled} of {len(used)} rows have no {target!r}; drop them with --drop-missing"
             )
     labels = used[target].to_numpy()
     _check_labels(labels, target)
@@ -148,7 +150,7 @@ def read_labelled(
 
 
 def check_column(frame: Any, name: str, path: Path) -> None:
-    """Refuse a column that is not there, with the near ones."""
+    """Raise for an unknown column and suggest similar names."""
     if name not in frame.columns:
         raise Mistake(no_column(path, name, frame.columns))
 

@@ -1,4 +1,4 @@
-"""``gpclass fit``: a table or a Parquet folder to a model in a file."""
+"""``gpclass fit``: fit a model to a table or a Parquet folder and save it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fit(
         InferenceName, typer.Option("--method", "--inference", "-m", help="Inference; see `gpclass methods`.")
     ] = METHOD,
     hyperparameters: Annotated[
-        StrategyName, typer.Option("--hyperparameters", help="How kernel parameters are found.")
+        StrategyName, typer.Option("--hyperparameters", help="How kernel parameters are estimated.")
     ] = STRATEGY,
     likelihood: Annotated[
         LikelihoodName, typer.Option("--likelihood", help="Link to probabilities.")
@@ -59,25 +59,25 @@ def fit(
     exclude: Exclude = "",
     drop_missing: DropMissing = False,
     standardize: Standardize = True,
-    tol: Annotated[float, typer.Option("--tol", help="Wanted Monte Carlo error of probabilities.")] = 1e-3,
+    tol: Annotated[float, typer.Option("--tol", help="Target Monte Carlo error of probabilities.")] = 1e-3,
     restarts: Annotated[
-        int, typer.Option("--restarts", min=0, help="Further searches from random starts.")
+        int, typer.Option("--restarts", min=0, help="Additional searches from random starts.")
     ] = 0,
     inducing: Annotated[
         str,
         typer.Option(
-            "--inducing", help="Inducing points, for many rows: a number or auto.", show_default="none"
+            "--inducing", help="Inducing points, for large data: a number or auto.", show_default="none"
         ),
     ] = "",
     jobs: Jobs = 1,
     seed: Seed = 0,
-    plan: Annotated[bool, typer.Option("--plan", help="Tell expected time and memory; fit nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show expected time and memory; fit nothing.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Fit a model to a table and save it.
 
-    Words become one column a category, numbers are standardised; both mappings are saved with the model.
+    Text columns become one column per category, numbers are standardised; both mappings are saved with the model.
     A Parquet folder, whose rows need not fit into memory, needs --inducing.
     """
 
@@ -97,9 +97,11 @@ def fit(
 
     if data.is_dir():
         if plan:
-            raise Mistake(f"{data} is a folder: --plan is for tables in one file; try it on some of the rows")
+            raise Mistake(f"{data} is a folder: --plan needs a table in one file; try it on a subset")
         if not inducing:
-            raise Mistake(f"{data} is a folder: say how many inducing points to use, such as --inducing 300")
+            raise Mistake(
+                f"{data} is a folder: set the number of inducing points, for example --inducing 300"
+            )
         chosen, left_out = tuple(split_names(features)) or None, tuple(split_names(exclude))
         folder = ParquetFolder(data, chosen, left_out, drop_missing=drop_missing)
         model, dropped = folders.fit_folder(folder, target, standardize, make)
@@ -120,7 +122,7 @@ def fit(
             return
         model = TableClassifier(classifier, standardize=standardize).fit(table.features, table.labels)
     if dropped:
-        note(f"{dropped} rows with missing values left out, {rows} kept")
+        note(f"{dropped} rows with missing values dropped, {rows} kept")
     model.save(out)
     report = model.fit_report_
     if as_json:
@@ -134,7 +136,7 @@ def fit(
 
 
 def _plan(classifier: Any, X: Any, labels: Any, as_json: bool) -> None:
-    """Expected cost; of the search and the last fit where they are two."""
+    """Expected cost; separately for the search and the final fit where these differ."""
     steps = [classifier.guide, classifier.classifier] if hasattr(classifier, "guide") else [classifier]
     plans = []
     for step in steps:

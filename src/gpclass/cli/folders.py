@@ -1,4 +1,4 @@
-"""A Parquet folder on the command line: fit a model to it, predict it into another folder."""
+"""Parquet folders on the command line: fit a model to one, or write predictions to another folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpclass.estimators.tables import TableClassifier
 
 
 def check_inducing(text: str) -> int | str | None:
-    """The number of inducing points that was asked for: a number, "auto", or None for none."""
+    """The requested number of inducing points: a number, "auto", or None for a full model."""
     if text in ("", "none"):
         return None
     if text == "auto":
@@ -28,7 +28,7 @@ def check_inducing(text: str) -> int | str | None:
 def fit_folder(
     folder: ParquetFolder, target: str, standardize: bool, make: Callable[[int], Any]
 ) -> tuple[TableClassifier, int]:
-    """A model of a folder, and how many rows were left out; ``make`` gives the classifier for so many columns."""
+    """A model fitted to a folder, and the number of dropped rows; ``make(d)`` gives the classifier for d columns."""
     encoded = encoded_folder(folder, target, standardize=standardize)
     assert encoded.encoding is not None
     model = TableClassifier(make(len(encoded.encoding.outputs)), standardize=standardize)
@@ -40,12 +40,12 @@ def fit_folder(
 def predict_into(
     model: TableClassifier, data: Path, out: Path | None, *, as_json: bool, **settings: Any
 ) -> None:
-    """Predictions of a folder, a file for each of its files; settings are those of ``predict_folder``."""
+    """Predictions for a folder, one output file per input file; settings as in ``predict_folder``."""
     if out is None:
-        raise Mistake(f"{data} is a folder: name the folder for the predictions, --out FOLDER")
+        raise Mistake(f"{data} is a folder: set an output folder with --out FOLDER")
     done = predict_folder(model, data, out, **settings)
     if done.dropped:
-        note(f"{done.dropped} rows with missing values left out, {done.rows} kept")
+        note(f"{done.dropped} rows with missing values dropped, {done.rows} kept")
     if as_json:
         emit(
             {
@@ -60,5 +60,5 @@ def predict_into(
         return
     say(f"{out}: {done.rows} predictions in {len(done.written) + len(done.kept)} files")
     if done.kept:
-        say(f"{len(done.kept)} of them were there already, made by this model from these data")
+        say(f"{len(done.kept)} of them already existed, from this model and these data")
     say_scores(done.scores)

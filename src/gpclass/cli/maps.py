@@ -1,4 +1,4 @@
-"""``gpclass map``: a saved model over two of its features, as a picture or a table of the grid."""
+"""``gpclass map``: predictions of a saved model over two features, as a figure or a table of grid points."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ def draw_map(
     model_file: ModelFile,
     data: DataFile,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Picture (.png, .svg, .pdf) or grid (.csv, .parquet).")
+        Path, typer.Option("--out", "-o", help="Figure (.png, .svg, .pdf) or grid (.csv, .parquet).")
     ] = Path("map.png"),
-    x: Annotated[str, typer.Option("--x", help="Column across.", show_default="first of two")] = "",
-    y: Annotated[str, typer.Option("--y", help="Column upwards.", show_default="second of two")] = "",
+    x: Annotated[str, typer.Option("--x", help="Column on the x axis.", show_default="first of two")] = "",
+    y: Annotated[str, typer.Option("--y", help="Column on the y axis.", show_default="second of two")] = "",
     target: Annotated[
-        str, typer.Option("--target", "-t", help="Column with labels, to draw the rows.", show_default="none")
+        str,
+        typer.Option("--target", "-t", help="Column with labels; also plots the rows.", show_default="none"),
     ] = "",
     panel: Annotated[
         str, typer.Option("--panel", help="Second panel: interval or mcse.", show_default="none")
     ] = "",
-    resolution: Annotated[int, typer.Option("--resolution", min=2, max=1000, help="Points a side.")] = 100,
+    resolution: Annotated[
+        int, typer.Option("--resolution", min=2, max=1000, help="Grid points per side.")
+    ] = 100,
     level: Level = 0.9,
     as_json: Json = False,
 ) -> None:
@@ -72,7 +75,7 @@ class Slice:
         self.classes_ = model.classes_
 
     def frame(self, points: Any) -> Any:
-        """Whole rows at points (m, 2)."""
+        """Complete rows for points (m, 2)."""
         values = np.asarray(points, dtype=float)
         filled: dict[str, Any] = {}
         for column in self.model.encoding_.columns:
@@ -84,35 +87,35 @@ class Slice:
         return pd.DataFrame(filled)
 
     def predict(self, points: Any) -> Any:
-        """As the model's."""
+        """See the model's method."""
         return self.model.predict(self.frame(points))
 
     def predict_proba(self, points: Any) -> Array:
-        """As the model's."""
+        """See the model's method."""
         return self.model.predict_proba(self.frame(points))
 
     def predict_uncertainty(self, points: Any, level: float = 0.9) -> Any:
-        """As the model's."""
+        """See the model's method."""
         return self.model.predict_uncertainty(self.frame(points), level=level)
 
 
 def choose_axes(model: TableClassifier, x: str | None, y: str | None) -> tuple[str, str]:
-    """The two columns to draw: those named, or the only two that hold numbers."""
+    """The two columns to draw: those requested, or the only two numeric columns."""
     numbers = [column.name for column in model.encoding_.columns if isinstance(column, NumberColumn)]
     for name in (x, y):
         if name is not None and name not in numbers:
-            raise Mistake(f"{name!r} is no column of numbers of the model; these are {', '.join(numbers)}")
+            raise Mistake(f"{name!r} is not a numeric column of the model; choose from {', '.join(numbers)}")
     if x is not None and y is not None:
         if x == y:
             raise Mistake("a map needs two different columns")
         return x, y
     if len(numbers) == 2 and x is None and y is None:
         return numbers[0], numbers[1]
-    raise Mistake(f"say which columns to draw with --x and --y; the model has {', '.join(numbers)}")
+    raise Mistake(f"choose the columns with --x and --y; the model has {', '.join(numbers)}")
 
 
 def grid(frame: Any, x: str, y: str, resolution: int) -> Array:
-    """Points over the range of the data and a little beyond, (resolution², 2)."""
+    """Grid points over the range of the data plus a margin, (resolution², 2)."""
     axes = []
     for name in (x, y):
         low, high = float(frame[name].min()), float(frame[name].max())
@@ -125,7 +128,7 @@ def grid(frame: Any, x: str, y: str, resolution: int) -> Array:
 def write_picture(
     view: Slice, frame: Any, labels: Any, path: Path, panel: str | None, resolution: int, level: float
 ) -> None:
-    """Draw the decision map into a file."""
+    """Draw the decision map to a file."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""What commands share: arguments, options, and the model they load."""
+"""Shared by the commands: arguments, options, and loading a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpclass.estimators.tables import TableClassifier
 
 def _check_jobs(jobs: int) -> int:
     if jobs == 0:
-        raise typer.BadParameter("0 processes can do nothing; 1 is one, -1 as many as there are cores")
+        raise typer.BadParameter("must not be 0; use 1 for one process, -1 for one per core")
     return jobs
 
 
@@ -34,51 +34,51 @@ Target = Annotated[str, typer.Option("--target", "-t", help="Column with the lab
 Features = Annotated[
     str,
     typer.Option(
-        "--features", help="Columns to use, with commas between them.", show_default="all but the target"
+        "--features", help="Columns to use, separated by commas.", show_default="all but the target"
     ),
 ]
 Exclude = Annotated[
-    str, typer.Option("--exclude", help="Columns to leave out, with commas.", show_default="none")
+    str, typer.Option("--exclude", help="Columns to exclude, separated by commas.", show_default="none")
 ]
-DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows with missing values.")]
+DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Drop rows with missing values.")]
 Standardize = Annotated[
-    bool, typer.Option("--standardize/--no-standardize", help="Scale columns of numbers to mean 0 and sd 1.")
+    bool, typer.Option("--standardize/--no-standardize", help="Scale numeric columns to mean 0 and sd 1.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all randomness.")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
 Jobs = Annotated[
-    int, typer.Option("--jobs", "-j", help="Processes; -1: as many as there are cores.", callback=_check_jobs)
+    int, typer.Option("--jobs", "-j", help="Number of processes; -1: one per core.", callback=_check_jobs)
 ]
 Kernel = Annotated[
-    KernelName, typer.Option("--kernel", "-k", help="Covariance function; ard: a length a feature.")
+    KernelName, typer.Option("--kernel", "-k", help="Covariance function; ard: one length scale per feature.")
 ]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File that `gpclass fit` wrote.", show_default=False)
+    Path, typer.Argument(metavar="MODEL", help="File written by `gpclass fit`.", show_default=False)
 ]
-Level = Annotated[float, typer.Option("--level", min=0.01, max=0.999, help="Of the credible interval.")]
+Level = Annotated[float, typer.Option("--level", min=0.01, max=0.999, help="Level of the credible interval.")]
 
 
 def verbosity(quiet: bool) -> int:
-    """Whether a progress bar is shown: to people, not to files."""
+    """Whether to show a progress bar: only on a terminal."""
     return 0 if quiet or not sys.stderr.isatty() else 1
 
 
 def split_names(text: str) -> list[str]:
-    """Names with commas between them."""
+    """Names separated by commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def load_table_model(path: Path) -> TableClassifier:
-    """A model that takes tables, from its file."""
+    """Load a model that accepts tables."""
     from gpclass import load_model
 
     if not path.exists():
-        raise Mistake(f"there is no file {path}; gpclass fit writes one")
+        raise Mistake(f"file {path} not found; create one with gpclass fit")
     model = load_model(path)
     if not isinstance(model, TableClassifier):
         raise Mistake(
-            f"{path} holds a {type(model).__name__} without the names of its columns; open it in Python with "
+            f"{path} holds a {type(model).__name__} without column names; open it in Python with "
             "gpclass.load_model, or fit it with gpclass fit"
         )
     return model

@@ -1,4 +1,4 @@
-"""``gpclass predict``: the rows of a table or a Parquet folder, and their scores where the truth is known."""
+"""``gpclass predict``: predictions for a table or a Parquet folder, with scores where the labels are known."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def predict(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="CSV, TSV or Parquet; a folder for a folder.", show_default="standard output"
+            "--out", "-o", help="CSV, TSV or Parquet file; or a folder.", show_default="standard output"
         ),
     ] = None,
     level: Level = 0.9,
     target: Annotated[
-        str, typer.Option("--target", "-t", help="Column with true labels, to score.", show_default="none")
+        str, typer.Option("--target", "-t", help="Column with true labels, for scoring.", show_default="none")
     ] = "",
     drop_missing: DropMissing = False,
     jobs: Jobs = 1,
@@ -46,10 +46,10 @@ def predict(
 ) -> None:
     """Predict the rows of a table: class, probability, Monte Carlo error, credible interval.
 
-    Column `row` counts the rows of the table from 1. `mcse` is how far the computed probability may be from the
-    exact one (empty for a deterministic approximation); `lower` and `upper` hold the probability itself.
-    A Parquet folder is predicted into a folder of files of the same names, whose rows are counted in each file; those
-    that are done are not done again.
+    Column `row` numbers the rows of the table from 1. `mcse` is the Monte Carlo error of the computed probability
+    (empty for a deterministic approximation); `lower` and `upper` bound the probability itself.
+    A Parquet folder is predicted into a folder with files of the same names, with rows numbered within each file;
+    files that are complete are not computed again.
     """
     model = load_table_model(model_file)
     if data.is_dir():
@@ -71,7 +71,7 @@ def predict(
         known = [name for name in model.encoding_.names if name in frame.columns]
         whole = frame[known].notna().all(axis=1).to_numpy()
         if not whole.all():
-            note(f"{int(np.sum(~whole))} rows with missing values left out, {int(whole.sum())} kept")
+            note(f"{int(np.sum(~whole))} rows with missing values dropped, {int(whole.sum())} kept")
         frame, rows = frame[whole], rows[whole]
     if target:
         check_column(frame, target, data)

@@ -1,4 +1,4 @@
-"""Results on the terminal, or as JSON for machines."""
+"""Results on the terminal, or as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it; numbers that are none become null."""
+    """A value that JSON can hold; NaN and infinities become null."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, dict):
@@ -40,12 +40,12 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Write a line beside the results, to standard error."""
+    """Write a line to standard error, separate from the results."""
     sys.stderr.write(text + "\n")
 
 
 def say_scores(scores: Mapping[str, float]) -> None:
-    """Write scores beside the results, if there are any."""
+    """Write scores, if any, to standard error."""
     if scores:
         note(", ".join(f"{name} {value:.4g}" for name, value in scores.items()))
 

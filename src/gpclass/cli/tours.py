@@ -1,4 +1,4 @@
-"""Commands that need no data of the user's: demo, reproduce, datasets, methods."""
+"""Commands that need no user data: demo, reproduce, datasets, methods."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpclass.names import did_you_mean
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the report.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report.")] = Path("demo"),
     n: Annotated[int, typer.Option("--n", min=20, help="Number of points.")] = 200,
     chosen: Annotated[
-        str, typer.Option("--methods", "-m", help="Inferences, with commas.", show_default="all")
+        str, typer.Option("--methods", "-m", help="Inferences, separated by commas.", show_default="all")
     ] = "",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of data and folds.")] = 3,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for data and folds.")] = 3,
     as_json: Json = False,
 ) -> None:
     """Fit every method to one simulated problem and write a report."""
@@ -49,17 +49,17 @@ def reproduce(
     paper: Annotated[
         str,
         typer.Argument(
-            metavar="PAPER", help="A paper, such as atiya2020; none: list them.", show_default=False
+            metavar="PAPER", help="A paper, such as atiya2020; omit to list them.", show_default=False
         ),
     ] = "",
     table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="One of its tables; none: all.", show_default=False)
+        str, typer.Argument(metavar="TABLE", help="One of its tables; omit for all.", show_default=False)
     ] = "",
     full: Annotated[
-        bool, typer.Option("--full", help="At the published size, which may take hours.")
+        bool, typer.Option("--full", help="Use the published sizes, which may take hours.")
     ] = False,
 ) -> None:
-    """Run a paper's experiments and print our figures beside the published ones. Needs a source checkout."""
+    """Run a paper's experiments and print our numbers beside the published ones. Needs a source checkout."""
     root = _checkout()
     known = _papers(root)
     if not paper:
@@ -68,7 +68,7 @@ def reproduce(
         return
     if paper not in known:
         raise Mistake(
-            f"there is no paper {paper!r}{did_you_mean(paper, known)} The papers are {', '.join(known)}"
+            f"unknown paper {paper!r}{did_you_mean(paper, known)} The papers are {', '.join(known)}"
         )
     words = [
         sys.executable,
@@ -83,7 +83,7 @@ def reproduce(
 
 
 def _checkout() -> Path:
-    """The folder that holds ``papers``: this one, one above, or that of an editable installation."""
+    """The folder that contains ``papers``: this one, its parent, or that of an editable installation."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
         if (folder / "papers").is_dir() and (folder / "src" / "gpclass").is_dir():
@@ -107,19 +107,19 @@ def _papers(root: Path) -> dict[str, str]:
 
 def datasets(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A data set; none: list them.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="A data set; omit to list them.", show_default=False)
     ] = "",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Write it there: CSV or Parquet.", show_default="nowhere"),
+        typer.Option("--out", "-o", help="Output file: CSV or Parquet.", show_default="nowhere"),
     ] = None,
     rows: Annotated[
-        int, typer.Option("--rows", min=0, help="Write so many rows, drawn at random; 0: all.")
+        int, typer.Option("--rows", min=0, help="Number of rows to write, drawn at random; 0: all.")
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of that draw.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for that draw.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """List the data sets that have a name here, or describe and write one.
+    """List the named data sets, or describe and write one.
 
     They come from the folder that GPCLASS_DATA names, from scikit-learn, or from OpenML.
     """
@@ -178,7 +178,9 @@ def _dash(value: Any) -> str:
 def methods(
     axis: Annotated[
         str,
-        typer.Argument(metavar="AXIS", help="inference or hyperparameters; none: both.", show_default=False),
+        typer.Argument(
+            metavar="AXIS", help="inference or hyperparameters; omit for both.", show_default=False
+        ),
     ] = "",
     matrix: Annotated[
         bool, typer.Option("--matrix", help="What goes with what, for two and many classes, dense and inducing.")

@@ -1,12 +1,12 @@
-"""One sentence: which method to use here, and why. Derived from the figures alone.
+"""One sentence: which method to use here, and why. It is derived from the measured numbers alone.
 
-1. Methods that failed or did not converge are not advised while another is left.
-2. The method of least log loss is the best; those whose paired difference from it is below two standard
-   errors (or below 0.005 nats a point) are as good.
-3. If the reference is among those: of the methods whose probabilities stay within 0.02 of the reference's and
-   that are at least three times faster, the fastest; of those within a factor of two of it, as seconds are noisy,
-   the closest. If there is none, the reference.
-4. If the reference is not, or there is none: the fastest of those as good as the best.
+1. Methods that failed or did not converge are advised only if no other is left.
+2. The best method has the smallest log loss. Methods whose paired difference from it is below two standard
+   errors (or below 0.005 nats per point) count as equally good.
+3. If the reference is equally good: consider the methods whose probabilities are within 0.02 of the reference's
+   and that are at least three times faster. Timings are noisy, so among those within a factor of two of the
+   fastest take the closest to the reference. If no method qualifies, take the reference.
+4. If the reference is not equally good, or there is no reference: the fastest of the equally good methods.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from gpclass._typing import IntArray
 from gpclass.compare.result import LEFT_OUT, MethodResult
 
-TIES = 0.005  # nats a point that nobody would pay for
+TIES = 0.005  # nats per point; smaller differences do not matter
 CLOSE = 0.02  # |Δp| that changes few decisions
 FASTER = 3.0
-ALIKE = 2.0  # seconds within this factor are not worth a choice
+ALIKE = 2.0  # times within this factor count as equal
 
 
 def difference(a: MethodResult, b: MethodResult) -> tuple[float, float]:
@@ -33,7 +33,7 @@ def difference(a: MethodResult, b: MethodResult) -> tuple[float, float]:
 
 
 def base_rate_log_loss(y_index: IntArray) -> float:
-    """Log loss of giving every point the frequencies of the classes."""
+    """Log loss of predicting the class frequencies for every point."""
     share = np.bincount(y_index) / len(y_index)
     share = share[share > 0]
     return float(-np.sum(share * np.log(share)))
@@ -42,7 +42,7 @@ def base_rate_log_loss(y_index: IntArray) -> float:
 def advise(
     results: Sequence[MethodResult], reference: str | None, base_rate: float
 ) -> tuple[str, str | None]:
-    """The sentence, and the name of the method it advises (None when there is none)."""
+    """The sentence, and the name of the advised method (None if no method could be fitted)."""
     scored = [r for r in results if r.error is None and r.scores is not None]
     if not scored:
         return "No method could be fitted: see the errors.", None
@@ -82,13 +82,13 @@ def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tup
             f"and it is {ref.seconds / quick.seconds:.0f} times faster."
         ), quick
     if not others:
-        return f"Use {ref.name}: no other method comes near its log loss ({_loss(ref):.3f}).", ref
+        return f"Use {ref.name}: no other method has a comparable log loss ({_loss(ref):.3f}).", ref
     if not close:
         near = min(others, key=lambda r: r.agreement.largest if r.agreement else np.inf)
         gap = near.agreement.largest if near.agreement else float("nan")
         return (
             f"Use {ref.name}: its log loss ({_loss(ref):.3f}) is as good as the best within the noise, and "
-            f"even the closest approximation ({near.name}) moves a probability by {gap:.2g}."
+            f"even the closest approximation ({near.name}) changes a probability by {gap:.2g}."
         ), ref
     return (
         f"Use {ref.name}: its log loss ({_loss(ref):.3f}) is as good as the best within the noise, and no "
@@ -120,25 +120,25 @@ def _caveats(
         if gain <= 2.0 * se:
             text += (
                 f" But no method clearly beats the base rate (log loss {base_rate:.3f}): "
-                "these features say little about the label, or the kernel does not suit them."
+                "these features carry little information on the label, or the kernel does not fit."
             )
     unsound = [r.name for r in scored if not r.converged]
     if len(sound) == len(scored) and unsound:
-        text += " None of the methods converged: trust no figure before the warnings are dealt with."
+        text += " None of the methods converged: do not rely on these numbers before resolving the warnings."
     elif unsound:
         text += f" Not considered, as they did not converge: {', '.join(unsound)}."
     return text
 
 
 def what_went_wrong(r: MethodResult, reference: str | None) -> str:
-    """In words: what the approximation changed, kernel parameters being those of the reference."""
+    """What the approximation changed, as text; all methods use the reference's kernel parameters."""
     if r.error is not None:
         return f"It was {r.error}." if r.state == LEFT_OUT else f"It failed: {r.error}"
     if r.name == reference:
-        return "The reference: the others are measured from it."
+        return "The reference: the others are compared with it."
     a = r.same_kernel if r.same_kernel is not None else r.agreement
     if a is None:
-        return "There is no reference to measure it from."
+        return "There is no reference to compare it with."
     where = "With the reference's kernel, its" if a is r.same_kernel else "Out of fold, its"
     text = f"{where} probabilities are off by {a.mean:.1g} on average and {a.largest:.1g} at worst"
     top = int(np.argmax(np.abs(a.proba[0] - a.proba_reference[0])))
@@ -146,9 +146,9 @@ def what_went_wrong(r: MethodResult, reference: str | None) -> str:
         f" (row {(a.rows or a.points)[0]}: {a.proba[0, top]:.3f} instead of {a.proba_reference[0, top]:.3f})"
     )
     if abs(a.confidence) > 0.2 * a.mean and a.largest > 1e-3:
-        kind = "timid" if a.confidence < 0 else "overconfident"
+        kind = "underconfident" if a.confidence < 0 else "overconfident"
         text += f"; it is {kind} by {abs(a.confidence):.1g} on average"
-    text += "; it decides " + ("every row alike" if a.flips == 0 else f"{_rows(a.flips)} differently")
+    text += "; it decides " + ("every row the same" if a.flips == 0 else f"{_rows(a.flips)} differently")
     gap = r.same_kernel_evidence
     if a is r.same_kernel and gap is not None:
         text += f"; its log evidence is {abs(gap):.2g} nats too {'low' if gap < 0 else 'high'}"

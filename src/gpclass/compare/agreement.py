@@ -1,7 +1,7 @@
 """How far each method's probabilities are from the reference's, and what the approximation alone changes.
 
 Two comparisons: out of fold, each method with the kernel parameters it found; and on all rows with the
-reference's parameters, so that nothing but the approximation differs. The second needs one more fit a method
+reference's parameters, so that only the approximation differs. The second needs one more fit per method
 and exists for methods of this package that share the reference's likelihood.
 """
 
@@ -25,7 +25,7 @@ N_WORST = 8
 def add_agreement(
     results: Mapping[str, MethodResult], reference: str, X: Any, y: Any
 ) -> dict[str, MethodResult]:
-    """Add to each method how far it is from the reference."""
+    """Add to each method its distance from the reference."""
     ref = results[reference]
     fixed_ref, evidence_ref = _as_it_is(ref, X)
     found = {}
@@ -72,15 +72,15 @@ def _as_it_is(ref: MethodResult, X: Any) -> tuple[Array | None, float | None]:
     if not hasattr(final, "kernel_") or "hyperparameters" not in getattr(final, "get_params", dict)():
         return None, None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the fit and its folds they are kept already
+        warnings.simplefilter("ignore")  # the warnings of the fit and its folds are already recorded
         return np.asarray(ref.estimator.predict_proba(X)), number(final, "log_evidence_")
 
 
 def _at_kernel_of(r: MethodResult, ref: MethodResult, X: Any, y: Any) -> tuple[Array | None, float | None]:
     """Probabilities at X and log evidence of method ``r`` on all rows with the reference's kernel.
 
-    None when either is not a Gaussian process classifier of this package, or when the fit fails: the
-    comparison then simply lacks these figures.
+    None if either is not a Gaussian process classifier of this package, or if the fit fails: these numbers are then
+    missing from the comparison.
     """
     mine, theirs = final_step(r.estimator), final_step(ref.estimator)
     mine, theirs = (getattr(e, "classifier_", e) for e in (mine, theirs))
@@ -94,7 +94,7 @@ def _at_kernel_of(r: MethodResult, ref: MethodResult, X: Any, y: Any) -> tuple[A
             features = seen_by_final(r.estimator, X)
             fitted = clone(mine).set_params(kernel=theirs.kernel_, hyperparameters="fixed").fit(features, y)
             return np.asarray(fitted.predict_proba(features)), number(fitted, "log_evidence_")
-        except Exception:  # as above: a missing figure, not a failed comparison
+        except Exception:  # as above: a missing number, not a failed comparison
             return None, None
 
 

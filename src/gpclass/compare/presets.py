@@ -1,8 +1,8 @@
 """The methods to compare when the caller names none: one per row of the registry.
 
-A method whose evidence has a gradient finds its own kernel parameters. One that has none (a sampler) cannot
-climb, so it takes the parameters that EP found on the same rows (Laplace, where the link is softmax, which has no
-EP): see :class:`WithKernelOf`.
+A method whose evidence has a gradient finds its own kernel parameters. A method without one (a sampler) takes the
+parameters that EP found on the same rows (Laplace for the softmax link, which has no EP): see
+:class:`WithKernelOf`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 class WithKernelOf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Fit ``guide``, give its kernel to ``classifier`` and fit that with the parameters fixed.
 
-    Both see the same rows, so nothing leaks from a test fold into the kernel. Every other attribute is the
-    fitted classifier's.
+    Both use the same rows, so no information leaks from a test fold into the kernel. All other attributes are those
+    of the fitted classifier.
     """
 
     def __init__(self, guide: Any, classifier: Any) -> None:
@@ -41,15 +41,15 @@ class WithKernelOf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self
 
     def predict(self, X: Any) -> Any:
-        """As the classifier."""
+        """See the classifier's method."""
         return self.classifier_.predict(X)
 
     def predict_proba(self, X: Any) -> Any:
-        """As the classifier."""
+        """See the classifier's method."""
         return self.classifier_.predict_proba(X)
 
     def __getattr__(self, name: str) -> Any:
-        """What is asked of the classifier: predict_uncertainty, kernel_, log_evidence_, ..."""
+        """Forward to the classifier: predict_uncertainty, kernel_, log_evidence_, ..."""
         fitted = self.__dict__.get("classifier_")
         if fitted is None or name.startswith("__"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
@@ -75,18 +75,18 @@ def default_methods(
     standardize: bool = True,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Estimators for the named inferences, or for all that the registry lists.
+    """Estimators for the named inferences, or for all inferences in the registry.
 
     Parameters
     ----------
     names : iterable of str, optional
-        Names of inferences; those of ``gpclass.registry.methods("inference")`` by default.
+        Names of inferences; by default those in ``gpclass.registry.methods("inference")``.
     kernel : scikit-learn kernel, optional
-        The kernel all start from.
+        The initial kernel of all methods.
     standardize : bool
         Put a StandardScaler before each.
     settings : mapping, optional
-        Further arguments of GPClassifier.
+        Additional arguments of GPClassifier.
     """
     from gpclass.estimators.classifier import GPClassifier
     from gpclass.registry import get_inference, methods
@@ -94,7 +94,7 @@ def default_methods(
     rows = {row.name: row for row in methods("inference")}
     found = {}
     for name in rows if names is None else names:
-        get_inference(name)  # an unknown name is refused here, with the near ones
+        get_inference(name)  # raises for an unknown name and suggests similar ones
         common = {"kernel": kernel, **(settings or {})}
         estimator: Any = GPClassifier(inference=name, **common)
         if not rows[name].gradient:

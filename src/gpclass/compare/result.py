@@ -1,4 +1,4 @@
-"""What a comparison found: frozen records, and the tables made of them."""
+"""The result of a comparison: frozen records, and the tables made from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.metrics import Scores
 
-LEFT_OUT = "left out"  # how an error begins that is none: the method was not tried to the end
+LEFT_OUT = "left out"  # prefix of an "error" that only means the method was skipped
 FOLD_SCORES = ("accuracy", "log_loss", "brier")
 
 
@@ -22,26 +22,26 @@ class Agreement:
     reference: str
     mean: float
     largest: float
-    points: IntArray  # rows of X where they differ most, worst first, counted from 0
+    points: IntArray  # rows of X with the largest differences, largest first, from 0
     delta: Array  # (len(points),) |Δp| there
     proba: Array  # (len(points), C) the method's
     proba_reference: Array  # (len(points), C)
     flips: int  # points whose predicted class differs
-    confidence: float = 0.0  # mean of the method's largest probability minus the reference's: < 0 is timid
-    rows: tuple[str, ...] = ()  # names of the points: the index of a data frame, else the count
+    confidence: float = 0.0  # mean largest probability minus the reference's; < 0: underconfident
+    rows: tuple[str, ...] = ()  # names of the points: the data frame's index, else row numbers
 
 
 @dataclass(frozen=True)
 class MethodResult:
-    """One method. When ``error`` is set, the fit failed and the figures are missing."""
+    """One method. If ``error`` is set, the fit failed and the numbers are missing."""
 
     name: str
     error: str | None = None
-    proba: Array | None = None  # (n, C), out of fold, averaged over the repeats
+    proba: Array | None = None  # (n, C), out of fold, mean over the repeats
     scores: Scores | None = None  # out of fold, mean over the repeats
     fold_scores: Mapping[str, Array] = field(default_factory=dict)  # score to (folds * repeats,)
     standard_error: Mapping[str, float] = field(default_factory=dict)  # over the folds of one repeat
-    point_log_loss: Array | None = None  # (n,), averaged over the repeats: for paired differences
+    point_log_loss: Array | None = None  # (n,), mean over the repeats, for paired differences
     seconds_fit: float = float("nan")  # mean over the folds
     seconds_predict: float = float("nan")
     estimator: Any = None  # fitted on all rows
@@ -54,27 +54,27 @@ class MethodResult:
     parameters: tuple[tuple[str, float], ...] = ()  # on all rows; the posterior median where sampled
     intervals: Mapping[str, tuple[float, float]] = field(
         default_factory=dict
-    )  # 90 % of the posterior, where sampled
+    )  # 90 % intervals of the posterior, where sampled
     agreement: Agreement | None = None  # out of fold, each method with its own kernel
     same_kernel: Agreement | None = None  # all rows, with the reference's kernel: the approximation alone
     same_kernel_evidence: float | None = None  # log evidence there minus the reference's
 
     @property
     def state(self) -> str:
-        """In a word or three: converged, did not converge, left out, failed."""
+        """One of: converged, did not converge, left out, failed."""
         if self.error is not None:
             return LEFT_OUT if self.error.startswith(LEFT_OUT) else "failed"
         return "converged" if self.converged else "did not converge"
 
     @property
     def seconds(self) -> float:
-        """Fit and predict, mean over the folds."""
+        """Time to fit and predict, mean over the folds."""
         return self.seconds_fit + self.seconds_predict
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods side by side on one data set. ``table()`` for the figures, ``advice`` for what to use."""
+    """Methods compared on one data set. ``table()`` gives the numbers, ``advice`` says which method to use."""
 
     X: Any
     y: Any
@@ -94,7 +94,7 @@ class Comparison:
         return [r for r in self.results.values() if r.error is None]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One plain record a method: scores with standard errors, evidence, seconds, distance."""
+        """One dictionary per method: scores with standard errors, evidence, seconds, distance."""
         return [_row(r) for r in self.results.values()]
 
     def table(self) -> Any:

@@ -1,15 +1,15 @@
-"""Methods side by side by repeated cross-validation.
+"""Comparison of methods by repeated cross-validation.
 
-Every method is fitted to the same folds. Scores are of the out-of-fold probabilities, averaged over the
-repeats; their standard errors are those of the fold means, sd/√(folds of one repeat): more repeats make the
-mean steadier but bring no new data. |Δp| compares each method with the reference, once out of fold with each
-method's own kernel parameters (what a user gets), once on all rows with the reference's (what the
-approximation alone gets wrong).
+Every method is fitted to the same folds. Scores use the out-of-fold probabilities, averaged over the repeats.
+Their standard errors come from the fold means, sd/√(folds of one repeat): more repeats reduce the noise of the
+mean but add no data. |Δp| compares each method with the reference twice: out of fold with each method's own
+kernel parameters (what a user gets), and on all rows with the reference's parameters (the effect of the
+approximation alone).
 
-Cost: (folds × repeats + 2) fits a method. Fails when: the data are refused. A method that fails is recorded
-with its error and the others go on. Seconds are wall-clock; with ``n_jobs`` > 1 the fits share the machine.
-Up to 1000 rows a fit runs on one thread of the linear algebra library: more are slower there, and on a busy
-machine very much slower.
+Cost: (folds × repeats + 2) fits per method. Fails when: the data are invalid. The error of a failing method is
+recorded and the other methods continue. Seconds are wall-clock; with ``n_jobs`` > 1 the fits share the machine.
+Up to 1000 rows each fit uses one thread of the linear algebra library: more threads are slower there, and much
+slower on a busy machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gpclass.numerics.threads import few_threads
 from gpclass.plots.parameters import parameter_names, sampled_parameters
 from gpclass.progress import progress
 
-REFERENCES = ("exact", "ep")  # the first that is present
+REFERENCES = ("exact", "ep")  # in order of preference
 
 
 @dataclass(frozen=True)
@@ -78,26 +78,26 @@ def compare(
     y : array-like of shape (n,)
         Labels; two classes or more.
     methods : mapping of name to estimator, iterable of names, or None
-        Any scikit-learn classifiers with ``predict_proba``, used as they are; or names of inferences; None:
-        every inference the registry lists.
+        Any scikit-learn classifiers with ``predict_proba``, used unchanged; or names of inferences; None:
+        every inference in the registry.
     cv : int
         Folds, stratified by label.
     repeats : int
-        Times the folds are drawn anew.
+        Number of times the folds are drawn.
     reference : str or None
-        The method that |Δp| is measured from. "auto": "exact" if present, else "ep", else none.
+        The method that |Δp| is computed against. "auto": "exact" if present, else "ep", else none.
     groups : array-like of shape (n,), optional
         Blocks that must not be split between folds (places, patients, time slices).
     kernel, standardize
-        For ``methods`` given by name: the kernel to start from, and whether features are standardised.
+        For ``methods`` given by name: the initial kernel, and whether features are standardised.
     feature_names : sequence of str, optional
         Names of the features; the frame's columns by default.
     max_seconds : float, optional
-        Leave out a method (never the reference) whose first fold shows that all its fits would take longer.
+        Skip a method (never the reference) if its first fold shows that all its fits would take longer.
     random_state : int
-        Seed of the folds, and of estimators whose ``random_state`` is None.
+        Seed for the folds, and for estimators whose ``random_state`` is None.
     n_jobs : int, optional
-        Fits side by side, as in joblib. The figures other than seconds do not depend on it.
+        Number of parallel fits, as in joblib. It affects only the seconds.
     verbose : int
         1: a progress bar.
 
@@ -143,14 +143,14 @@ def compare(
 
 
 def _check(X: Any, y: Any, cv: int, repeats: int) -> tuple[Any, IntArray]:
-    """Classes and the index of each label, once the data can be split."""
+    """Classes and class indices, after checking that the data can be split."""
     if np.ndim(X) != 2 or y.ndim != 1 or len(X) != len(y):
-        raise ValueError(f"X must be (n, d) and y (n,), not {np.shape(X)} and {np.shape(y)}")
+        raise ValueError(f"X must have shape (n, d) and y (n,), not {np.shape(X)} and {np.shape(y)}")
     if cv < 2 or repeats < 1:
         raise ValueError(f"cv must be at least 2 and repeats at least 1, not {cv} and {repeats}")
     classes, index, count = np.unique(y, return_inverse=True, return_counts=True)
     if len(classes) < 2:
-        raise ValueError(f"y holds one class only ({classes.tolist()}): there is nothing to compare")
+        raise ValueError(f"y holds only one class ({classes.tolist()}): a comparison needs at least two")
     if count.min() < cv:
         rare = classes[count.argmin()]
         raise ValueError(
@@ -168,7 +168,7 @@ def _feature_names(X: Any, given: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _seeded(estimator: Any, seed: int) -> Any:
-    """A copy in which every ``random_state`` of None is the seed."""
+    """A copy in which every ``random_state`` of None is replaced by the seed."""
     copy = clone(estimator)
     free = [k for k, v in copy.get_params().items() if k.split("__")[-1] == "random_state" and v is None]
     return copy.set_params(**dict.fromkeys(free, seed))
@@ -177,7 +177,7 @@ def _seeded(estimator: Any, seed: int) -> Any:
 def _folds(
     n: int, index: IntArray, groups: Any, cv: int, repeats: int, seed: int
 ) -> list[tuple[IntArray, IntArray]]:
-    """Train and test rows: cv folds, repeat after repeat."""
+    """Training and test rows of all folds, repeat by repeat."""
     blank = np.zeros((n, 1))
     if groups is None:
         splitter = RepeatedStratifiedKFold(n_splits=cv, n_repeats=repeats, random_state=seed)
@@ -186,7 +186,7 @@ def _folds(
     if len(groups) != n:
         raise ValueError(f"groups has {len(groups)} entries for {n} points")
     if len(np.unique(groups)) < cv:
-        raise ValueError(f"{len(np.unique(groups))} groups cannot make cv={cv} folds: use a smaller cv")
+        raise ValueError(f"{len(np.unique(groups))} groups are too few for cv={cv} folds: use a smaller cv")
     found: list[tuple[IntArray, IntArray]] = []
     for r in range(repeats):
         grouped = StratifiedGroupKFold(n_splits=cv, shuffle=True, random_state=seed + r)
@@ -210,9 +210,9 @@ def _run(
     max_seconds: float | None,
     reference: str | None,
 ) -> dict[str, list[Trial]]:
-    """Each method's trials: one a fold, then one on all rows.
+    """Each method's trials: one per fold, then one on all rows.
 
-    The first fold goes alone: its time says whether the method can end within ``max_seconds``.
+    The first fold runs alone: its time shows whether the method can finish within ``max_seconds``.
     """
     everything = np.arange(len(y))
     splits = [*folds, (everything, everything[:0])]
@@ -243,7 +243,7 @@ def _run(
 def _trial(
     estimator: Any, X: Any, y: Any, classes: Any, train: IntArray, test: IntArray, keep: bool
 ) -> Trial:
-    """Fit on ``train``, predict ``test``; what goes wrong is part of the result."""
+    """Fit on ``train``, predict ``test``; errors and warnings become part of the result."""
     with few_threads(len(train)), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -252,11 +252,11 @@ def _trial(
             fit_done = time.perf_counter()
             proba = np.zeros((len(test), len(classes)))
             if len(test):
-                # A class that the training rows lack keeps probability 0.
+                # A class missing from the training rows gets probability 0.
                 columns = np.searchsorted(classes, fitted.classes_)
                 proba[:, columns] = fitted.predict_proba(take_rows(X, test))
             done = time.perf_counter()
-        except Exception as error:  # any failure of one method must leave the others standing
+        except Exception as error:  # a failing method must not stop the others
             return Trial(error=f"{type(error).__name__}: {error}")
     texts = tuple(dict.fromkeys(str(w.message) for w in caught))
     report = getattr(final_step(fitted), "fit_report_", None)
@@ -325,7 +325,7 @@ def _summarise(
 
 
 def _mean_scores(each: Sequence[metrics.Scores]) -> metrics.Scores:
-    """Every figure averaged over the repeats; counts are rounded."""
+    """Averages over the repeats; counts are rounded."""
     mean = {key: float(np.mean([s.as_dict()[key] for s in each])) for key in each[0].as_dict()}
     n, clipped = round(mean.pop("n")), round(mean.pop("n_clipped"))
     return metrics.Scores(n=n, n_clipped=clipped, **mean)
@@ -334,7 +334,7 @@ def _mean_scores(each: Sequence[metrics.Scores]) -> metrics.Scores:
 def _parameters(
     estimator: Any, features: Sequence[str]
 ) -> tuple[tuple[tuple[str, float], ...], dict[str, tuple[float, float]]]:
-    """Kernel parameters by name; where they were sampled their posterior median, and 90 % intervals."""
+    """Kernel parameters by name; if they were sampled, the posterior median and 90 % intervals."""
     kernel: Any = getattr(estimator, "kernel_", None)
     if not hasattr(kernel, "theta"):
         return (), {}

@@ -1,4 +1,4 @@
-"""A scikit-learn kernel made fast: values, diagonal, and derivatives contracted with a matrix."""
+"""Fast evaluation of scikit-learn kernels: values, diagonal, and derivatives contracted with a matrix."""
 
 from gpclass.covariance.compiled import Covariance, Pullback, compile_kernel
 

@@ -1,4 +1,4 @@
-"""Kernels that are not functions of distance, and the sums, products, powers and column choices of kernels.
+"""Kernels that are not functions of distance, and sums, products, powers and column subsets of kernels.
 
 Constant k = c; white noise k = s·1(same point of the same set); linear k = σ₀² + x·z; and the chain rules
 
@@ -21,10 +21,10 @@ from gpclass.covariance._tiles import Bound, Moves, Node, Tile, Value, add_moves
 
 @dataclass(frozen=True)
 class Constant(Node, Bound):
-    """k = c; it is its own bound form, since it does not look at the points."""
+    """k = c; it is its own bound form, since it does not depend on the points."""
 
     c: float
-    place: int | None  # index in θ, None when fixed
+    place: int | None  # index in θ, None if fixed
 
     def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
         return self
@@ -48,7 +48,7 @@ class Constant(Node, Bound):
 
 @dataclass(frozen=True)
 class White(Node, Bound):
-    """k = s where row and column are the same point of the same set, not merely equal points."""
+    """k = s if row and column are the same point of the same set, not merely equal points."""
 
     s: float
     place: int | None
@@ -169,7 +169,7 @@ class Product(Node):
 
 @dataclass(frozen=True)
 class BoundProduct(Bound):
-    """A product at given points; keeps the two values of each tile (no copies: the factors made them)."""
+    """A product at given points; keeps the two values of each tile (without copies)."""
 
     left: Bound
     right: Bound
@@ -224,7 +224,7 @@ class BoundPower(Bound):
 
 
 def _power_slope(a: Value, p: float) -> Array:
-    """Derivative p a^(p−1), 0 where a root meets a = 0: the kernel is zero there whatever its parameters."""
+    """Derivative p a^(p−1), 0 at a = 0 for p < 1: the kernel is zero there for all parameters."""
     with np.errstate(divide="ignore"):
         slope = p * np.power(a, p - 1)
     return np.asarray(np.where(np.equal(a, 0), 0.0, slope) if p < 1 else slope)
@@ -270,7 +270,7 @@ class BoundColumns(Bound):
 
 
 def _spread(part: Array, columns: IntArray, d: int) -> Array:
-    """Put the derivatives by the chosen columns back among all d columns."""
+    """Scatter the derivatives by the chosen columns into all d columns."""
     full = np.zeros((len(part), d))
-    full[:, columns] = part  # the columns are distinct: `On` checks it
+    full[:, columns] = part  # `On` ensures that the columns are distinct
     return full

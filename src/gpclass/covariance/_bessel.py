@@ -2,15 +2,15 @@
 
     κ(t) = c t^ν K_ν(t),  c = 2^(1−ν)/Γ(ν),  t = √(2ν q);    dκ/dq = −ν c t^(ν−1) K_(ν−1)(t)
 
-Both are t^a K_m(t) times a constant. A Bessel function costs about a microsecond an entry, a hundred times
-an exponential, so for many entries log[t^a e^t K_m(t)] is interpolated: piecewise polynomials of degree
-``DEGREE`` at Chebyshev points, ``PER_OCTAVE`` pieces for each doubling of t. K_m has no zero and no
-singularity in the right half-plane, so on a piece [a, 2^¼ a] the error falls like 23^(−degree): 1e-14 at
-degree 10. The table is made once for each ν.
+Both are t^a K_m(t) times a constant. A Bessel function costs about a microsecond per entry, a hundred times as much
+as an exponential. For many entries log[t^a e^t K_m(t)] is therefore interpolated: piecewise polynomials of degree
+``DEGREE`` at Chebyshev points, ``PER_OCTAVE`` pieces per doubling of t. K_m has no zero and no singularity in the
+right half-plane, so on a piece [a, 2^¼ a] the error falls like 23^(−degree): 1e-14 at degree 10. The table is
+computed once per ν.
 
 At t = 0, κ = 1, and the slope is −ν/(2(ν−1)) for ν > 1, infinite otherwise (0 is returned: it multiplies a
-difference of zero). Where K_ν overflows (t tiny, or ν large) the series of κ in t²/4 takes over.
-Fails when: ν is beyond a few hundred, where the series loses digits; ν = inf is the RBF.
+difference of zero). If K_ν overflows (t tiny, or ν large), the series of κ in t²/4 is used.
+Fails when: ν exceeds a few hundred, where the series loses accuracy; ν = inf is the RBF.
 Reference: Abramowitz & Stegun, Handbook of Mathematical Functions (1964), §9.6.
 """
 
@@ -25,7 +25,7 @@ from scipy.special import gammaln, kve
 
 from gpclass._typing import Array
 
-MANY = 4096  # entries from which the table pays
+MANY = 4096  # entries above which the table is faster
 LARGE = 60.0  # ν above which K_ν overflows within the table
 LOWEST, HIGHEST, PER_OCTAVE, DEGREE = -10, 10, 4, 10  # the table covers 2^LOWEST <= t < 2^HIGHEST
 
@@ -48,7 +48,7 @@ def matern_slope(nu: float, t: Array) -> Array:
 
 
 def _bessel(order: float, a: float, b: float, t: Array) -> tuple[Array, Array]:
-    """e^b t^a K_order(t), and where it could not be computed: t = 0 or an overflow."""
+    """e^b t^a K_order(t), and a mask of entries that failed: t = 0 or overflow."""
     if t.size < MANY or max(order, abs(a)) > LARGE:
         with np.errstate(divide="ignore", invalid="ignore"):
             log_f = _log_scaled(order, a, b, t)
@@ -67,7 +67,7 @@ def _log_scaled(order: float, a: float, b: float, t: Array) -> Array:
 
 
 def _interpolated(order: float, a: float, b: float, t: Array) -> Array:
-    """The same from the table; the few entries beyond its ends are computed."""
+    """The same from the table; entries outside its range are computed directly."""
     with np.errstate(divide="ignore"):
         place = np.log2(t)
     place -= LOWEST
@@ -104,7 +104,7 @@ def _table(order: float, a: float, b: float) -> tuple[Array, Array, Array]:
 
 
 def _series(nu: float, t: Array) -> Array:
-    """κ_ν(t) for small t: Σ_k (t²/4)^k / (k! (1−ν)(2−ν)…(k−ν)), up to a part of order t^(2ν)."""
+    """κ_ν(t) for small t: Σ_k (t²/4)^k / (k! (1−ν)(2−ν)…(k−ν)), up to a term of order t^(2ν)."""
     z = t**2 / 4
     term, total = np.ones_like(z), np.ones_like(z)
     k = 1

@@ -1,19 +1,18 @@
-"""Any other scikit-learn kernel, by blocks: slower, but the memory stays bounded.
+"""All other scikit-learn kernels, by blocks: slower, but with bounded memory.
 
-Value: the kernel's own ``__call__`` over each tile, with ``Y=None`` on diagonal tiles so that noise counts.
+Value: the kernel's own ``__call__`` over each tile, with ``Y=None`` on diagonal tiles to include noise.
 
-Derivative by θ: scikit-learn gives it only for ``Y=None``, so for a tile of different rows and columns the
-kernel is called on the stacked points [x_I; x_J] and the off-diagonal block is used. That is four times the
-work of the tile, and exact. Blocks are cut so that no gradient array exceeds ``ENTRIES`` numbers. Where the
-kernel offers no gradient (no ``eval_gradient``, a wrong shape, an error), or offers only one-sided
-differences (``PairwiseKernel``), central differences of fourth order in θ, step ``STEP_THETA``: relative
-error 1e-12 to 1e-11 where the kernel varies on the scale of log θ ~ 1. A kernel that oscillates in θ (a
-period) needs its own ``eval_gradient``.
+Derivative by θ: scikit-learn provides it only for ``Y=None``, so for a tile of different rows and columns the kernel
+is called on the stacked points [x_I; x_J] and the off-diagonal block is used. This is exact, at four times the work
+of the tile. Blocks are sized so that no gradient array exceeds ``ENTRIES`` numbers. If the kernel has no gradient (no
+``eval_gradient``, a wrong shape, an error), or only one-sided differences (``PairwiseKernel``), central differences
+of fourth order in θ with step ``STEP_THETA`` are used: relative error 1e-12 to 1e-11 if the kernel varies on the
+scale of log θ ~ 1. A kernel that oscillates in θ (a period) needs its own ``eval_gradient``.
 
-Derivative by the inputs: central differences a column, step ``STEP_INPUT`` times the column's spread: 4 d
+Derivative by the inputs: central differences per column, step ``STEP_INPUT`` times the column's spread: 4 d
 values of the tile, relative error 1e-10 for a length scale like the column's spread, 5e-9 for a tenth of it.
 
-Fails when: the kernel is no function of two points (each entry must depend on its own two rows alone).
+Fails when: the kernel is not a function of two points (each entry must depend only on its own two rows).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ STENCIL = ((-2.0, 1.0 / 12.0), (-1.0, -8.0 / 12.0), (1.0, 8.0 / 12.0), (2.0, -1.
 
 @dataclass(frozen=True)
 class Generic(Node):
-    """A kernel known only through its methods."""
+    """A kernel accessed only through its methods."""
 
     kernel: Any
     place: slice  # of its parameters in θ
@@ -74,13 +73,13 @@ class Generic(Node):
         return dX
 
     def differentiable(self, X: Array) -> bool:
-        """Whether the kernel has a trustworthy gradient of its own."""
+        """Whether the kernel provides a reliable gradient."""
         if isinstance(self.kernel, PairwiseKernel):
             return False
         rows = X[:2]
         try:
             _, gradient = self.kernel(rows, eval_gradient=True)
-        except Exception:  # a user's kernel may refuse in any way: without a gradient there are differences
+        except Exception:  # a user's kernel may fail in any way: use differences then
             return False
         return np.shape(gradient) == (len(rows), len(rows), self.p) and bool(np.all(np.isfinite(gradient)))
 
@@ -102,14 +101,12 @@ class BoundGeneric(Bound):
     def __init__(self, node: Generic, X: Array, Z: Array) -> None:
         self.node, self.X, self.Z = node, X, Z
         self.steps = input_steps(X if Z is X else np.vstack([X, Z]))
-        self.differentiable: bool | None = None  # found out when first needed
+        self.differentiable: bool | None = None  # determined when first needed
 
     def value(self, tile: Tile) -> Value:
         if tile.diagonal:
             K = np.array(self.node.kernel(self.X[tile.rows]), dtype=float)
-            return np.asarray(
-                np.triu(K) + np.triu(K, 1).T
-            )  # symmetric to the last bit, whatever the kernel does
+            return np.asarray(np.triu(K) + np.triu(K, 1).T)  # exactly symmetric for any kernel
         return np.array(self.node.kernel(self.X[tile.rows], self.Z[tile.columns]), dtype=float)
 
     def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
@@ -151,7 +148,7 @@ class BoundGeneric(Bound):
 
 
 def input_steps(X: Array) -> Array:
-    """A step a column, relative to its spread (to its size, or 1, where the column is constant)."""
+    """One step per column, relative to its spread (to its size, or 1, if the column is constant)."""
     spread = X.std(axis=0)
     size = np.abs(X).max(axis=0, initial=0.0)
     spread = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))

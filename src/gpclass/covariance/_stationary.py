@@ -8,12 +8,12 @@ Each profile gives κ and its slope κ' = dκ/dq, so every derivative is a contr
 
     dΣGK/d log ℓ_l = −2 Σ_ij A_ij (u_il − v_jl)²,    dΣGK/dx_il = (2/ℓ_l) Σ_j A_ij (u_il − v_jl),
 
-with u = x/ℓ, v = z/ℓ. Expanded, both are the product A v and the row and column sums of A: O(n m d) flops
-at the speed of a matrix product, no n×m×d array. Expanding cancels when |u|² is large against the
-differences that matter; the loss is ε·max|u|²·max|κ'|, and a tile where it exceeds ``LOSS`` is contracted
-column by column from the differences themselves (about five times slower). The same holds for q: up to
-``DIRECT`` columns the differences cost no more than the product and are always used; beyond, the product
-serves only the smooth profiles, and only where it loses nothing.
+with u = x/ℓ, v = z/ℓ. Expanded, both need only the product A v and the row and column sums of A: O(n m d) flops at
+the speed of a matrix product, without an n×m×d array. The expansion cancels if |u|² is large compared with the
+relevant differences. The loss is ε·max|u|²·max|κ'|; a tile where it exceeds ``LOSS`` is contracted column by column
+from the differences themselves (about five times slower). The same holds for q: up to ``DIRECT`` columns the
+differences cost no more than the product and are always used; beyond, the product is used only for smooth profiles
+and only where it is accurate.
 
 At q = 0 the slope of Matérn ν ≤ 1 is infinite; it multiplies a difference of zero, so it is set to 0 there.
 Fails when: ν ≤ ½ and points nearly coincide, where dk/dx does not exist (0 is returned at q = 0).
@@ -34,7 +34,7 @@ from gpclass._typing import Array
 from gpclass.covariance._bessel import matern_slope, matern_value
 from gpclass.covariance._tiles import Bound, Moves, Node, Tile, Value
 
-DIRECT = 16  # columns up to which differences are as quick as a matrix product
+DIRECT = 16  # columns up to which differences are as fast as a matrix product
 LOSS = 1e-12  # rounding allowed in a contraction, relative to Σ|G|
 EPS = float(np.finfo(float).eps)
 
@@ -42,11 +42,11 @@ EPS = float(np.finfo(float).eps)
 class Profile(ABC):
     """κ as a function of the scaled squared distance q."""
 
-    smooth = True  # κ is differentiable in q at 0, so that rounding of q does little there
+    smooth = True  # κ is differentiable in q at 0, so rounding of q is harmless there
 
     @abstractmethod
     def value(self, q: Array) -> tuple[Array, Any]:
-        """κ(q), and what the slope will need of it. May destroy q."""
+        """κ(q), and intermediate results for the slope. May overwrite q."""
 
     @abstractmethod
     def slope(self, kept: Any) -> Array:
@@ -172,7 +172,7 @@ class Quadratic(Profile):
         return self.alpha * float(np.vdot(G, D))
 
     def _log(self, w: Array) -> Array:
-        """log(1 + w); the plain logarithm is several times quicker, and α times its rounding is harmless."""
+        """log(1 + w); the plain logarithm is several times faster, and α times its rounding is harmless."""
         return np.asarray(np.log(w + 1.0) if self.alpha < 100 else np.log1p(w))
 
 
@@ -180,13 +180,13 @@ def matern_profile(nu: float) -> Profile:
     """The profile of Matérn's family with smoothness ν."""
     closed: dict[float, Profile] = {0.5: Exponential(), 1.5: Matern32(), 2.5: Matern52(), inf: Gaussian()}
     if not nu > 0:
-        raise ValueError(f"Matern needs nu > 0, got {nu}; 0.5, 1.5, 2.5 and inf are the fast ones")
+        raise ValueError(f"Matern needs nu > 0, got {nu}; 0.5, 1.5, 2.5 and inf are fast")
     return closed.get(nu) or MaternAny(nu)
 
 
 @dataclass(frozen=True)
 class Stationary(Node):
-    """κ(q) with one length scale, or one a column."""
+    """κ(q) with one length scale, or one per column."""
 
     profile: Profile
     length_scale: Array  # () or (d,)
@@ -197,7 +197,7 @@ class Stationary(Node):
         if self.length_scale.ndim == 1 and len(self.length_scale) != X.shape[1]:
             raise ValueError(
                 f"the kernel has {len(self.length_scale)} length scales and the data {X.shape[1]} columns; "
-                "give one length scale for all or one a column, or choose the columns with "
+                "give one length scale for all or one per column, or choose the columns with "
                 "gpclass.kernels.on(kernel, columns)"
             )
         centre = X.mean(axis=0)
@@ -234,7 +234,7 @@ class BoundStationary(Bound):
         U, V = self.U[tile.rows], self.V[tile.columns]
         if self.direct:
             return np.asarray(cdist(U, V, "sqeuclidean"))
-        q = U @ V.T  # symmetric to the last bit on a diagonal tile
+        q = U @ V.T  # exactly symmetric on a diagonal tile
         q *= -2.0
         q += self.u2[tile.rows][:, None] + self.v2[tile.columns]
         np.maximum(q, 0.0, out=q)
@@ -253,7 +253,7 @@ class BoundStationary(Bound):
         expand = EPS * self.size * -float(A.min(initial=0.0)) <= LOSS
         A *= G
         if tile.diagonal:
-            A.flat[:: len(A) + 1] = 0.0  # they meet differences of exactly zero
+            A.flat[:: len(A) + 1] = 0.0  # they multiply differences of exactly zero
         U, V = self.U[tile.rows], self.V[tile.columns]
         squares, left, right = (_expanded if expand else _direct)(A, U, V, theta is None)
         if theta is None:
@@ -264,7 +264,7 @@ class BoundStationary(Bound):
 
 
 def _expanded(A: Array, U: Array, V: Array, moves: bool) -> tuple[Array, Array, Array]:
-    """Σ_ij A_ij (u_i − v_j)² a column, Σ_j A_ij (u_i − v_j) and Σ_i A_ij (v_j − u_i), by products with A."""
+    """Σ_ij A_ij (u_i − v_j)² per column, Σ_j A_ij (u_i − v_j) and Σ_i A_ij (v_j − u_i), by products with A."""
     rows, columns, AV = A.sum(axis=1), A.sum(axis=0), A @ V
     if moves:
         return np.zeros(0), rows[:, None] * U - AV, columns[:, None] * V - A.T @ U
@@ -273,7 +273,7 @@ def _expanded(A: Array, U: Array, V: Array, moves: bool) -> tuple[Array, Array, 
 
 
 def _direct(A: Array, U: Array, V: Array, moves: bool) -> tuple[Array, Array, Array]:
-    """The same from the differences, a column at a time: slower, and nothing cancels."""
+    """The same from the differences, column by column: slower, but without cancellation."""
     d = U.shape[1]
     squares, left, right = np.zeros(d), np.zeros((len(U), d)), np.zeros((len(V), d))
     for l in range(d):

@@ -1,12 +1,12 @@
-"""The matrix is worked tile by tile.
+"""Tiles: the matrix is processed block by block.
 
-A tile is a block of rows by a block of columns that stays in the processor's cache, so that the dozen
-elementwise passes of a composite kernel read memory once. When both arguments are the same points, only
-tiles on and above the diagonal are computed: the value is mirrored (so it is symmetric to the last bit) and
-the weights G of a pullback are folded, Σ_ij G_ij dK_ij = Σ over kept tiles of (G_IJ + G_JIᵀ) dK_IJ.
+A tile is a block of rows by a block of columns that fits in the processor's cache, so that the dozen elementwise
+passes of a composite kernel read memory once. If both arguments are the same points, only tiles on and above the
+diagonal are computed: the value is mirrored (and therefore exactly symmetric) and the weights G of a pullback are
+folded, Σ_ij G_ij dK_ij = Σ over kept tiles of (G_IJ + G_JIᵀ) dK_IJ.
 
-Extra memory beyond the n×m result: a tile for each part of the kernel, or, when the derivative will be
-asked for, half an n×n matrix for each array that a part keeps.
+Memory beyond the n×m result: one tile per part of the kernel or, if the derivative is needed, half an n×n matrix
+per array that a part keeps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpclass._typing import Array
 
 TILE = 256  # 256 x 256 doubles are 512 kB: three of them stay in a common second-level cache
 
-Value: TypeAlias = "Array | float"  # a tile (b, c), or one number where the kernel is constant over it
+Value: TypeAlias = "Array | float"  # a tile (b, c), or one number if the kernel is constant
 Moves: TypeAlias = (
     "tuple[Array, Array] | None"  # derivatives by the row points (b, d) and the column points (c, d)
 )
@@ -30,7 +30,7 @@ Moves: TypeAlias = (
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows and columns of one block; ``diagonal`` when both are the same points of a square matrix."""
+    """Rows and columns of one block; ``diagonal`` if both are the same points of a square matrix."""
 
     index: int
     rows: slice
@@ -49,7 +49,7 @@ def blocks(n: int, size: int = TILE) -> list[slice]:
 
 
 def tiles(n: int, m: int, square: bool) -> Iterator[Tile]:
-    """Tiles that cover an (n, m) matrix; those on and above the diagonal when it is square and symmetric."""
+    """Tiles that cover an (n, m) matrix; only those on and above the diagonal if it is symmetric."""
     index = 0
     columns = blocks(m)
     for i, rows in enumerate(blocks(n)):
@@ -59,7 +59,7 @@ def tiles(n: int, m: int, square: bool) -> Iterator[Tile]:
 
 
 def fold(G: Array, tile: Tile, square: bool) -> Array:
-    """The weights that fall on a tile, those of its mirror image included."""
+    """The weights of a tile, including those of its mirror image."""
     part = G[tile.rows, tile.columns]
     if square and not tile.diagonal:
         return np.asarray(part + G[tile.columns, tile.rows].T)
@@ -67,13 +67,13 @@ def fold(G: Array, tile: Tile, square: bool) -> Array:
 
 
 class Node(ABC):
-    """One part of a kernel, with its parameters' values and their places in θ."""
+    """One part of a kernel, with its parameter values and their indices in θ."""
 
     fast = True
 
     @abstractmethod
     def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
-        """Prepare for the points X (n, d) and Z (m, d); ``keep`` what the pullback needs."""
+        """Prepare for the points X (n, d) and Z (m, d); ``keep`` stores what the pullback needs."""
 
     @abstractmethod
     def diag(self, X: Array) -> Value:
@@ -81,9 +81,9 @@ class Node(ABC):
 
     @abstractmethod
     def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        """Add Σ_i g_i dk(x_i, x_i)/dθ to ``theta``; or, when it is None, return g_i dk(x_i, x_i)/dx_i.
+        """Add Σ_i g_i dk(x_i, x_i)/dθ to ``theta``; if it is None, return g_i dk(x_i, x_i)/dx_i.
 
-        None stands for zero.
+        None denotes zero.
         """
 
 
@@ -92,18 +92,18 @@ class Bound(ABC):
 
     @abstractmethod
     def value(self, tile: Tile) -> Value:
-        """The kernel over the tile. The caller must not change the array: it may be kept."""
+        """The kernel over the tile. The caller must not modify the array: it may be kept."""
 
     @abstractmethod
     def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
-        """Add Σ G_ij dK_ij/dθ over the tile to ``theta``; when it is None, return derivatives by the points.
+        """Add Σ G_ij dK_ij/dθ over the tile to ``theta``; if it is None, return derivatives by the points.
 
-        None stands for zero. G is never changed.
+        None denotes zero. G is not modified.
         """
 
 
 def add_moves(a: Moves, b: Moves) -> Moves:
-    """Sum of two derivatives by the points, None standing for zero."""
+    """Sum of two derivatives by the points; None denotes zero."""
     if a is None or b is None:
         return b if a is None else a
     return a[0] + b[0], a[1] + b[1]

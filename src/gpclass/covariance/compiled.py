@@ -2,15 +2,14 @@
 
     K = k(X, Z; θ),    pullback(G)_k = Σ_ij G_ij ∂K_ij/∂θ_k,    pullback.inputs(G)_i = Σ_j G_ij ∂K_ij/∂x_i
 
-θ is scikit-learn's: the logarithms of the free parameters in the order of ``kernel.theta``, fixed ones left
-out. A method that knows ∂(its objective)/∂K gets ∂/∂θ for about the price of the value, whatever the number
-of parameters.
+θ is scikit-learn's: the logarithms of the free parameters in the order of ``kernel.theta``, without fixed ones. A
+method that knows ∂(its objective)/∂K gets ∂/∂θ for about the cost of the value, for any number of parameters.
 
 Fast: constant, RBF, Matérn, rational quadratic, linear, white, their sums, products and powers, and
-``kernels.On``. Any other part goes through :mod:`gpclass.covariance._generic`, that part alone.
+``kernels.On``. Only the remaining parts use :mod:`gpclass.covariance._generic`.
 
-Cost: O(n m d), and for each part about half an n×n matrix beside K, against scikit-learn's n×n×p gradient
-array. Fails when: the kernel is not a function of two points alone (a CompoundKernel, refused by name).
+Cost: O(n m d) time and about half an n×n matrix per part besides K, against scikit-learn's n×n×p gradient array.
+Fails when: the kernel is not a function of two points alone (a CompoundKernel raises an error).
 Reference: Rasmussen & Williams, Gaussian Processes for Machine Learning (2006), §4.2 and §5.4.
 """
 
@@ -32,14 +31,14 @@ from gpclass.kernels import On, positions
 
 
 class Covariance:
-    """A kernel at fixed parameters, to evaluate and differentiate; :func:`compile_kernel` makes it.
+    """A kernel at fixed parameters, to evaluate and differentiate; made by :func:`compile_kernel`.
 
     Attributes
     ----------
     kernel
-        The scikit-learn kernel. Its parameters were read when this was made: later changes do not count.
+        The scikit-learn kernel. Its parameters are copied: later changes have no effect.
     fast : bool
-        False when some part goes through the generic path.
+        False if some part uses the generic path.
     """
 
     def __init__(self, kernel: Any, root: Node, fast: bool) -> None:
@@ -52,11 +51,11 @@ class Covariance:
         return f"Covariance({self.kernel!r}, fast={self.fast})"
 
     def at(self, theta: npt.ArrayLike) -> Covariance:
-        """The same kernel at other parameters."""
+        """The same kernel with other parameters."""
         return compile_kernel(self.kernel.clone_with_theta(np.asarray(theta, dtype=float)))
 
     def __call__(self, X: npt.ArrayLike, Z: npt.ArrayLike | None = None) -> Array:
-        """k(X, Z), shape (n, m). ``Z=None`` is k(X, X), where white noise counts."""
+        """k(X, Z), shape (n, m). ``Z=None`` is k(X, X), including white noise."""
         x, z = _points(X, Z)
         return _values(self._root.bind(x, z, keep=False), len(x), len(z), Z is None)
 
@@ -72,12 +71,12 @@ class Covariance:
         ----------
         X : (n, d)
         Z : (m, d), optional
-            The second points; left out, they are X.
+            The second points; X by default.
 
         Returns
         -------
         K : (n, m)
-            Free to be overwritten: the pullback keeps what it needs elsewhere.
+            May be overwritten: the pullback does not use it.
         pullback : Pullback
             ``pullback(G)`` and ``pullback.inputs(G)``.
         """
@@ -101,7 +100,7 @@ class Covariance:
 
 
 class Pullback:
-    """Derivatives of Σ_ij G_ij K_ij; may be called any number of times."""
+    """Derivatives of Σ_ij G_ij K_ij; may be called repeatedly."""
 
     def __init__(self, bound: Bound, shape: tuple[int, int, int], p: int, square: bool) -> None:
         self._bound, self._p, self._square = bound, p, square
@@ -117,14 +116,14 @@ class Pullback:
         return theta
 
     def inputs(self, G: npt.ArrayLike) -> Array:
-        """Derivative by X, shape (n, d). Made with ``Z=None``, both arguments move; else X alone."""
+        """Derivative by X, shape (n, d). With ``Z=None`` both arguments vary; otherwise only X."""
         dX, dZ = self._moves(G)
         return dX + dZ if self._square else dX
 
     def inputs_both(self, G: npt.ArrayLike) -> tuple[Array, Array]:
         """Derivatives by X (n, d) and by Z (m, d)."""
         if self._square:
-            raise ValueError("there is one set of points when Z=None: use pullback.inputs(G)")
+            raise ValueError("with Z=None there is only one set of points: use pullback.inputs(G)")
         return self._moves(G)
 
     def _moves(self, G: npt.ArrayLike) -> tuple[Array, Array]:
@@ -145,12 +144,12 @@ class Pullback:
 
 
 def compile_kernel(kernel: Any) -> Covariance:
-    """Make a scikit-learn kernel fast.
+    """Compile a scikit-learn kernel for fast evaluation.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel of two vectors, nested as you like.
+        Any kernel of two vectors, with any nesting.
 
     Returns
     -------
@@ -169,13 +168,13 @@ def compile_kernel(kernel: Any) -> Covariance:
 
 
 def _build(kernel: Any, start: int, generic: list[str]) -> Node:
-    """The node of a kernel whose parameters begin at θ[start]; slow parts are named in ``generic``."""
+    """The node of a kernel whose parameters begin at θ[start]; slow parts are appended to ``generic``."""
     if isinstance(kernel, sk.CompoundKernel):
         raise ValueError(
-            "CompoundKernel is several kernels side by side, not one covariance: "
+            "CompoundKernel is a list of kernels, not one covariance: "
             "pass one of its kernels, or combine them with + and *"
         )
-    make = _MAKERS.get(type(kernel))  # the exact type: a subclass may compute something else
+    make = _MAKERS.get(type(kernel))  # the exact type: a subclass may differ
     if make is not None:
         return make(kernel, start, generic)
     generic.append(type(kernel).__name__)
@@ -183,7 +182,7 @@ def _build(kernel: Any, start: int, generic: list[str]) -> Node:
 
 
 def _places(kernel: Any, start: int) -> dict[str, slice]:
-    """Where each free parameter of a simple kernel lies in θ."""
+    """Indices in θ of the free parameters of a simple kernel."""
     places = {}
     for parameter in kernel.hyperparameters:
         if not parameter.fixed:
@@ -267,13 +266,13 @@ _MAKERS: dict[type, Callable[[Any, int, list[str]], Node]] = {
 
 
 def _points(X: npt.ArrayLike, Z: npt.ArrayLike | None) -> tuple[Array, Array]:
-    """Both sets of points as float matrices; the second is the very same object when Z is None."""
+    """Both sets of points as float matrices; the second is the same object if Z is None."""
     x = np.ascontiguousarray(X, dtype=float)
     z = x if Z is None else np.ascontiguousarray(Z, dtype=float)
     for name, points in (("X", x), ("Z", z)):
         if points.ndim != 2:
             raise ValueError(
-                f"{name} must be a matrix, one row a point, not of shape {points.shape}: reshape it"
+                f"{name} must be a matrix with one row per point, not of shape {points.shape}: reshape it"
             )
     if x.shape[1] != z.shape[1]:
         raise ValueError(f"X has {x.shape[1]} columns and Z {z.shape[1]}: both need the same columns")

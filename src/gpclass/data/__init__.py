@@ -1,1 +1,1 @@
-"""Where rows come from and predictions go: Parquet folders, memory maps, Dask, tables."""
+"""Sources of rows and targets of predictions: Parquet folders, memory maps, Dask, tables."""

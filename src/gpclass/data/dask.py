@@ -28,7 +28,7 @@ from gpclass.data.dask_collections import DelayedRows
 from gpclass.model.rows import Shard, Sums, Work, add
 
 CHAIN = 10  # passes that change a shard before its sites are copied to this process
-ROWS = ("X", "y", "weights", "first", "scratch")  # of a shard, which no pass changes
+ROWS = ("X", "y", "weights", "first", "scratch")  # fields of a shard that no pass changes
 FAN = 8  # sums added by one task
 PATIENCE = 60.0  # seconds without any worker before giving up
 
@@ -37,13 +37,13 @@ PATIENCE = 60.0  # seconds without any worker before giving up
 class Placed:
     """A shard on a worker."""
 
-    base: Any  # future of the shard as its source gives it
+    base: Any  # future of the shard as read from its source
     state: Any  # future of (shard, ...): the last pass that changed it, or the base
-    worker: str  # where it should be worked on; another one if that is gone
+    worker: str  # preferred worker; another one if it is lost
     passes: int = 0  # since the base or the last copy of its sites
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels with a model: futures are this client's alone."""
+        """Pickled state: futures belong to this client only."""
         return {**vars(self), "base": None, "state": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class DaskExecutor:
-    """Work on the workers of a client; None: the client that is open."""
+    """Runs work on the workers of a client; None: the open client."""
 
     client: Any = None
 
@@ -66,7 +66,7 @@ class DaskExecutor:
             object.__setattr__(self, "client", found)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels with a model: not the client."""
+        """Pickled state, without the client."""
         return {"client": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -95,10 +95,10 @@ class DaskExecutor:
     def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
         """One task per shard, then a tree of additions."""
         if not held:
-            raise ValueError("there are no shards: the data have no rows")
+            raise ValueError("the data have no rows; give at least one")
         self._check()
         with _large_graphs():
-            given = self._submit(_hold, None, arguments)  # one copy for all, which Dask can make again
+            given = self._submit(_hold, None, arguments)  # one copy for all, which Dask can recompute
             states = self._each(partial(_run, work), held, [h.state for h in held], [given] * len(held))
         level = self._each(_sums, held, states)
         while len(level) > 1:
@@ -114,11 +114,11 @@ class DaskExecutor:
         return self._shortened(new), sums
 
     def fetch(self, held: Sequence[Any]) -> list[Shard]:
-        """The shards, without features that would have to travel."""
+        """The shards, without features that would have to be transferred."""
         return list(self._result(self._each(_light, held, [h.state for h in held])))
 
     def _shortened(self, held: list[Placed]) -> list[Any]:
-        """Start the chains again from copies of the sites, where they have grown long."""
+        """Restart long chains from copies of the sites."""
         long = [k for k, h in enumerate(held) if h.passes >= CHAIN]
         if not long:
             return list(held)
@@ -126,7 +126,7 @@ class DaskExecutor:
         with _large_graphs():
             for k, changes in zip(long, copies, strict=True):
                 h = held[k]
-                # The worker that has the shard goes on with its own, scratch and all; only a loss reads the copy.
+                # The worker that holds the shard keeps its own, including scratch; the copy is read only after a loss.
                 state = self._submit(_restore, h.worker, h.base, changes)
                 held[k] = replace(h, state=state, passes=0)
         return list(held)
@@ -159,7 +159,7 @@ class DaskExecutor:
             raise client_gone("it is closed")
 
     def _result(self, futures: Any) -> Any:
-        """What the futures hold; an error that says why if it cannot be had."""
+        """Results of the futures; raises an error with the reason if they are unavailable."""
         distributed = distributed_package()
         alone_since: float | None = None
         while True:
@@ -180,13 +180,13 @@ class DaskExecutor:
                 raise self._explained(error) from error
 
     def _explained(self, error: Exception) -> Exception:
-        """The error as a user should see it."""
+        """The error as shown to the user."""
         distributed = distributed_package()
         if isinstance(error, ClientGoneError):
             return error
         if isinstance(error, distributed.scheduler.KilledWorker):
             return ClientGoneError(
-                f"a shard ended its worker several times ({error}): most likely its memory did not suffice; use more "
+                f"a shard killed its worker several times ({error}), probably out of memory; use more "
                 "or smaller shards (row groups, chunks), fewer inducing points, or workers with more memory"
             )
         status = getattr(self.client, "status", "closed")
@@ -197,7 +197,7 @@ class DaskExecutor:
 
 
 def _large_graphs() -> Any:
-    """A context without Dask's warning that arguments are large: they are meant to be kept by the scheduler."""
+    """A context without Dask's warning about large arguments: the scheduler is meant to keep them."""
     import dask
 
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "10 GB"})
@@ -211,7 +211,7 @@ def _hold(value: Any) -> Any:
 
 
 def _assemble(rows: Any, shard: Shard) -> Shard:
-    """A shard of rows that Dask computed."""
+    """A shard with rows computed by Dask."""
     return replace(shard, X=shard.X.of(rows))  # type: ignore[union-attr]  # DelayedRows
 
 
@@ -235,7 +235,7 @@ def _fold(parts: Sequence[tuple[Sums, bool]]) -> tuple[Sums, bool]:
 
 
 def _changes(state: Any) -> dict[str, Any]:
-    """What passes may change of a shard: all but its rows."""
+    """The parts of a shard that passes may change: all but its rows."""
     shard = _shard(state)
     return {item.name: getattr(shard, item.name) for item in fields(shard) if item.name not in ROWS}
 
@@ -250,4 +250,4 @@ def _light(state: Any) -> Shard:
 
 
 def _features_elsewhere() -> Array:
-    raise ValueError("these rows are on a Dask worker: work on them there, with map_reduce")
+    raise ValueError("these rows are on a Dask worker: process them there, with map_reduce")

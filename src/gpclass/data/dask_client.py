@@ -1,4 +1,4 @@
-"""The Dask client that is open, and the error for one that has gone."""
+"""The open Dask client, and the error for a lost one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class ClientGoneError(RuntimeError):
-    """The Dask client or its workers are no longer there."""
+    """The Dask client or its workers are no longer available."""
 
 
 def distributed_package() -> Any:
-    """The package distributed."""
+    """Import the package distributed."""
     try:
         import distributed
     except ImportError as error:
@@ -34,21 +34,21 @@ def environment_client() -> Any:
 
 
 def client_gone(why: str) -> ClientGoneError:
-    """The error of a fit whose client is gone."""
+    """The error of a fit whose client is lost."""
     return ClientGoneError(
-        f"the Dask client that held the data is gone ({why}); nothing was changed: open a client, "
+        f"the Dask client that held the data is lost ({why}); nothing was changed: open a client, "
         "client = distributed.Client(...), and fit again"
     )
 
 
 def check_futures(collection: Any) -> None:
-    """Refuse a Dask collection whose parts were kept by a client that has been closed; other things pass."""
+    """Raise for a Dask collection that was persisted on a client that has been closed."""
     graph = getattr(collection, "__dask_graph__", None)
     if graph is None or "distributed" not in sys.modules:  # without it nothing was persisted on workers
         return
     future = distributed_package().Future
     if any(isinstance(part, future) and part.status in ("cancelled", "lost") for part in graph().values()):
         raise ClientGoneError(
-            f"the Dask {type(collection).__name__} was persisted on a client that has been closed, and its rows went "
-            "with it: make the collection again, and persist it on a client that stays open until the fit is done"
+            f"the Dask {type(collection).__name__} was persisted on a client that has been closed, and its rows were "
+            "lost: create the collection again, and persist it on a client that stays open during the fit"
         )

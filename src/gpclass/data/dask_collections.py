@@ -1,9 +1,9 @@
 """Dask arrays and data frames as sources of shards: one shard per block of rows, or per partition.
 
 Labels, weights and the sizes of the parts are computed once and held by this process; features stay in the collection
-and are computed where a shard is.
+and are computed on the worker of the shard.
 Cost: one pass over the labels. Fails when: a part has no rows, or the collection was persisted on a client that has
-been closed, whose workers kept its only copy; each is an error that says so.
+been closed, so that its rows are lost; each raises an error with the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpclass.names import no_column
 
 @dataclass(frozen=True, eq=False)
 class DelayedRows:
-    """Features that are a part of a Dask collection; computed here when called."""
+    """Features of one part of a Dask collection, computed when called."""
 
     delayed: Any
     name: str
@@ -41,7 +41,7 @@ class DelayedRows:
 
     @staticmethod
     def pick(parts: Sequence[DelayedRows], rows: Sequence[IntArray]) -> list[Array]:
-        """Some rows of each of some parts, chosen where the parts are."""
+        """Some rows of some parts, selected where the parts are."""
         dask: Any = import_module("dask")
         (found,) = dask.compute(
             [dask.delayed(_chosen)(part.delayed, places) for part, places in zip(parts, rows, strict=True)]
@@ -49,7 +49,7 @@ class DelayedRows:
         return [part.of(one) for part, one in zip(parts, found, strict=True)]
 
     def without_rows(self) -> DelayedRows:
-        """What travels to the worker: the way to the matrix, not the graph."""
+        """Pickled state for the worker: how to make the matrix, not the graph."""
         return replace(self, delayed=None)
 
 
@@ -68,11 +68,11 @@ def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
         parts = X.to_delayed()
     elif getattr(X, "ndim", 0) == 2:
         if X.dtype.kind not in "biuf":
-            raise ValueError(f"the Dask array holds {X.dtype}; give numbers")
+            raise ValueError(f"the Dask array has dtype {X.dtype}; it must be numeric")
         parts = X.rechunk({1: -1}).to_delayed()[:, 0]
     else:
         raise ValueError(
-            f"X is a Dask {type(X).__name__} of shape {getattr(X, 'shape', '?')}; give a table of shape (rows, columns)"
+            f"X is a Dask {type(X).__name__} of shape {getattr(X, 'shape', '?')}; it must be (rows, columns)"
         )
     sizes, labels, weights = _small_parts(X, parts, y, sample_weight, columns)
     collected = Labels()
@@ -88,7 +88,7 @@ def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
 
 
 def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, Any, Any]:
-    """Features, labels and weights of a data frame; the last two may be named."""
+    """Features, labels and weights of a data frame; the last two may be column names."""
     names = [str(c) for c in X.columns]
     beside = [name for name in (y, sample_weight) if isinstance(name, str)]
     for name in beside:
@@ -98,7 +98,7 @@ def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, 
     for name in columns:
         kind = X.dtypes[name]
         if getattr(kind, "kind", "O") not in "biuf":
-            raise ValueError(f"column {name!r} holds {kind}, not numbers: encode it, or leave it out")
+            raise ValueError(f"column {name!r} holds {kind}, not numbers: encode it, or exclude it")
     y = X[y] if isinstance(y, str) else y
     weights = X[sample_weight] if isinstance(sample_weight, str) else sample_weight
     return columns, X, y, weights
@@ -107,11 +107,11 @@ def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, 
 def _small_parts(
     X: Any, parts: Any, y: Any, sample_weight: Any, columns: Any
 ) -> tuple[IntArray, list[Any], Any]:
-    """Rows of each part, labels by part, and all weights: what this process holds."""
+    """Number of rows of each part, labels by part, and all weights: held by this process."""
     dask: Any = import_module("dask")
     if y is None:
         raise ValueError("give y: labels, or the name of a column of the data frame")
-    # One at a time: Dask does not like frames, arrays and delayed values in one computation.
+    # One at a time: Dask does not support frames, arrays and delayed values in one computation.
     if columns is not None:
         sizes = X.map_partitions(len).compute()
     elif np.isnan(X.shape[0]):
@@ -123,7 +123,7 @@ def _small_parts(
     for k, size in enumerate(sizes):
         if size == 0:
             raise ValueError(
-                f"partition {k} of the data has no rows: repartition, so that every part has some "
+                f"partition {k} of the data has no rows: repartition, so that every part has rows "
                 "(X.repartition(npartitions=...), or X.rechunk(...))"
             )
     labels = np.asarray(labels)

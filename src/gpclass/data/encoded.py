@@ -1,8 +1,8 @@
-"""How the columns of a Parquet folder become numbers, learned from all its rows.
+"""Encoding of the columns of a Parquet folder as numbers, learned from all its rows.
 
-One pass gives each column of numbers its mean and standard deviation (Chan's update, so that no digits are lost) and
-each column of words its categories, the same as ``Encoding.learn`` of all rows in memory.
-Cost: O(rows × columns), a batch of rows in memory at a time. Fails when: values are missing and are not to be dropped.
+One pass gives the mean and standard deviation of each numeric column (Chan's update, which is numerically stable) and
+the categories of each text column, identical to ``Encoding.learn`` on all rows in memory.
+Cost: O(rows × columns), one batch of rows in memory. Fails when: values are missing and drop_missing is False.
 Reference: Chan, Golub & LeVeque (1983), Algorithms for computing the sample variance.
 """
 
@@ -19,8 +19,8 @@ from gpclass._typing import Array
 from gpclass.data.parquet import EXCLUDE_CURE, MISSING_CURE, ParquetFolder, arrow, check_columns
 from gpclass.estimators.tables import MAX_CATEGORIES, CategoryColumn, Encoding, NumberColumn, check_missing
 
-MEDIAN_ROWS = 100_000  # rows, at most, that a column's median (where a map holds it) is taken from
-BATCH = 65_536  # rows looked at together
+MEDIAN_ROWS = 100_000  # most rows used for a column's median, which maps use
+BATCH = 65_536  # rows per batch
 
 
 def encoded_folder(
@@ -33,14 +33,14 @@ def encoded_folder(
     folder : path or ParquetFolder
     target : name of the column with the labels
     standardize : bool, default=True
-        Columns of numbers are entered as (x − mean)/sd.
+        Scale numeric columns to (x − mean)/sd.
     """
     if not isinstance(folder, ParquetFolder):
         folder = ParquetFolder(folder)
     files = folder.files()
     names = check_columns(folder, files, [target], numbers=False)
     columns = {name: _Column(name) for name in names}
-    read = (*names, target) if folder.drop_missing else names  # rows without a label are left out too
+    read = (*names, target) if folder.drop_missing else names  # also drop rows without a label
     pq = arrow()
     for file in files:
         with pq.ParquetFile(file) as opened:
@@ -61,7 +61,7 @@ def encoded_folder(
 
 @dataclass
 class _Column:
-    """What is known of a column after some of its rows."""
+    """Statistics of a column over the rows seen so far."""
 
     name: str
     count: int = 0
@@ -71,23 +71,23 @@ class _Column:
     words: Counter[str] = field(default_factory=Counter)
 
     def add(self, column: Any, keep: int) -> None:
-        """Further rows."""
+        """Add rows."""
         from pandas.api import types
 
         if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
-            raise ValueError(f"column {self.name!r} holds dates: make numbers of them first")
+            raise ValueError(f"column {self.name!r} holds dates: convert it to numbers first")
         if len(column) == 0:
             return
         number = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
         if self.words if number else self.count:
-            raise ValueError(f"column {self.name!r} holds numbers in one file and words in another")
+            raise ValueError(f"column {self.name!r} holds numbers in one file and text in another")
         if number:
             self._add_numbers(column.to_numpy(dtype=float), keep)
             return
         self.words.update(column.astype(str).value_counts().to_dict())
         if len(self.words) > MAX_CATEGORIES:
             raise ValueError(
-                f"column {self.name!r} has more than {MAX_CATEGORIES} different words: an identifier? Leave it out "
+                f"column {self.name!r} has more than {MAX_CATEGORIES} categories: is it an identifier? Exclude it "
                 f"(--exclude {self.name}, or ParquetFolder(path, exclude=[{self.name!r}])), or group its categories"
             )
 
@@ -106,7 +106,7 @@ class _Column:
         if self.words:
             return CategoryColumn(self.name, tuple(sorted(self.words)), self.words.most_common(1)[0][0])
         if self.count == 0:
-            raise ValueError(f"every row misses a value: leave out the emptiest columns ({EXCLUDE_CURE})")
+            raise ValueError(f"every row has a missing value: exclude the emptiest columns ({EXCLUDE_CURE})")
         spread = float(np.sqrt(self.square / self.count))
         centre, scale = (self.mean, spread) if standardize and spread > 0 else (0.0, 1.0)
         return NumberColumn(self.name, centre, scale, float(np.median(np.concatenate(self.some))))

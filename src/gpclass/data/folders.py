@@ -1,12 +1,12 @@
-"""Whole folders of Parquet predicted into a folder, and scored where the truth is known.
+"""Predictions for whole Parquet folders, written to a folder and scored where the labels are known.
 
-Each file of the folder becomes a file of the same name, written under another name and renamed when it is whole. A file
-that is there already is kept if it was made by the same model from the same file, so that a run that was stopped goes
-on where it stopped. Files are predicted side by side through joblib. Scores are means over rows, so each file gives its
-own, and they are averaged by the number of its rows.
-Cost: what the model's prediction costs, a batch of rows in memory at a time; scoring reads the labels and the
-predictions once more, and the features to see which rows are dropped.
-Fails when: the files lack a column of the model, or values are missing and are not to be dropped.
+Each file of the folder gives a file of the same name, written under a temporary name and renamed when complete. An
+existing file is kept if it was made by the same model from the same file, so an interrupted run continues where it
+stopped. Files are predicted in parallel through joblib. Scores are means over rows: each file gives its own, and they
+are averaged with weights proportional to its rows.
+Cost: that of the model's predictions, one batch of rows in memory; scoring reads the labels and the predictions once
+more, and the features to determine the dropped rows.
+Fails when: the files lack a column of the model, or values are missing and drop_missing is False.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from gpclass.predict import in_blocks, predict_proba
 from gpclass.progress import progress
 
 BATCH = 16_384  # rows predicted at once
-ROW = "row"  # column of the rows' numbers
+ROW = "row"  # column of row numbers
 STAMP = b"gpclass"  # key of a predicted file's metadata
-PROBES = 64  # rows at which two models are told apart
-PROBE_DIGITS = 6  # of the probabilities there
+PROBES = 64  # rows used to distinguish two models
+PROBE_DIGITS = 6  # digits of the probabilities there
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """What :func:`predict_folder` did."""
+    """The result of :func:`predict_folder`."""
 
     folder: Path
     written: tuple[str, ...]  # files
-    kept: tuple[str, ...]  # files of an earlier run of the same model
+    kept: tuple[str, ...]  # files kept from an earlier run of the same model
     rows: int  # predicted
-    dropped: int  # rows with missing values, left out
+    dropped: int  # rows with missing values
     scores: dict[str, float]  # accuracy, log_loss, brier; empty without a target
 
 
@@ -67,46 +67,46 @@ def predict_folder(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Predicted:
-    """Predict every file of a Parquet folder into a folder of files of the same names.
+    """Predict every file of a Parquet folder into a folder with files of the same names.
 
     Parameters
     ----------
     model : fitted GPClassifier or TableClassifier
     source : path of a folder, or of one file
     out : path of the folder to write
-        Outside of the source. Made if it is not there. Files of an earlier run with the same model are not made again.
+        Outside the source. Created if necessary. Files of an earlier run with the same model are kept.
     level : float, default=0.9
-        Of the credible interval.
-    keep : names of columns of the source to copy beside the predictions, with the types that they have there
+        Level of the credible interval.
+    keep : names of source columns to copy next to the predictions, with their types
     target : name of a column with true labels, default=None
-        The predictions are scored against them.
+        Score the predictions against these labels.
     drop_missing : bool, default=False
-        Leave out rows that miss a feature, which otherwise are an error.
+        Drop rows with a missing feature; otherwise they raise an error.
     n_jobs : int, default=None
-        Files predicted side by side, as in joblib.
+        Number of files predicted in parallel, as in joblib.
     verbose : int, default=0
         1 shows a progress bar.
 
     Returns
     -------
     Predicted
-        Columns of the files: ``row`` (of the file it was made from, counted from 1), the columns to keep, ``class``,
-        ``probability``, ``mcse``, ``lower``, ``upper``, then ``p_`` and each class. A file without rows, or without
-        rows that miss nothing, becomes one with these columns and no rows.
+        Columns of the files: ``row`` (row number in the source file, from 1), the columns to keep, ``class``,
+        ``probability``, ``mcse``, ``lower``, ``upper``, then ``p_`` and each class. A file without (complete)
+        rows gives a file with these columns and no rows.
     """
     files = parquet_files(source)
     root = Path(source).absolute() if Path(source).is_dir() else files[0].parent
     place = Path(out).absolute()
     if place.exists() and not place.is_dir():
-        raise ValueError(f"{place} is a file; give a folder for the predictions")
+        raise ValueError(f"{place} is a file; the predictions need a folder")
     pairs = [(file, place / file.relative_to(root)) for file in files]
     _check_apart(Path(source).resolve(), pairs)
     keep = [keep] if isinstance(keep, str) else list(dict.fromkeys(keep))
     taken = [name for name in keep if name in (ROW, *prediction_names(model.classes_))]
     if taken:
         raise ValueError(
-            f"keep names {', '.join(map(repr, taken))}, which the predictions have as columns of their own: leave it "
-            "out of keep, or rename it in the source"
+            f"keep contains {', '.join(map(repr, taken))}, which is a column of the predictions: remove it "
+            "from keep, or rename it in the source"
         )
     columns = _columns(model)
     beside = [*keep, *([target] if target else [])]
@@ -115,7 +115,7 @@ def predict_folder(
         ParquetFolder(source, features=wanted), files, beside if wanted is None else [], numbers=False
     )
     task = _Task(model, level, columns, tuple(keep), target, drop_missing)
-    if target:  # before the work: labels that cannot be scored are found in seconds
+    if target:  # check the labels before the long computation
         for file in files:
             with _naming(file):
                 check_truth(_column(file, target)[_predicted_rows(task, file)], model.classes_)
@@ -136,9 +136,9 @@ def predict_folder(
 
 
 def score_files(pairs: Sequence[tuple[Path, Path]], target: str, classes: Any) -> dict[str, float]:
-    """Scores of predicted files against a column of the files they were made from, one pair in memory at a time.
+    """Scores of predicted files against a column of their source files, one pair of files in memory at a time.
 
-    Without a predicted row there are none.
+    Empty if no row was predicted.
     """
     found, weights = [], []
     for file, predicted in pairs:
@@ -155,11 +155,11 @@ def score_files(pairs: Sequence[tuple[Path, Path]], target: str, classes: Any) -
 
 @dataclass(frozen=True)
 class _Task:
-    """What is done to each file."""
+    """What to do with each file."""
 
     model: Any
     level: float
-    columns: tuple[str, ...] | None  # that the model needs; None if it knows their number alone
+    columns: tuple[str, ...] | None  # needed by the model; None if it knows only their number
     keep: tuple[str, ...]
     target: str | None
     drop_missing: bool
@@ -177,7 +177,7 @@ class _Task:
         return [name for name in source.names if name not in others]
 
     def schema(self, source: Any) -> Any:
-        """Arrow schema of what is made of a file with the schema ``source``."""
+        """Arrow schema of the predictions for a file with the schema ``source``."""
         import pyarrow as pa
 
         classes = self.model.classes_
@@ -187,7 +187,7 @@ class _Task:
         return pa.schema([pa.field(ROW, pa.int64()), *kept, *map(pa.field, names, kinds)])
 
     def __call__(self, batch: Any, first: int, schema: Any) -> Any:
-        """An Arrow table of predictions of a batch whose first row has the number ``first``; None if it has no row."""
+        """An Arrow table of predictions for a batch whose first row has the number ``first``; None without rows."""
         import pyarrow as pa
 
         table = pa.Table.from_batches([batch])
@@ -202,9 +202,9 @@ class _Task:
         if not hasattr(self.model, "encoding_") and not hasattr(self.model, "feature_names_in_"):
             features = features.to_numpy(dtype=float)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # mcse is a column
+            warnings.simplefilter("ignore", UserWarning)  # mcse is already a column
             found = predictions(self.model, features, self.level)
-        # Kept columns never go through pandas, which makes other types of those that miss values.
+        # Kept columns bypass pandas, which changes the type of columns with missing values.
         columns = [pa.array(row), *(table.column(name) for name in self.keep)]
         columns += [pa.array(found[name], from_pandas=True) for name in found.columns]
         return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
@@ -213,7 +213,7 @@ class _Task:
 def _predict_files(
     task: _Task, todo: Sequence[tuple[Path, Path, bytes]], n_jobs: int | None, verbose: int
 ) -> None:
-    """Predict files one after another, the bar moving with each batch; or side by side, moving with each file."""
+    """Predict files one after another, with progress per batch; or in parallel, with progress per file."""
     with progress(sum(_length(file) for file, *_ in todo), "predict", verbose=verbose) as bar:
         if effective_n_jobs(n_jobs) == 1:
             for one in todo:
@@ -227,7 +227,7 @@ def _predict_files(
 def predict_file(
     task: _Task, file: Path, target: Path, mark: bytes, tell: Callable[[int], None] | None = None
 ) -> int:
-    """Predict one file into another, whole or not at all; the number of rows read."""
+    """Predict one file into another, atomically; return the number of rows read."""
     pq, rows = arrow(), 0
     with replacing(target) as draft, _naming(file), pq.ParquetFile(file) as opened:
         schema = task.schema(opened.schema_arrow).with_metadata({STAMP: mark})
@@ -244,7 +244,7 @@ def predict_file(
 
 @contextlib.contextmanager
 def _naming(file: Path) -> Iterator[None]:
-    """Errors with the file's name."""
+    """Prefix errors with the file's name."""
     try:
         yield
     except ValueError as error:
@@ -252,12 +252,10 @@ def _naming(file: Path) -> Iterator[None]:
 
 
 def _check_apart(source: Path, pairs: Sequence[tuple[Path, Path]]) -> None:
-    """Refuse to write among the data: the next run would read its predictions as data."""
+    """Refuse an output folder inside the data: the next run would read the predictions as data."""
     for _, to in pairs:
         if to.resolve().is_relative_to(source):
-            raise ValueError(
-                f"{to} would lie among the data in {source}: give another folder for the predictions, outside of them"
-            )
+            raise ValueError(f"{to} lies inside the data folder {source}: choose an output folder outside it")
 
 
 def _column(file: Path, name: str) -> Any:
@@ -265,7 +263,7 @@ def _column(file: Path, name: str) -> Any:
 
 
 def _predicted_rows(task: _Task, file: Path) -> Any:
-    """Which rows of a file are predicted: a mask, or a slice of all."""
+    """The rows of a file to predict: a mask, or a slice of all."""
     if not task.drop_missing:
         return slice(None)
     import pyarrow as pa
@@ -282,7 +280,7 @@ def _length(file: Path) -> int:
 
 
 def _columns(model: Any) -> tuple[str, ...] | None:
-    """Names of the columns that the model needs; None if it knows their number alone."""
+    """Names of the columns that the model needs; None if it knows only their number."""
     encoding = getattr(model, "encoding_", None)
     if encoding is not None:
         return tuple(encoding.names)
@@ -291,16 +289,16 @@ def _columns(model: Any) -> tuple[str, ...] | None:
 
 
 def _fingerprint(model: Any) -> str:
-    """A digest of a model, the same after saving and reading: what it was fitted to, and what it says."""
+    """A digest of a model, unchanged by saving and loading: its data and its predictions."""
     fitted = getattr(model, "classifier_", model)
     problem, report = fitted._problem, fitted.fit_report_
     data: tuple[Any, ...] = ()
-    if hasattr(fitted, "inducing_"):  # a saved model keeps no rows
+    if hasattr(fitted, "inducing_"):  # a saved model does not store rows
         rows = fitted.inducing_
     else:
         rows, data = problem.X, (problem.X, problem.y, problem.weights)
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, PROBES).astype(int))]
-    # Draws without an evidence tell of their labels in probabilities alone; rounded, since sums depend on threads.
+    # Without an evidence only the probabilities depend on the labels; rounded, since sums depend on threads.
     proba = in_blocks(rows, fitted.posterior_, lambda latent: predict_proba(latent, fitted.likelihood_)).proba
     model_of = (fitted.classes_, fitted.theta_, getattr(model, "encoding_", None), fitted.kernel_)
     outcome = (report.method, report.n_points, fitted.log_evidence_, np.round(proba, PROBE_DIGITS) + 0.0)
@@ -308,17 +306,17 @@ def _fingerprint(model: Any) -> str:
 
 
 def _stamp(task: _Task, made_by: str, file: Path) -> bytes:
-    """What a predicted file depends on: the model's fingerprint, the file it is made from, and how."""
+    """Everything that a predicted file depends on: the model's fingerprint, its source file, and the settings."""
     facts = file.stat()
     made = {"model": made_by, "bytes": facts.st_size, "time": facts.st_mtime_ns}
     how = {"level": task.level, "keep": task.keep, "drop_missing": task.drop_missing}
-    if task.columns is None:  # the features are what else the file holds
+    if task.columns is None:  # all other columns are features
         how["target"] = task.target
     return json.dumps({**made, **how}, sort_keys=True).encode()
 
 
 def _is_done(target: Path, mark: bytes, place: Path) -> bool:
-    """Whether a file is there, made by the same model from the same rows; one made otherwise is refused."""
+    """Whether a file exists and was made by the same model from the same rows; raises if it was made otherwise."""
     if not target.exists():
         return False
     try:
@@ -327,7 +325,7 @@ def _is_done(target: Path, mark: bytes, place: Path) -> bool:
         found = None
     if found != mark:
         raise ValueError(
-            f"{target} is there already and is not what this model makes of these data: give an empty folder, or "
+            f"{target} already exists and was not made by this model from these data: choose an empty folder, or "
             f"remove {place}"
         )
     return True

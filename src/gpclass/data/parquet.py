@@ -1,11 +1,11 @@
-"""A folder of Parquet files as data: rows read by shards, labels read once, columns checked by file.
+"""A folder of Parquet files as data: rows read by shards, labels read once, columns checked per file.
 
-A shard is a number of row groups, at most ``SHARD_ROWS`` rows in all; a larger row group is cut, and its beginning is
-then decoded again for each cut, so row groups of some ten thousand rows are best. Files are taken in the order of their
-names. The types of columns are looked at in the files' footers, so a file that does not fit is refused before any row
-is read.
-Fails when: files differ in their columns, values are missing, or a column of features holds words
-(:class:`gpclass.estimators.tables.TableClassifier` encodes them).
+A shard consists of row groups with at most ``SHARD_ROWS`` rows in total. A larger row group is split, and its beginning
+is then decoded again for each part, so row groups of about ten thousand rows are best. Files are read in the order of
+their names. Column types are taken from the files' footers, so an unsuitable file raises an error before any row is
+read.
+Fails when: files differ in their columns, values are missing, or a feature column holds text
+(:class:`gpclass.estimators.tables.TableClassifier` encodes it).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpclass.model.rows import SHARD_ROWS
 from gpclass.names import did_you_mean, no_column
 
 ENDINGS = (".parquet", ".pq")
-# Cures that serve on the command line and in Python alike.
+# Remedies for the command line and for Python.
 MISSING_CURE = "--drop-missing, or drop_missing=True"
 FEATURES_CURE = "--features A,B, or ParquetFolder(path, features=['A', 'B'])"
 EXCLUDE_CURE = "--exclude A,B, or ParquetFolder(path, exclude=['A', 'B'])"
@@ -35,18 +35,18 @@ EXCLUDE_CURE = "--exclude A,B, or ParquetFolder(path, exclude=['A', 'B'])"
 
 @dataclass(frozen=True)
 class ParquetFolder:
-    """A folder of Parquet files, or one file, and which of its columns are features.
+    """A folder of Parquet files, or one file, and its feature columns.
 
     Parameters
     ----------
     path : path
     features : names of the columns to use, default=None
-        None: all but the target, the weights, those in ``exclude`` and the index that pandas writes along.
-    exclude : names of columns to leave out
+        None: all but the target, the weights, those in ``exclude`` and the index columns written by pandas.
+    exclude : names of columns to exclude
     encoding : Encoding, default=None
-        How a frame of the columns becomes numbers; None: they are numbers.
+        How to convert a frame of the columns to numbers; None: they are numeric.
     drop_missing : bool, default=False
-        Leave out rows that miss a feature, the label or the weight, which otherwise are an error.
+        Drop rows with a missing feature, label or weight; otherwise they raise an error.
     """
 
     path: str | PathLike[str]
@@ -56,12 +56,12 @@ class ParquetFolder:
     drop_missing: bool = False
 
     def files(self) -> list[Path]:
-        """The files, by name."""
+        """The files, sorted by name."""
         return parquet_files(self.path)
 
 
 def arrow() -> Any:
-    """PyArrow's Parquet module."""
+    """Import PyArrow's Parquet module."""
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
@@ -70,21 +70,21 @@ def arrow() -> Any:
 
 
 def parquet_files(path: str | PathLike[str]) -> list[Path]:
-    """The Parquet files of a folder, in the order of their names; a file is a folder of one."""
+    """The Parquet files of a folder, sorted by name; a single file is a folder of one."""
     place = Path(path).absolute()
     if not place.exists():
         siblings = [p.name for p in place.parent.iterdir()] if place.parent.is_dir() else []
-        raise ValueError(f"there is no folder {place}{did_you_mean(place.name, siblings, '')}")
+        raise ValueError(f"folder {place} not found{did_you_mean(place.name, siblings, '')}")
     if place.is_file():
         return [place]
     found = sorted(p for p in place.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
     found = [p for p in found if not any(part[0] in "._" for part in p.relative_to(place).parts)]
     if not found:
-        raise ValueError(f"{place} holds no Parquet file (ending {' or '.join(ENDINGS)})")
+        raise ValueError(f"{place} contains no Parquet file (ending {' or '.join(ENDINGS)})")
     keyed = next((p for p in found if any("=" in part for part in p.relative_to(place).parts[:-1])), None)
     if keyed is not None:
         raise ValueError(
-            f"{keyed.relative_to(place)} lies in a folder that stands for a column's value, which is not read; write "
+            f"{keyed.relative_to(place)} lies in a partition folder, which is not supported; write "
             "the folder without partitions, with that column in the files"
         )
     return found
@@ -98,7 +98,7 @@ class Piece:
     group: int
     start: int
     stop: int
-    rows: int  # of them that are used
+    rows: int  # rows used
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class ParquetRows:
     pieces: tuple[Piece, ...]
     columns: tuple[str, ...]
     encoding: Encoding | None = None
-    needed: tuple[str, ...] = ()  # columns whose missing values leave a row out
+    needed: tuple[str, ...] = ()  # columns whose missing values drop a row
 
     def __call__(self) -> Array:
         """The rows, (r, D)."""
@@ -129,19 +129,19 @@ class ParquetRows:
         except (
             ValueError,
             TypeError,
-        ) as error:  # a column of true and false has None where a value is missing
+        ) as error:  # a boolean column has None for missing values
             raise ValueError(
-                f"{piece.file}: {error}; fill in missing values or leave the rows out ({MISSING_CURE})"
+                f"{piece.file}: {error}; fill in missing values or drop the rows ({MISSING_CURE})"
             ) from error
         return checked(
             matrix,
             f"{piece.file}, row group {piece.group}",
-            f"leave out those that miss values ({MISSING_CURE})",
+            f"drop rows with missing values ({MISSING_CURE})",
         )
 
 
 def whole_rows(table: Any) -> Any:
-    """Which rows of an Arrow table miss nothing: neither null nor NaN."""
+    """Which rows of an Arrow table are complete: neither null nor NaN."""
     from pyarrow import compute, types
 
     found = np.ones(table.num_rows, dtype=bool)
@@ -151,7 +151,7 @@ def whole_rows(table: Any) -> Any:
 
 
 def _read(piece: Piece, columns: Sequence[str]) -> Any:
-    """An Arrow table of the piece, columns in the order given."""
+    """An Arrow table of the piece, columns in the given order."""
     pq = arrow()
     try:
         with pq.ParquetFile(piece.file) as file:
@@ -162,14 +162,14 @@ def _read(piece: Piece, columns: Sequence[str]) -> Any:
                 table = _slice(file, piece, columns)
     except OSError as error:
         raise ValueError(
-            f"{piece.file} cannot be read ({error}); the files must stay as they are while a model is fitted, and be "
-            "seen by all workers under this name"
+            f"{piece.file} cannot be read ({error}); the files must not change during a fit, and must be "
+            "readable by all workers under this name"
         ) from error
     return table.select(list(columns))
 
 
 def _slice(file: Any, piece: Piece, columns: Sequence[str]) -> Any:
-    """Part of a row group, decoded in batches so that the whole of it is never in memory."""
+    """Part of a row group, decoded in batches so that the row group is never in memory as a whole."""
     import pyarrow as pa
 
     found, at = [], 0
@@ -193,7 +193,7 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Wei
             "a Parquet folder needs the name of the column with the labels: fit(folder, 'label')"
         )
     if sample_weight is not None and not isinstance(sample_weight, str):
-        raise ValueError("with a Parquet folder sample_weight is the name of a column")
+        raise ValueError("for a Parquet folder sample_weight must be the name of a column")
     beside = [y] if sample_weight is None else [y, sample_weight]
     files = folder.files()
     columns = check_columns(folder, files, beside)
@@ -220,7 +220,7 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Wei
     ends: IntArray = np.cumsum([sum(piece.rows for piece in part.pieces) for part in parts])
     names = (
         list(columns) if folder.encoding is None else None
-    )  # an encoded matrix goes by places, as in memory
+    )  # an encoded matrix is addressed by position, as in memory
     width = len(columns) if folder.encoding is None else len(folder.encoding.outputs)
     each = weigh(np.concatenate(weights) if weights else None, index, classes)
     return PartsSource(parts, ends, index, width, each), classes, names
@@ -229,7 +229,7 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Wei
 def check_columns(
     folder: ParquetFolder, files: Sequence[Path], beside: Sequence[str], *, numbers: bool = True
 ) -> tuple[str, ...]:
-    """Names of the feature columns, which every file must have, as numbers if that is asked for."""
+    """Names of the feature columns, which every file must have, numeric if required."""
     schemas = [_schema(file) for file in files]
     first = [str(name) for name in schemas[0].names]
     for name in (*beside, *folder.exclude, *(folder.features or ())):
@@ -239,7 +239,7 @@ def check_columns(
     columns = tuple(_without_index(schemas[0]) if given is None else given)
     columns = tuple(name for name in columns if name not in folder.exclude and name not in beside)
     if not columns:
-        raise ValueError(f"{files[0]} has no column for features beside {', '.join(beside)}")
+        raise ValueError(f"{files[0]} has no feature columns besides {', '.join(beside)}")
     wanted = {*(_without_index(schemas[0]) if given is None else columns), *beside}
     for file, schema in zip(files, schemas, strict=True):
         names = {*_without_index(schema), *beside} & set(schema.names) if given is None else set(schema.names)
@@ -251,7 +251,7 @@ def check_columns(
 
 
 def _without_index(schema: Any) -> list[str]:
-    """The columns but for those in which pandas keeps the index of a frame: row numbers are no feature."""
+    """The columns without the index of a pandas frame: row numbers are not features."""
     index = (schema.pandas_metadata or {}).get("index_columns", ())
     return [str(name) for name in schema.names if name not in index]
 
@@ -259,8 +259,8 @@ def _without_index(schema: Any) -> list[str]:
 def _refuse_columns(file: Path, first: Path, names: set[str], wanted: set[str], *, also: bool) -> None:
     lacks, more = sorted(wanted - names), sorted(names - wanted) if also else []
     said = [f"lacks {', '.join(map(repr, lacks))}"] if lacks else []
-    said += [f"has {', '.join(map(repr, more))} beside them"] if more else []
-    cure = f"write all files with the same columns, or name those to use ({FEATURES_CURE})"
+    said += [f"has {', '.join(map(repr, more))} in addition"] if more else []
+    cure = f"write all files with the same columns, or list those to use ({FEATURES_CURE})"
     raise ValueError(
         f"{file} does not have the columns of {first.name}: it {' and '.join(said)}; "
         f"{cure if also else 'write all files with these columns'}"
@@ -268,7 +268,7 @@ def _refuse_columns(file: Path, first: Path, names: set[str], wanted: set[str], 
 
 
 def _check_types(file: Path, schema: Any, columns: Sequence[str], *, nulls: bool) -> None:
-    """Refuse columns of features that hold no numbers; ``nulls`` allows those whose every value is missing."""
+    """Raise for non-numeric feature columns; ``nulls`` allows columns whose values are all missing."""
     from pyarrow import types
 
     for name in columns:
@@ -277,8 +277,8 @@ def _check_types(file: Path, schema: Any, columns: Sequence[str], *, nulls: bool
             continue
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
             raise ValueError(
-                f"{file}: column {name!r} holds {kind}, not numbers; leave it out "
-                f"(ParquetFolder(path, exclude=[{name!r}])), or fit a TableClassifier, which encodes words"
+                f"{file}: column {name!r} holds {kind}, not numbers; exclude it "
+                f"(ParquetFolder(path, exclude=[{name!r}])), or fit a TableClassifier, which encodes text"
             )
 
 
@@ -304,7 +304,7 @@ def _labels_and_weights(file: Path, columns: Sequence[str]) -> tuple[list[int], 
 
 
 def _numpy(column: Any) -> npt.NDArray[Any]:
-    """A column as NumPy has it; words as objects, so that missing ones stay None."""
+    """A column as a NumPy array; text as objects, so that missing values stay None."""
     from pyarrow import types
 
     if types.is_dictionary(column.type):
@@ -315,7 +315,7 @@ def _numpy(column: Any) -> npt.NDArray[Any]:
 
 
 def _pieces(file: str, groups: Sequence[int]) -> Iterator[Piece]:
-    """Row groups, cut where they are longer than a shard."""
+    """Row groups, split where they are longer than a shard."""
     for group, rows in enumerate(groups):
         cuts = max(1, -(-rows // SHARD_ROWS))
         bounds = np.linspace(0, rows, cuts + 1).astype(int)
@@ -325,7 +325,7 @@ def _pieces(file: str, groups: Sequence[int]) -> Iterator[Piece]:
 
 
 def _packed(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
-    """Pieces in order, joined to shards of at most SHARD_ROWS rows."""
+    """Pieces in order, combined into shards of at most SHARD_ROWS rows."""
     held: list[Piece] = []
     rows = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""From what users have to shards: arrays on disk, a Parquet folder, a Dask array or data frame.
+"""From user data to shards: arrays on disk, a Parquet folder, a Dask array or data frame.
 
 :func:`as_source` is the border. It reads the labels (eight bytes per row), checks that every part has the same
 columns, labels of one kind and at least one row, and leaves the features where they are: a shard reads its rows
@@ -100,8 +100,8 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: An
 
 
 def environment_executor() -> Executor | None:
-    """An executor on the open Dask client, if there is one."""
-    if "distributed" not in sys.modules:  # no client can have been opened
+    """An executor on the open Dask client, if any."""
+    if "distributed" not in sys.modules:  # no client can be open
         return None
     from gpclass.data.dask_client import environment_client
 
@@ -127,32 +127,30 @@ class Labels:
         self.seen_in = ""
 
     def add(self, labels: Any, part: str) -> None:
-        """The labels of one part, which errors call by its name."""
+        """Add the labels of one part; errors refer to it by name."""
         labels = np.asarray(labels)
         if labels.ndim != 1:
             raise ValueError(f"{part}: labels have shape {labels.shape}; give one label per row")
         if len(labels) == 0:
-            raise ValueError(
-                f"{part} has no rows: leave it out (remove the file, or repartition so that no part is empty)"
-            )
+            raise ValueError(f"{part} has no rows: remove the file, or repartition so that no part is empty")
         missing = _missing(labels)
         if missing:
             raise ValueError(
-                f"{part}: {missing} of {len(labels)} labels are missing; leave these rows out{self.cure}"
+                f"{part}: {missing} of {len(labels)} labels are missing; drop these rows{self.cure}"
             )
         if labels.dtype.kind == "O":  # numbers that were kept as objects are numbers
             if len({issubclass(kind, (str, bytes)) for kind in set(map(type, labels))}) > 1:
                 raise ValueError(f"{part} holds labels that are numbers and words; write labels of one type")
             labels = np.array(labels.tolist())
-        kind = "numbers" if labels.dtype.kind in "biuf" else "words"
+        kind = "numbers" if labels.dtype.kind in "biuf" else "text"
         if labels.dtype.kind == "f" and not np.all(labels == np.rint(labels)):
             raise ValueError(f"{part}: the labels are measurements, not classes; cut them into classes first")
         if self.kind and kind != self.kind:
             raise ValueError(
-                f"{part} holds labels that are {kind}, {self.seen_in} labels that are {self.kind}; write all parts "
+                f"the labels of {part} are {kind}, those of {self.seen_in} are {self.kind}; write all parts "
                 "with labels of one type"
             )
-        if kind == "words":
+        if kind == "text":
             labels = labels.astype(str)
         present, index = np.unique(labels, return_inverse=True)
         unseen = [label for label in present.tolist() if label not in self.classes]
@@ -173,7 +171,7 @@ class Labels:
             raise ValueError(
                 f"the labels hold one class only ({next(iter(self.classes))!r}); a classifier needs examples of two"
                 if self.classes
-                else "there are no rows"
+                else "the data have no rows"
             )
         classes, place = np.unique(np.array(list(self.classes)), return_inverse=True)
         return classes, place.astype(np.intp)[np.concatenate(self.codes)]
@@ -226,7 +224,7 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class PartsSource:
-    """Rows in parts that read themselves; labels and weights in memory."""
+    """Rows in parts that are read on demand; labels and weights in memory."""
 
     parts: tuple[Any, ...]  # callables: () -> (r, d)
     ends: IntArray  # (number of parts,), place after each part's last row
@@ -246,7 +244,7 @@ class PartsSource:
 
     @property
     def executor(self) -> Executor | None:
-        """The open Dask client's workers, if there is one."""
+        """The open Dask client's workers, if any."""
         return environment_executor()
 
     def _spans(self) -> list[slice]:
@@ -269,15 +267,15 @@ class PartsSource:
         starts = np.concatenate([[0], self.ends[:-1]])
         chosen = {int(k): rows[owner == k] - starts[k] for k in np.unique(owner)}
         parts = [self.parts[k] for k in chosen]
-        pick = getattr(parts[0], "pick", None) if parts else None  # where the rows are chosen on workers
+        pick = getattr(parts[0], "pick", None) if parts else None  # rows selected on workers
         found = pick(parts, list(chosen.values())) if pick is not None else None
         for j, (k, places) in enumerate(chosen.items()):
             X[owner == k] = self.parts[k]()[places] if found is None else found[j]
         return X, self.y[rows], None if self.weights is None else self.weights[rows]
 
 
-def checked(X: Any, part: str, cure: str = "leave them out") -> Array:
-    """Features as float64, after a look that they are finite; ``cure`` is said of rows that are not."""
+def checked(X: Any, part: str, cure: str = "drop them") -> Array:
+    """Features as float64, after checking that they are finite; ``cure`` is the remedy in the error."""
     found = np.asarray(X, dtype=np.float64)
     if not np.isfinite(found).all():
         bad = int(np.sum(~np.isfinite(found).all(axis=1)))
@@ -292,7 +290,7 @@ def checked(X: Any, part: str, cure: str = "leave them out") -> Array:
 
 @dataclass(frozen=True)
 class MappedRows:
-    """Rows of an array in a file, opened by whoever reads them."""
+    """Rows of an array in a file, opened by the process that reads them."""
 
     file: str
     dtype: str
@@ -311,17 +309,17 @@ class MappedRows:
             )
         except OSError as error:
             raise ValueError(
-                f"{name} cannot be read ({error}); the file must stay where it is while a model is fitted, and be "
-                "seen by all workers"
+                f"{name} cannot be read ({error}); the file must not move during a fit, and must be "
+                "readable by all workers"
             ) from error
         return checked(whole[self.start : self.stop], name)
 
 
 def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
     if X.ndim != 2:
-        raise ValueError(f"X has shape {X.shape}; give a table of shape (rows, columns)")
+        raise ValueError(f"X has shape {X.shape}; it must be (rows, columns)")
     if X.dtype.kind not in "biuf":
-        raise ValueError(f"X holds {X.dtype}; give numbers")
+        raise ValueError(f"X has dtype {X.dtype}; it must be numeric")
     if y is None or isinstance(y, str):
         raise ValueError("a memory-mapped array has no named columns: give y as an array of labels")
     if len(np.shape(y)) != 1 or len(y) != len(X):
@@ -338,13 +336,13 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
         parts = [
             MappedRows(str(X.filename), X.dtype.str, X.shape, int(X.offset), order, a, b) for a, b in spans
         ]
-    else:  # a view of a map: its place in the file is not known
+    else:  # a view of a map: its position in the file is unknown
         parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in spans]
     return PartsSource(tuple(parts), np.array(bounds[1:]), index, X.shape[1], weights), classes, None
 
 
 def _is_whole_file(X: Any) -> bool:
-    """Whether the array is what its file holds from its offset on: not a slice, not a copy on write."""
+    """Whether the array is the content of its file from its offset: not a slice, not a copy on write."""
     if X.filename is None or X.mode == "c" or not (X.flags.c_contiguous or X.flags.f_contiguous):
         return False
     try:
@@ -359,7 +357,7 @@ def _is_whole_file(X: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ArrayRows:
-    """Rows of an array at hand."""
+    """Rows of an array in memory."""
 
     X: Any
     name: str

@@ -1,12 +1,12 @@
-"""Data sets by name: from a folder, from scikit-learn's bundled ones, or from OpenML with a cache.
+"""Data sets by name: from a folder, bundled with scikit-learn, or from OpenML with a cache.
 
-A folder (argument ``folder`` or environment variable ``GPCLASS_DATA``) holds ``NAME.csv`` or
-``NAME.csv.gz``: a header, the label in the last column, ``value_*`` columns that are other responses and
-``id_*`` columns that are identifiers. Neither is ever a feature. A ``manifest.json`` beside them may give
-each file's sha256, which is then checked before a line is read.
+A folder (argument ``folder`` or environment variable ``GPCLASS_DATA``) holds ``NAME.csv`` or ``NAME.csv.gz``: a
+header, the label in the last column, ``value_*`` columns for other responses and ``id_*`` columns for identifiers;
+neither are used as features. An optional ``manifest.json`` gives the sha256 of each file, which is checked before
+reading.
 
-Fails when: the name is nowhere (the near ones are told), the file was changed, or there is neither folder
-nor network (the error says what to do).
+Fails when: the name is unknown (the error suggests similar ones), the file was modified, or neither folder nor
+network is available (the error says what to do).
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ OPENML: dict[str, tuple[str, int, str | None]] = {
 
 
 class DatasetUnavailable(OSError):
-    """The data are neither here nor reachable; the message says what to do."""
+    """The data are neither stored nor reachable; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Features, labels and what is known about them."""
+    """Features, labels and metadata."""
 
     name: str
     X: Any  # (n, d) DataFrame, or array for simulated data
     y: Any  # (n,)
     feature_names: tuple[str, ...]
     label_names: dict[Any, str] = field(default_factory=dict)  # label to its meaning
-    values: Any = None  # (n, k) other responses, or what the label was cut from: never features
+    values: Any = None  # (n, k) other responses, or the variable behind the label: never features
     ids: Any = None  # (n, k) identifiers: never features
-    coordinates: tuple[str, str] | None = None  # names of the two that are a place
+    coordinates: tuple[str, str] | None = None  # names of the two coordinates
     probability: Array | None = None  # (n, C) true probability of each class, when simulated
     description: str = ""
 
@@ -66,7 +66,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Available:
-    """A name that :func:`load` takes, and where it would come from."""
+    """A name accepted by :func:`load`, and its source."""
 
     name: str
     source: str  # "folder", "scikit-learn" or "OpenML"
@@ -76,7 +76,7 @@ class Available:
 
 
 def available(folder: str | os.PathLike[str] | None = None) -> list[Available]:
-    """What :func:`load` can find: each name once, with the source that would be used."""
+    """All names accepted by :func:`load`, with the source that would be used."""
     found: dict[str, Available] = {}
     place = _folder(folder)
     if place is not None:
@@ -84,7 +84,7 @@ def available(folder: str | os.PathLike[str] | None = None) -> list[Available]:
         for path in sorted([*place.glob("*.csv"), *place.glob("*.csv.gz")]):
             facts = manifest.get(path.name)
             if manifest and facts is None:
-                continue  # a grid or a list of splits: it has no label
+                continue  # a grid or a list of splits, without labels
             facts = facts or {}
             name = path.name.removesuffix(".gz").removesuffix(".csv")
             found[name] = Available(name, "folder", facts.get("n"), facts.get("d"), facts.get("classes"))
@@ -107,11 +107,11 @@ def load(
     Parameters
     ----------
     name : str
-        One of :func:`available`, or ``"openml:NAME"`` or ``"openml:NAME:VERSION"`` for any other of OpenML's.
+        One of :func:`available`, or ``"openml:NAME"`` or ``"openml:NAME:VERSION"`` for any other OpenML data set.
     folder : path, optional
-        Where the files are; the environment variable ``GPCLASS_DATA`` by default.
+        Folder of the files; the environment variable ``GPCLASS_DATA`` by default.
     cache : path, optional
-        Where OpenML's files are kept; scikit-learn's data folder by default.
+        Cache folder for OpenML files; scikit-learn's data folder by default.
     check : bool
         Compare the file with the manifest's sha256.
 
@@ -130,7 +130,7 @@ def load(
     names = [row.name for row in available(folder)]
     where = f"in {place}" if place is not None else f"anywhere ({FOLDER_VARIABLE} is not set)"
     raise ValueError(
-        f"no data set {name!r} {where}{did_you_mean(name, names)} gpclass.datasets.available() lists the names"
+        f"data set {name!r} not found {where}{did_you_mean(name, names)} gpclass.datasets.available() lists the names"
     )
 
 
@@ -141,13 +141,13 @@ def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
     place = Path(given)
     if not place.is_dir():
         source = "folder" if folder is not None else f"the environment variable {FOLDER_VARIABLE}"
-        raise ValueError(f"{source} names {str(place)!r}, which is not a folder")
+        raise ValueError(f"{source} is {str(place)!r}, which is not a folder")
     return place
 
 
 def _file(place: Path, name: str) -> Path | None:
     if Path(name).name != name:
-        raise ValueError(f"{name!r} is not a plain name: folders are not part of it")
+        raise ValueError(f"{name!r} is not a plain name: remove the folder")
     return next((p for p in (place / f"{name}.csv", place / f"{name}.csv.gz") if p.is_file()), None)
 
 
@@ -158,7 +158,7 @@ def _manifest(place: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is not valid JSON ({error}); fetch it again or remove it") from error
+        raise ValueError(f"{path} is not valid JSON ({error}); download it again or remove it") from error
     return found if isinstance(found, dict) else {}
 
 
@@ -178,8 +178,8 @@ def _from_folder(name: str, path: Path, check: bool) -> Dataset:
             found = hashlib.file_digest(handle, "sha256").hexdigest()
         if found != wanted:
             raise ValueError(
-                f"{path} was changed: its sha256 is {found[:12]}…, the manifest says {wanted[:12]}…. "
-                "Fetch it again, or pass check=False to read it as it is"
+                f"{path} was modified: its sha256 is {found[:12]}…, the manifest says {wanted[:12]}…. "
+                "Download it again, or pass check=False to read it unchecked"
             )
     frame = _pandas().read_csv(path)
     columns = list(frame.columns)
@@ -233,15 +233,15 @@ def _from_openml(name: str, place: Path | None, cache: str | os.PathLike[str] | 
         bunch = fetch_openml(
             remote, version=version, as_frame=True, data_home=None if cache is None else str(cache)
         )
-    except (OSError, ValueError) as error:  # no network, or a name that OpenML does not know
+    except (OSError, ValueError) as error:  # no network, or unknown to OpenML
         kept = get_data_home(None if cache is None else str(cache))
         where = (
             f"the folder {place} does not hold it" if place is not None else f"{FOLDER_VARIABLE} is not set"
         )
         raise DatasetUnavailable(
-            f"{name!r} could not be had: {where}, and OpenML did not answer "
+            f"{name!r} is not available: {where}, and OpenML did not answer "
             f"({type(error).__name__}: {error}). Either set {FOLDER_VARIABLE} to a folder with {name}.csv, "
-            f"or call load once where there is a network: the file is then kept in {kept}"
+            f"or call load once with network access: the file is then cached in {kept}"
         ) from error
     categories = sorted(map(str, set(bunch.target)))
     if positive is not None and len(categories) == 2:

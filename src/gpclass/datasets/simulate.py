@@ -1,11 +1,11 @@
-"""Simulators of the papers' problems. Each set carries the true probability of every class at every row.
+"""Simulators of the papers' problems. Each data set includes the true class probabilities of every row.
 
 - Atiya, Abdel-Gawad & Fayed (2020), experiment 4, problems 1–6: two Gaussian classes, Bayes' posterior known.
 - Filippone & Girolami (2014), section on importance sampling: a latent Gaussian process on the unit square.
 - Cho, Kim & Lee (2015): four Gaussian classes in the plane.
 - Röder, Tolosana-Delgado & Hamprecht (2011): the doubly stochastic model, labels drawn from σ(c0 φ(x)).
 
-Cost: O(n³) for the two that draw a latent process, O(n) for the others. All randomness is the seed's.
+Cost: O(n³) for the two with a latent process, O(n) for the others. Results depend only on the seed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _gaussian_classes(
     rng: np.random.Generator,
     description: str,
 ) -> Dataset:
-    """Rows of each class in turn, shuffled, with Bayes' posterior for equal priors."""
+    """Rows of each class, shuffled, with Bayes' posterior for equal priors."""
     X = np.concatenate(
         [rng.multivariate_normal(m, S, size=k) for m, S, k in zip(means, covariances, counts, strict=True)]
     )
@@ -62,7 +62,7 @@ def _gaussian_classes(
 
 
 def _halves(n: int, parts: int) -> list[int]:
-    """N rows dealt to the classes as evenly as whole numbers allow."""
+    """Sizes of the classes: N rows divided as evenly as possible."""
     return [n // parts + (k < n % parts) for k in range(parts)]
 
 
@@ -78,7 +78,7 @@ def atiya_gaussians(problem: int, *, random_state: Any = None) -> tuple[Dataset,
     Returns
     -------
     train, test : Dataset
-        ``probability`` is Bayes' posterior, which MAE-POST is measured from.
+        ``probability`` is Bayes' posterior, the reference of MAE-POST.
     """
     if problem not in _ATIYA:
         raise ValueError(f"problem must be one of {list(_ATIYA)}, not {problem!r}")
@@ -135,19 +135,19 @@ def filippone_square(
     balance: float = 0.05,
     random_state: Any = None,
 ) -> Dataset:
-    """A latent Gaussian process on the unit square, labels by probit, classes in balance.
+    """A latent Gaussian process on the unit square, labels by probit, balanced classes.
 
-    Latent values have covariance variance · exp(−½ r²/length_scale²). They are drawn anew, places kept, until
-    the classes' shares are within ``balance`` of one half. With the default parameters the posterior is
-    far from Gaussian: the case where importance sampling and Laplace's approximation fail.
+    Latent values have covariance variance · exp(−½ r²/length_scale²). At fixed locations they are redrawn until the
+    class frequencies are within ``balance`` of one half. With the default parameters the posterior is far from
+    Gaussian: importance sampling and Laplace's approximation fail here.
 
     Parameters
     ----------
     n : int
     variance, length_scale : float
-        Those of the paper by default (there σ and τ).
+        By default those of the paper (σ and τ there).
     balance : float
-        Largest departure of a class's share from one half; at least one row is always allowed.
+        Largest deviation of a class frequency from one half; a deviation of one row is always allowed.
     random_state : int or Generator, optional
 
     Returns
@@ -166,7 +166,7 @@ def filippone_square(
         if abs(y.mean() - 0.5) <= max(balance, 1.0 / n):
             break
     else:
-        raise ValueError(f"10,000 draws gave no classes within balance={balance}; allow more")
+        raise ValueError(f"none of 10,000 draws had classes within balance={balance}; increase it")
     return Dataset(
         name="filippone_square",
         X=X,
@@ -198,7 +198,7 @@ def roeder_field(
     n : int
         Rows; 114 as in the paper, whose wave heights are not public.
     n_features : int
-        2: places in the unit square. 8: the paper's number of pixels; lengths are scaled by √(d/2) so that
+        2: points in the unit square. 8: the paper's number of pixels; lengths are scaled by √(d/2) so that
         neighbours stay as close as in the plane.
     sill, nugget, nu, length_scale : float
         Covariance (sill − nugget)·Matérn_ν(r/length_scale) + nugget·1(r = 0).
@@ -209,7 +209,7 @@ def roeder_field(
     Returns
     -------
     Dataset
-        ``probability`` is the true one, ``values`` the field φ (n, 1).
+        ``probability`` is the true probability, ``values`` the field φ (n, 1).
     """
     from sklearn.gaussian_process.kernels import Matern
 
@@ -239,6 +239,6 @@ def _squared_distances(X: Array) -> Array:
 
 
 def _latent_factor(K: Array) -> Array:
-    """A factor A with A Aᵀ = K, by eigenvalues: a draw needs no jitter, however smooth the kernel."""
+    """A factor A with A Aᵀ = K, by eigenvalues: needs no jitter, even for smooth kernels."""
     values, vectors = np.linalg.eigh(K)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

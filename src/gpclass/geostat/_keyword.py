@@ -1,7 +1,7 @@
-"""A constructor parameter named ``transform`` on an estimator that is no transformer.
+"""A constructor parameter named ``transform`` on an estimator that is not a transformer.
 
-scikit-learn takes whatever has an attribute ``transform`` for a transformer. Here the value lives in the
-instance dictionary and is read with ``get_params``; the attribute is reported missing.
+scikit-learn treats any object with an attribute ``transform`` as a transformer. Here the value is stored in the
+instance dictionary and read with ``get_params``; attribute access raises AttributeError.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Keyword:
-    """Descriptor: may be set, is not there when looked for."""
+    """Descriptor that can be set but not read as an attribute."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -23,7 +23,7 @@ class Keyword:
 
 
 class TransformKeyword:
-    """Mixin with the parameter ``transform`` and the ``get_params`` that finds it."""
+    """Mixin with the parameter ``transform`` and a ``get_params`` that includes it."""
 
     transform = Keyword()
 
@@ -32,7 +32,7 @@ class TransformKeyword:
         return str(self.__dict__["transform"])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, with those of the kernel when ``deep``."""
+        """Parameters by name; with ``deep``, also those of the kernel."""
         names: list[str] = self._get_param_names()  # type: ignore[attr-defined]  # of BaseEstimator
         found = {name: self.__dict__[name] for name in names}
         kernel: Any = found["kernel"]

@@ -5,14 +5,14 @@ For pairs in direction θ at distance r the field is isotropic at the distance::
     r·sqrt(cos²(θ − α) + sin²(θ − α)/q²)
 
 with the direction α of longest range and the ratio q <= 1 of the range across to the range along. α and q are
-found by least squares over all directions together: a grid, then a simplex search; sill, nugget, length and
+found by least squares over all directions jointly: a grid, then a simplex search. Sill, nugget, length and
 smoothness are fitted at each trial as in :mod:`.fitting`.
 
-Cost: a few hundred to a thousand one-dimensional fits, about a second. Fails when the range differs little
-between directions, where α means nothing: q <= 1 by its definition, so an isotropic field has q < 1 too. One
-realisation of an isotropic field at 500 sites (extent 20 lengths) gave q = 0.78 in the median, 0.49 in one case of
-ten, with ``error`` 0.81 to 0.99 of ``isotropic_error``; believe an anisotropy that does clearly better. Pairs stand
-for the middle of their cone, so a strong anisotropy is found slightly too weak.
+Cost: a few hundred to a thousand one-dimensional fits, about a second. Fails when: the range differs little
+between directions; α is then arbitrary. Since q <= 1 by definition, an isotropic field also gives q < 1: one
+realisation of an isotropic field at 500 sites (extent 20 lengths) gave a median q of 0.78, and 0.49 in one case
+of ten, with ``error`` 0.81 to 0.99 of ``isotropic_error``. Accept an anisotropy only if its error is clearly
+smaller. Each pair is assigned the middle direction of its cone, so strong anisotropy is slightly underestimated.
 
 Reference: Chilès & Delfiner (1999), §2.5.
 """
@@ -34,13 +34,13 @@ from gpclass.geostat.variogram import EmpiricalVariogram, empirical_variogram
 
 @dataclass(frozen=True)
 class AnisotropyFit:
-    """Axes of a field, and its variogram along the longest."""
+    """Axes of a field, and its variogram along the longest axis."""
 
-    anisotropy: Anisotropy  # put it before the classifier in a pipeline
+    anisotropy: Anisotropy  # use it before the classifier in a pipeline
     model: VariogramModel  # on the transformed coordinates
     error: float  # weighted root mean square of the residuals
     isotropic_error: float  # the same with ratio 1
-    empirical: tuple[EmpiricalVariogram, ...]  # one a direction
+    empirical: tuple[EmpiricalVariogram, ...]  # one per direction
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Stack:
     weights: Array
 
     def isotropic(self, angle: float, ratio: float) -> EmpiricalVariogram:
-        """The classes at the distances they have in isotropic coordinates."""
+        """The lag classes at their distances in isotropic coordinates."""
         turn = self.theta - angle
         r = self.lag * np.sqrt(np.cos(turn) ** 2 + (np.sin(turn) / ratio) ** 2)
         return EmpiricalVariogram(r, self.gamma, self.pairs, np.array([0.0, float(r.max())]))
@@ -79,7 +79,7 @@ def fit_anisotropy(
     values : array (n,)
         The variable or indicator.
     n_directions : int
-        Directions, evenly spread over 180 degrees.
+        Number of directions, evenly spread over 180 degrees.
     lags, max_lag, weights
         As in :func:`empirical_variogram`.
     smoothness
@@ -87,11 +87,13 @@ def fit_anisotropy(
     """
     x = np.asarray(X, dtype=float)
     if x.ndim != 2 or x.shape[1] != 2:
-        raise ValueError("rotated anisotropy is fitted in two dimensions; use one length scale a coordinate")
+        raise ValueError(
+            "rotated anisotropy is fitted in two dimensions; use one length scale per coordinate"
+        )
     if n_directions < 3:
         raise ValueError(f"at least 3 directions are needed, not {n_directions}")
     if np.ptp(np.asarray(values, dtype=float)) == 0:
-        raise ValueError("the variable does not vary between sites: there is no variogram to fit")
+        raise ValueError("the variable is constant: no variogram can be fitted")
     angles = 180.0 * np.arange(n_directions) / n_directions
     found = tuple(
         empirical_variogram(
@@ -109,9 +111,9 @@ def fit_anisotropy(
     shapes = smoothness_list(smoothness)
     start = _fit(stack, 0.0, 1.0, shapes)
     angle, ratio = _best_axes(stack, (start.model.smoothness,))
-    if ratio > 1.0:  # the search is free to swap the axes
+    if ratio > 1.0:  # the search may swap the axes
         angle, ratio = angle + np.pi / 2.0, 1.0 / ratio
-    # along the longest axis lengths are as they are, since the first coordinate is not stretched
+    # lengths along the longest axis are unchanged, since the first coordinate is not stretched
     last = _fit(stack, angle, ratio, shapes)
     turned = Anisotropy(float(np.rad2deg(angle) % 180.0), float(ratio))
     return AnisotropyFit(turned, last.model, last.error, start.error, found)
@@ -123,7 +125,7 @@ def _stacked(found: tuple[EmpiricalVariogram, ...], angles: Array) -> _Stack:
     gamma = np.concatenate([one.gamma for one in found])
     whole = EmpiricalVariogram(lag, gamma, pairs, np.array([0.0, float(lag.max())]))
     theta = np.repeat(np.deg2rad(angles), [len(one) for one in found])
-    # weights from the true lags: they must not change with the axes that are tried
+    # weights from the original lags: they must not depend on the trial axes
     return _Stack(lag, theta, gamma, pairs, lag_weights(whole, "pairs/lag2"))
 
 

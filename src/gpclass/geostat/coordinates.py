@@ -2,12 +2,12 @@
 
 Geometric anisotropy: x ↦ D⁻¹ Rᵀ x, with a rotation R onto the axes of the field and D = diag(1, ratios). An
 isotropic kernel of length l on these coordinates has length l along the first axis and l·ratio along the
-others. (Anisotropy along the given axes needs no more than one length scale a coordinate.)
+others. (Anisotropy along the given axes only needs one length scale per coordinate.)
 
-Longitude and latitude: x = R (cos φ cos λ, cos φ sin λ, sin φ), so that Euclidean distance is the chord, on
-which every kernel stays a covariance; great-circle distance is not safe (Matérn fails for ν > ½).
+Longitude and latitude: x = R (cos φ cos λ, cos φ sin λ, sin φ). Euclidean distance is then the chord, for which
+every kernel remains a valid covariance; for great-circle distance this is not guaranteed (Matérn fails for ν > ½).
 
-Cost: O(n d²). Fails when latitudes leave [−90, 90]. References: Chilès & Delfiner (1999); Gneiting (2013),
+Cost: O(n d²). Fails when: latitudes lie outside [−90, 90]. References: Chilès & Delfiner (1999); Gneiting (2013),
 Bernoulli 19, for the sphere.
 """
 
@@ -44,17 +44,17 @@ class Anisotropy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.ratio = ratio
 
     def angle_list(self, d: int) -> Array:
-        """One angle a plane, in degrees, missing ones zero."""
+        """One angle per plane, in degrees; missing ones are zero."""
         planes = d * (d - 1) // 2
         angles = np.atleast_1d(np.asarray(self.angle, dtype=float))
         if d > 3 and np.any(angles != 0):
-            raise ValueError("rotation is for two or three coordinates; use one length scale a coordinate")
+            raise ValueError("rotation needs two or three coordinates; use one length scale per coordinate")
         if len(angles) > max(planes, 1):
             raise ValueError(f"{len(angles)} angles for {d} coordinates, which have {planes} planes")
         return np.concatenate([angles, np.zeros(max(planes - len(angles), 0))])[:planes]
 
     def ratio_list(self, d: int) -> Array:
-        """One ratio for each axis after the first; a single one serves all."""
+        """One ratio per axis after the first; a single ratio applies to all."""
         ratios = np.atleast_1d(np.asarray(self.ratio, dtype=float))
         if np.any(ratios <= 0) or not np.isfinite(ratios).all():
             raise ValueError(f"ratios must be positive, not {self.ratio}")
@@ -85,13 +85,13 @@ class Anisotropy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         return np.asarray(x @ self.matrix_.T)
 
     def inverse_transform(self, X: npt.ArrayLike) -> Array:
-        """The given coordinates of isotropic ones."""
+        """The original coordinates of isotropic ones."""
         check_is_fitted(self)
         return np.asarray(np.linalg.solve(self.matrix_, np.asarray(X, dtype=float).T).T)
 
 
 class ChordalCoordinates(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
-    """Longitude and latitude in degrees (first two columns) as points on a sphere in space.
+    """Longitude and latitude in degrees (first two columns) as points on a sphere.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class ChordalCoordinates(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Further columns (depth, time) are passed through behind the three coordinates.
+    Additional columns (depth, time) follow the three coordinates unchanged.
     """
 
     def __init__(self, radius: float = EARTH_RADIUS_KM) -> None:
@@ -114,7 +114,7 @@ class ChordalCoordinates(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: npt.ArrayLike) -> Array:
-        """Coordinates (n, 3 + further columns)."""
+        """Coordinates (n, 3 + additional columns)."""
         check_is_fitted(self, "n_features_in_")
         x: Array = validate_data(self, X, reset=False, dtype=np.float64)
         lon, lat = _lonlat(x)

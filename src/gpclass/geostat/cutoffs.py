@@ -1,18 +1,18 @@
-"""Several cut-offs of a continuous variable at once: its distribution at each site.
+"""Several cut-offs of a continuous variable: its distribution at each site.
 
-With cut-offs z_1 < ... < z_K, F(z_k | x*) = P(v <= z_k) is kriged for each. A distribution function must rise
-from 0 to 1. Classical kriging of the K indicators breaks that rule here and there: what it gives is clipped,
-and replaced by the average of its running maximum from the left and its running minimum from the right. One
-variogram for all cut-offs is the default: the weights are then found once, and the breaches come from
-negative weights alone (Walker Lake sample, nine deciles: at most .06, against .45 with a variogram fitted to
-each; on a smooth field, where weights are more negative, it may be the other way round).
-Simplicial kriging treats the K + 1 intervals as the classes of one composition, whose parts stay positive,
-so that the order holds by itself. With one sample a site the pseudo-count of :mod:`.indicators` goes to every
-interval: with many intervals take p well below ¼, or the distributions hardly differ from place to place.
+With cut-offs z_1 < ... < z_K, F(z_k | x*) = P(v <= z_k) is kriged for each. A distribution function must increase
+from 0 to 1. Classical kriging of the K indicators can violate these order relations: its values are clipped and
+replaced by the average of their running maximum from the left and their running minimum from the right. One
+variogram for all cut-offs is the default: the weights are then computed once, and violations come only from
+negative weights (Walker Lake sample, nine deciles: at most .06, against .45 with a variogram fitted to each; on a
+smooth field, where weights are more negative, it may be the opposite).
+Simplicial kriging treats the K + 1 intervals as the classes of one composition with positive parts, so the order
+relations hold automatically. With one sample per site every interval gets the pseudo-count of :mod:`.indicators`:
+with many intervals choose p well below ¼, otherwise the distributions hardly differ between places.
 
-Between the cut-offs F is linear, and in the tails linear to the ends given (the extremes of the data).
+F is linear between the cut-offs, and in the tails linear to the given limits (the extremes of the data).
 
-Cost: K fits of :class:`IndicatorKriging` (classical) or one (simplicial). Fails when an interval between
+Cost: K fits of :class:`IndicatorKriging` (classical) or one (simplicial). Fails when: an interval between
 cut-offs holds no sample.
 
 Reference: Deutsch & Journel (1998), GSLIB, §IV.1.9; Tolosana-Delgado et al. (2008), Math. Geosci. 40.
@@ -47,7 +47,7 @@ class ConditionalDistribution:
     F: Array  # (m, K), P(v <= cut-off), ascending along each row
     low: float  # where the distribution begins
     high: float  # and ends
-    corrected: int = 0  # points whose raw values broke the order or left [0,1]
+    corrected: int = 0  # points whose raw values violated the order or [0,1]
     largest_correction: float = 0.0
 
     @property
@@ -99,7 +99,7 @@ class ConditionalDistribution:
 
 
 def order_relations(raw: Array) -> Array:
-    """Ascending values in [0,1] near raw ones (m, K): the average of an upward and a downward correction."""
+    """Ascending values in [0,1] near the raw ones (m, K): the average of an upward and a downward correction."""
     clipped = np.clip(raw, 0.0, 1.0)
     up = np.maximum.accumulate(clipped, axis=1)
     down = np.minimum.accumulate(clipped[:, ::-1], axis=1)[:, ::-1]
@@ -112,28 +112,28 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
     Parameters
     ----------
     cutoffs : int or array (K,), default=9
-        The cut-offs; a number takes that many evenly spaced quantiles of the data.
+        The cut-offs; an integer K means K evenly spaced quantiles of the data.
     transform : {"classical", "simplicial"}
-        As in :class:`IndicatorKriging`; "simplicial" keeps the order of the probabilities by itself.
+        As in :class:`IndicatorKriging`; "simplicial" ensures the order of the probabilities.
     variogram : "fit", "each", VariogramModel or VariogramSearch
-        "fit" (and a search) finds one for all cut-offs; "each" one a cut-off (classical only).
+        "fit" (and a search) estimates one for all cut-offs; "each" estimates one per cut-off (classical only).
     kernel, p, neighbours, ordinary, exact
         As in :class:`IndicatorKriging`.
     mean : {"frequency", "declustered"} or array (K,), optional
         The known P(v <= cut-off) to krige about.
     limits : tuple (low, high), optional
-        Where the distribution begins and ends; the extremes of the data by default.
+        Ends of the distribution; the extremes of the data by default.
 
     Attributes
     ----------
     cutoffs_ : array (K,)
     limits_ : tuple
     variogram_ : VariogramFit or None
-        The one found for all cut-offs; None when it was given, or each cut-off has its own.
+        The fitted variogram of all cut-offs; None if it was given, or each cut-off has its own.
     fit_report_ : Report
-        What the fits of the indicators warn of, and their largest jitter.
+        Warnings of the indicator fits, and their largest jitter.
     estimators_ : list of IndicatorKriging
-        One a cut-off, or one in all for "simplicial".
+        One per cut-off, or a single one for "simplicial".
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # the pseudo-counts of many intervals pull every mean to the middle
+        # the pseudo-counts of many intervals shrink every mean towards the middle
         tags.regressor_tags.poor_score = self._transform == "simplicial"
         return tags
 
@@ -193,7 +193,7 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         return self
 
     def _report(self, notes: tuple[str, ...], start: float) -> Report:
-        """What the indicators' own reports say, together."""
+        """The reports of all indicators combined."""
         each = [one.fit_report_ for one in self.estimators_]
         found = notes + tuple(text for one in each for text in one.warnings)
         return Report(
@@ -205,13 +205,13 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         )
 
     def _shared_variogram(self, x: Array, indicators: BoolArray) -> Estimated | None:
-        """The variogram of all indicators (n, K) together; None when it is given or each has its own."""
+        """The common variogram of all indicators (n, K); None if it is given or each has its own."""
         search = VariogramSearch() if isinstance(self.variogram, str) else self.variogram
         each = isinstance(self.variogram, str) and self.variogram == "each"
         if self.kernel is not None or each or not isinstance(search, VariogramSearch):
             return None
         if isinstance(self.variogram, str) and self.variogram != "fit":
-            return None  # the indicator's own check names the error
+            return None  # IndicatorKriging raises the error
         return estimate_variogram(x, indicators.astype(float), search)
 
     def _indicator(self, mean: Any, shared: VariogramModel | None = None) -> IndicatorKriging:
@@ -228,16 +228,16 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         )
 
     def _known_mean(self, x: Array, v: Array) -> Array | None:
-        """P(v <= cut-off) to krige about, (K,); None leaves it to the frequencies."""
+        """P(v <= cut-off) to krige about, (K,); None for the frequencies."""
         K = len(self.cutoffs_)
         if self.mean is None or isinstance(self.mean, str):
             if self.mean != "declustered":
                 return None
-            weights = cell_declustering(x, v).weights  # one set for all cut-offs, or F would not ascend
+            weights = cell_declustering(x, v).weights  # one set for all cut-offs, so that F is ascending
             return np.asarray(weights @ (v[:, None] <= self.cutoffs_) / weights.sum())
         F = np.asarray(self.mean, dtype=float)
         if F.shape != (K,) or not np.all((F >= 0) & (F <= 1)) or np.any(np.diff(F) < 0):
-            raise ValueError(f"mean must be {K} ascending probabilities, one a cut-off")
+            raise ValueError(f"mean must be {K} ascending probabilities, one per cut-off")
         return F
 
     def _find_cutoffs(self, v: Array) -> Array:
@@ -251,11 +251,11 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
             z = np.unique(np.quantile(v, levels, method="inverted_cdf"))
             z = z[z < v.max()]
             if len(z) == 0:
-                raise ValueError("the values do not vary: no cut-off divides them")
+                raise ValueError("the values are constant: no cut-off divides them")
             return np.asarray(z)
         z = np.asarray(self.cutoffs, dtype=float)
         if z.ndim != 1 or len(z) == 0 or not np.isfinite(z).all() or np.any(np.diff(z) <= 0):
-            raise ValueError("cutoffs must be finite and ascend strictly")
+            raise ValueError("cutoffs must be finite and strictly ascending")
         count = np.bincount(np.searchsorted(z, v, side="left"), minlength=len(z) + 1)
         if np.any(count == 0):
             k = int(np.argmin(count))
@@ -270,12 +270,12 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         return float(low), float(high)
 
     def predict_distribution(self, X: npt.ArrayLike) -> ConditionalDistribution:
-        """The distribution at each point, its order relations kept."""
+        """The distribution at each point, with corrected order relations."""
         check_is_fitted(self)
         x = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
         if self._transform == "simplicial":
             raw = self.estimators_[0].predict_indicator(x)
-            # two classes give one probability, that of the upper interval
+            # two classes have one probability, that of the upper interval
             raw = 1.0 - raw[:, None] if raw.ndim == 1 else np.cumsum(raw[:, :-1], axis=1)
         else:
             raw = self._krige_all(x)
@@ -290,7 +290,7 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         )
 
     def _krige_all(self, x: Array) -> Array:
-        """Raw P(v <= cut-off), (m, K); with one covariance for all the weights are found once."""
+        """Raw P(v <= cut-off), (m, K); with a common covariance the weights are computed once."""
         first = self.estimators_[0]
         if any(one.kernel_ != first.kernel_ for one in self.estimators_):
             return np.column_stack([one.predict_indicator(x) for one in self.estimators_])

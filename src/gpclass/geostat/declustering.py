@@ -1,14 +1,14 @@
-"""Cell declustering: weights that undo preferential sampling.
+"""Cell declustering: weights that correct for preferential sampling.
 
-Lay a grid of cells over the sites; each occupied cell counts once, and its sites share it::
+Lay a grid of cells over the sites; each occupied cell has the same weight, shared by its sites::
 
     w_i ∝ 1 / (number of sites in the cell of i),    Σ w_i = n,    averaged over several origins of the grid.
 
-With cells far smaller or far larger than the spacing all weights are equal; in between, samples crowded where
-the variable is high lose weight. Without a stated size the one that gives the lowest (or highest) weighted
-mean is taken, the usual rule when rich (poor) places were sampled more densely.
+With cells far smaller or far larger than the spacing all weights are equal; in between, clustered samples in
+regions of high values lose weight. By default the cell size with the lowest (or highest) weighted mean is used, the
+usual rule when rich (poor) places were sampled more densely.
 
-Cost: O(n log n) for each size and origin. Fails when all sites coincide.
+Cost: O(n log n) for each size and origin. Fails when: all sites coincide.
 
 Reference: Journel (1983), Math. Geology 15; Deutsch (1989), Computers & Geosciences 15.
 """
@@ -25,7 +25,7 @@ from gpclass._typing import Array
 
 @dataclass(frozen=True)
 class Declustering:
-    """Declustering weights and the search that led to them."""
+    """Declustering weights and the search for the cell size."""
 
     weights: Array  # (n,), sum n
     cell_size: float
@@ -43,21 +43,21 @@ def cell_declustering(
     n_origins: int = 8,
     seek: str = "auto",
 ) -> Declustering:
-    """Weights that give every occupied part of the region the same say.
+    """Weights that give every occupied part of the region equal influence.
 
     Parameters
     ----------
     X : array (n, d)
         Coordinates.
     values : array (n,), optional
-        The sampled variable; needed when the cell size is to be found.
+        The sampled variable; needed to choose the cell size.
     cell_size : float, optional
         Edge of the cells. By default the size with the extreme weighted mean among ``n_sizes``, from the
         typical spacing to half the extent.
     n_sizes, n_origins : int
         Sizes tried; shifted grids averaged for each.
     seek : {"auto", "minimum", "maximum"}
-        Which extreme; "auto" takes the one further from the plain mean.
+        Which extreme; "auto" takes the one further from the unweighted mean.
     """
     x = np.asarray(X, dtype=float)
     if x.ndim != 2 or len(x) < 2:
@@ -68,12 +68,12 @@ def cell_declustering(
         raise ValueError(f"at least one size and one origin are needed, not {n_sizes} and {n_origins}")
     extent = float(np.ptp(x, axis=0).max())
     if not extent > 0:
-        raise ValueError("all sites coincide: there is nothing to decluster")
+        raise ValueError("all sites coincide: declustering needs distinct sites")
     if seek not in ("auto", "minimum", "maximum"):
         raise ValueError(f"seek must be 'auto', 'minimum' or 'maximum', not {seek!r}")
     v = None if values is None else np.asarray(values, dtype=float)
     if v is not None and v.shape != (len(x),):
-        raise ValueError(f"{len(x)} sites but values of shape {v.shape}")
+        raise ValueError(f"values has shape {v.shape} for {len(x)} sites")
     if v is not None and not np.isfinite(v).all():
         raise ValueError("values must be finite; drop the rows with missing values")
     if cell_size is not None:
@@ -81,7 +81,7 @@ def cell_declustering(
             raise ValueError(f"cell_size must be positive, not {cell_size}")
         sizes = np.array([float(cell_size)])
     elif v is None:
-        raise ValueError("without values the cell size cannot be found; give cell_size")
+        raise ValueError("without values the cell size cannot be chosen; give cell_size")
     else:
         sizes = np.geomspace(extent / len(x) ** (1.0 / x.shape[1]) / 4.0, extent / 2.0, n_sizes)
     table = np.array([_cell_weights(x, size, n_origins) for size in sizes])  # (sizes, n)

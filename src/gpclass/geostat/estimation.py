@@ -1,8 +1,8 @@
-"""Which covariance to krige with: a given kernel, a given variogram, or one fitted to the data.
+"""The covariance for kriging: a given kernel, a given variogram, or one fitted to the data.
 
-Cost: O(s²) pairs for the s <= ``max_sites`` sites used. Fails softly: where the empirical variogram cannot be
-fitted (too few sites), the exponential model with the variance of the values and the median distance as its
-length is taken; a warning and the report say so.
+Cost: O(s²) pairs for the s <= ``max_sites`` sites used. If the empirical variogram cannot be fitted (too few
+sites), an exponential model with the variance of the values and the median distance as its length is used, with
+a warning and a note in the report.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class VariogramSearch:
     smoothness: float | str = "choose"
     nugget: float | None = None
     weighting: str = "pairs/lag2"
-    max_sites: int = 4000  # evenly taken from more
+    max_sites: int = 4000  # subsampled evenly if there are more
 
 
 @dataclass(frozen=True)
 class Estimated:
-    """A variogram model, where it came from, and what to warn of."""
+    """A variogram model, its source, and its warnings."""
 
     model: VariogramModel
     fit: VariogramFit | None
@@ -44,7 +44,7 @@ class Estimated:
 def estimate_variogram(
     X: Array, V: Array, search: VariogramSearch, weights: Array | None = None
 ) -> Estimated:
-    """Fit the variogram of values V (n, q) at sites X; with several values, the mean of theirs."""
+    """Fit the variogram of values V (n, q) at sites X; for several values, the mean of their variograms."""
     notes: list[str] = []
     if len(X) > search.max_sites:
         rows = np.linspace(0, len(X) - 1, search.max_sites).astype(np.intp)
@@ -64,11 +64,11 @@ def estimate_variogram(
         )
     except ValueError as error:
         notes.append(f"no variogram could be fitted ({error}); an exponential one was assumed")
-        warnings.warn(notes[-1], UserWarning, stacklevel=4)  # every map that follows rests on it
+        warnings.warn(notes[-1], UserWarning, stacklevel=4)  # all maps depend on it
         return Estimated(_assumed(X, V), None, tuple(notes))
     if fit.at_bound:
         notes.append(
-            "the variogram's length scale ended at a limit of its search: range and sill cannot be told apart"
+            "the variogram's length scale is at a bound of its search: range and sill are not identifiable"
         )
     elif fit.model.variogram(empirical.edges[-1]) < 0.8 * fit.model.sill:
         notes.append("the variogram does not level off within the largest lag: there may be a trend")

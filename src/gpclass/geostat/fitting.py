@@ -2,13 +2,13 @@
 
     minimise Σ_b w_b (γ_b − s0 − (s − s0)(1 − ρ_ν(r_b / l)))²   over s0 >= 0, s − s0 >= 0, l, ν
 
-Given l and ν the model is linear in nugget and partial sill, which non-negative least squares finds
-exactly; what remains is a search over l alone for each smoothness: a grid, then a bounded search around its
-best point. That cannot be trapped the way a search over all four can. (gstools fits all parameters by a
-general optimiser and has more families; here the answer must not depend on a start.)
+Given l and ν the model is linear in nugget and partial sill, which non-negative least squares finds exactly.
+What remains is a one-dimensional search over l for each smoothness: a grid, then a bounded search around its best
+point. This avoids the local optima of a search over all four parameters. (gstools fits all parameters with a
+general optimiser and has more families; here the result must not depend on a starting point.)
 
-Cost: O(B) for B lag classes, some hundred times a smoothness. Fails when there are fewer than two classes; a
-length at the end of its bounds is reported, for then sill and range cannot be told apart.
+Cost: O(B) for B lag classes, some hundred times per smoothness. Fails when: there are fewer than two classes. A
+length at the end of its bounds is reported, since sill and range are then not identifiable.
 
 Reference: Cressie (1985), Math. Geology 17; Golub & Pereyra (1973) for the elimination.
 """
@@ -31,12 +31,12 @@ FINE_SMOOTHNESSES = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.5, 5.0, 10.0, np.inf)
 
 @dataclass(frozen=True)
 class VariogramFit:
-    """A fitted variogram and how it went."""
+    """A fitted variogram and the quality of the fit."""
 
     model: VariogramModel
     empirical: EmpiricalVariogram
     error: float  # weighted root mean square of the residuals
-    at_bound: bool  # the length scale ended at a limit of its search
+    at_bound: bool  # the length scale is at a bound of its search
     weighting: str
 
 
@@ -55,11 +55,11 @@ def fit_variogram(
     empirical : EmpiricalVariogram
         From :func:`empirical_variogram`.
     smoothness : float, "choose" or "fit"
-        ν itself; the best of ½, 3/2, 5/2; or the best of a fine list up to infinity.
+        ν itself; "choose": the best of ½, 3/2, 5/2; "fit": the best of a fine list up to infinity.
     nugget : float, optional
         Fix the nugget; fitted by default.
     weighting : {"pairs/lag2", "pairs", "cressie", "equal"}
-        N/r² (short lags matter most to kriging), N, N/γ(r)² with the model's γ (repeated), or 1.
+        N/r² (short lags matter most for kriging), N, N/γ(r)² with the model's γ (iterated), or 1.
     max_length : float, optional
         Largest length scale; twice the largest lag by default.
     """
@@ -67,12 +67,12 @@ def fit_variogram(
         raise ValueError(f"weighting must be one of {WEIGHTINGS}, not {weighting!r}")
     if len(empirical) < 2:
         raise ValueError(
-            "a variogram needs two lag classes with pairs at least; use more sites or wider lags"
+            "a variogram needs at least two lag classes with pairs; use more sites or wider lags"
         )
     if nugget is not None and nugget < 0:
         raise ValueError(f"the nugget must not be negative, not {nugget}")
     if not np.any(empirical.gamma > 0):
-        raise ValueError("the variable does not vary between sites: there is no variogram to fit")
+        raise ValueError("the variable is constant: no variogram can be fitted")
     shapes = smoothness_list(smoothness)
     lags = empirical.lag[empirical.lag > 0]
     top = 2.0 * float(lags.max()) if max_length is None else float(max_length)
@@ -106,7 +106,7 @@ def search_models(
 ) -> _Candidate:
     """The best model over lengths and smoothnesses."""
     scale = float(empirical.gamma.max())
-    gamma = empirical.gamma / scale  # so that the units of the variable do not matter
+    gamma = empirical.gamma / scale  # independent of the variable's units
     fixed = None if nugget is None else nugget / scale
     log_low, log_high = np.log(bounds)
     grid = np.linspace(log_low, log_high, 41)
@@ -126,7 +126,7 @@ def search_models(
     assert best is not None  # shapes is never empty
     error_value, log_l, nu = best
     _, s0, partial = _linear_fit(empirical.lag, gamma, weights, np.exp(log_l), nu, fixed)
-    partial = max(partial, 1e-10 * (1.0 + s0))  # a pure nugget still needs a correlated part to be a kernel
+    partial = max(partial, 1e-10 * (1.0 + s0))  # a kernel needs a positive correlated part
     model = VariogramModel(scale * (s0 + partial), float(np.exp(log_l)), nu, scale * s0)
     at_bound = bool(min(log_l - log_low, log_high - log_l) < 1e-3)
     return _Candidate(model, scale * error_value, at_bound)

@@ -4,13 +4,13 @@
     simplicial  logit p̂(x*) = φ_m + λᵀ(φ − φ_m)                        stays inside
 
 with the kriging weights λ of :mod:`.systems`, the values of :mod:`.indicators`, and a covariance that is
-given or comes from the variogram. There is no latent posterior: a label is taken for the value itself, so
-that with ``exact=True`` both methods return the label seen at each site, whatever its neighbours say.
+given or comes from the variogram. There is no latent posterior: the labels are treated as the values themselves.
+With ``exact=True`` both methods therefore return the observed label at each site, regardless of its neighbours.
 
-For two classes and one label a site both have the decision line p̂ = ½ in common, and (R eq. 5)
+For two classes and one label per site both have the same decision line p̂ = ½, and (R eq. 5)
 logit p̂_simplicial = 2 ln((1 − p)/p) (p̂_classical − ½).
 
-Cost: O(n³) to fit, or O(k³) a new point with k neighbours. Fails when only one class is present.
+Cost: O(n³) to fit, or O(k³) per new point with k neighbours. Fails when: only one class is present.
 
 Reference: Journel (1983), Math. Geology 15; Tolosana-Delgado et al. (2008), Math. Geosci. 40; R §2.
 """
@@ -54,7 +54,7 @@ from gpclass.predict import Uncertainty
 
 
 class OutsideWarning(UserWarning):
-    """Kriged probabilities left [0,1] and were corrected."""
+    """Kriged probabilities were outside [0,1] and were corrected."""
 
 
 class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -63,41 +63,41 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
     Parameters
     ----------
     transform : {"classical", "simplicial"}
-        Krige the indicators themselves, or log-ratios of probabilities (p and 1 − p) put in their place.
+        Krige the indicators themselves, or log-ratios of probabilities (p and 1 − p) that replace them.
     kernel : scikit-learn kernel, optional
-        Covariance of the kriged values, used as it is. Its white noise is the nugget.
+        Covariance of the kriged values, used unchanged. Its white noise is the nugget.
     variogram : "fit", VariogramModel or VariogramSearch
-        Where the covariance comes from when there is no kernel.
+        Source of the covariance if no kernel is given.
     p : float or "jeffreys", default=0.25
-        Simplicial: the probability given to the class that was not seen, for one label.
+        Simplicial: the probability of a class that was not observed, for one label.
     neighbours : int, optional
         Krige from the k nearest sites; all by default.
     mean : {"frequency", "declustered"}, float, array or None
         Known mean for simple kriging: class frequencies in the data (the default, also None), these
-        frequencies with cell-declustering weights, or given: P(second class), or one probability a class.
+        frequencies with cell-declustering weights, or given: P(second class), or one probability per class.
     ordinary : bool, default=False
-        Ordinary kriging: the mean is unknown, ``mean`` is not used.
+        Ordinary kriging: the mean is unknown and ``mean`` is ignored.
     exact : bool, default=True
-        Count the nugget at sites, so that kriging returns the values there; False takes it for noise and
+        Include the nugget at sites, so that kriging returns the values there; False treats it as noise and
         smooths.
 
     Attributes
     ----------
     classes_ : array (C,)
-    kernel_ : kernel, or one a class (classical, more than two classes, fitted)
-    variogram_ : VariogramFit, or one a class, or None
+    kernel_ : kernel, or one per class (classical, more than two classes, fitted)
+    variogram_ : VariogramFit, or one per class, or None
     mean_ : array (C,)
         The known class frequencies.
     sites_ : Sites
-        Distinct places with their counts of labels.
+        Distinct sites with their label counts.
     fit_report_ : Report
-        Jitter, the share of leave-one-out predictions outside [0,1] and by how much, their log loss and Brier
-        score.
+        Jitter, the fraction of leave-one-out predictions outside [0,1] and their largest distance, their log loss and
+        Brier score.
 
     Notes
     -----
-    Several labels at one place are gathered (y of N); ``sample_weight`` counts labels. Probabilities are
-    corrected in ``predict_proba`` and ``predict_uncertainty``, with an :class:`OutsideWarning` that says how many;
+    Several labels at one site are combined (y of N); ``sample_weight`` counts labels. Probabilities are
+    corrected in ``predict_proba`` and ``predict_uncertainty``, with an :class:`OutsideWarning` that counts them;
     ``predict_indicator`` gives the raw ones and ``outside`` counts them.
     """
 
@@ -125,7 +125,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
     # -- fitting -----------------------------------------------------------------------------------------
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Gather the labels by site, find the covariance and factor it.
+        """Collect the labels by site, determine the covariance and factor it.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         y : array (n,)
             Labels.
         sample_weight : array (n,), optional
-            How many labels each row stands for.
+            Number of labels that each row represents.
         """
         start = time.perf_counter()
         x, labels = validate_data(self, X, y, dtype=np.float64)
@@ -144,9 +144,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         seen = labels[weight > 0]
         self.classes_ = np.unique(seen)
         if len(self.classes_) < 2:
-            raise ValueError(
-                f"y has only one class, {self.classes_}; there is nothing to tell apart without a second"
-            )
+            raise ValueError(f"y has only one class, {self.classes_}; at least two are needed")
         index = np.searchsorted(self.classes_, np.where(weight > 0, labels, self.classes_[0]))
         self.sites_ = merge_sites(x, index, weight, len(self.classes_))
         self.mean_ = self._known_mean(self.sites_)
@@ -198,7 +196,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         return given
 
     def _make_systems(self) -> tuple[str, ...]:
-        """One kriging system, or one an indicator when each has its own fitted variogram."""
+        """One kriging system, or one per indicator if each has its own fitted variogram."""
         sites, V = self.sites_, self._values
         if self.neighbours is None:
             check_memory(len(sites.X))
@@ -223,7 +221,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
     def _system(self, kernel: Any) -> KrigingSystem:
         try:
             scale = np.asarray(VariogramModel.from_kernel(kernel).length_scale, dtype=float)
-        except ValueError:  # not one Matérn structure: neighbours by plain distance
+        except ValueError:  # not a single Matérn structure: neighbours by Euclidean distance
             scale = np.asarray(1.0)
         return KrigingSystem(
             X=self.sites_.X,
@@ -236,7 +234,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         )
 
     def _report(self, notes: tuple[str, ...], start: float) -> Report:
-        """Leave-one-out figures of the fit."""
+        """Leave-one-out scores of the fit."""
         details: dict[str, Any] = {"sites": len(self.sites_.X), "labels": float(self.sites_.counts.sum())}
         if len(self.sites_.X) > 1:
             parts = [s.leave_one_out(V, c) for s, V, c in self._columns()]
@@ -264,7 +262,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         )
 
     def _variogram_details(self) -> dict[str, Any]:
-        """Sill, nugget and range in the geostatistician's words, and the variance that the mean implies."""
+        """Sill, nugget and range in geostatistical terms, and the variance implied by the mean."""
         details: dict[str, Any] = {}
         if len(self._systems) == 1:
             try:
@@ -282,7 +280,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
     # -- prediction --------------------------------------------------------------------------------------
 
     def _columns(self) -> list[tuple[KrigingSystem, Array, Array]]:
-        """Each system with the values and means it kriges."""
+        """Each system with its values and means."""
         if len(self._systems) == 1:
             return [(self._systems[0], self._values, self._centre)]
         return [(s, self._values[:, [c]], self._centre[[c]]) for c, s in enumerate(self._systems)]
@@ -306,20 +304,20 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         return np.asarray(values[:, 0] - (0.5 if self._transform == "classical" else 0.0))
 
     def predict_indicator(self, X: npt.ArrayLike) -> Array:
-        """Raw kriged probabilities of the second class (m,), or of all (m, C); they may leave [0,1]."""
+        """Raw kriged probabilities of the second class (m,), or of all (m, C); they may be outside [0,1]."""
         raw = probabilities(self._krige(X), self._transform)
         return np.asarray(raw[:, 1] if len(self.classes_) == 2 else raw)
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:
-        """Class probabilities (m, C), corrected where they left [0,1]."""
+        """Class probabilities (m, C), corrected where they are outside [0,1]."""
         return self._corrected(probabilities(self._krige(X), self._transform))
 
     def _corrected(self, raw: Array) -> Array:
-        """Raw probabilities (m, C) brought inside, with a warning that counts them."""
+        """Correct raw probabilities (m, C) to [0,1], with a warning that counts them."""
         out = outside(raw)
         if out.count:
             warnings.warn(
-                f"{out.count} of {out.n} kriged probabilities left [0,1] by up to {out.worst:.2g} and were "
+                f"{out.count} of {out.n} kriged probabilities were outside [0,1] by up to {out.worst:.2g} and were "
                 "clipped; transform='simplicial' stays inside",
                 OutsideWarning,
                 stacklevel=3,
@@ -340,21 +338,21 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         return np.asarray(self.classes_[index])
 
     def outside(self, X: npt.ArrayLike) -> Outside:
-        """How many raw probabilities leave [0,1] at these points, and by how much."""
+        """Number of raw probabilities outside [0,1] at these points, and their largest distance."""
         return outside(probabilities(self._krige(X), self._transform))
 
     def predict_variance(self, X: npt.ArrayLike) -> Array:
-        """Kriging variance of the kriged values, (m,), or (m, C) when each class has its own variogram."""
+        """Kriging variance of the kriged values, (m,), or (m, C) if each class has its own variogram."""
         x = self._checked(X)
         parts = [system.variance(x) for system in self._systems]
         return parts[0] if len(parts) == 1 else np.column_stack(parts)
 
     def predict_uncertainty(self, X: npt.ArrayLike, level: float = 0.9) -> Uncertainty:
-        """Probabilities with the interval that the kriging variance gives them.
+        """Probabilities with an interval from the kriging variance.
 
-        The interval takes the kriged value for Gaussian: clipped to [0,1] for classical kriging, carried
-        through the logistic function for simplicial (NaN for more than two classes, where a probability is no
-        function of one kriged value). It knows nothing of the labels being labels.
+        The interval treats the kriged value as Gaussian: clipped to [0,1] for classical kriging, transformed by the
+        logistic function for simplicial (NaN for more than two classes, where a probability is not a function of one
+        kriged value). It ignores that the data are labels.
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, not {level}")
@@ -370,12 +368,12 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             low, high = expit(value - half), expit(value + half)
         else:
             low = high = np.full(proba.shape, np.nan)
-        if value.shape[1] == 1:  # the value is that of the second class
+        if value.shape[1] == 1:  # the value belongs to the second class
             low, high = np.hstack([1.0 - high, low]), np.hstack([1.0 - low, high])
         return Uncertainty(proba, np.full(proba.shape, np.nan), low, high, latent_mean=value, latent_sd=sd)
 
     def kriging_weights(self, X: npt.ArrayLike) -> Array:
-        """Weights of the sites ``sites_.X`` at new points, (m, n); with a variogram a class, (C, m, n)."""
+        """Weights of the sites ``sites_.X`` at new points, (m, n); with one variogram per class, (C, m, n)."""
         x = self._checked(X)
         parts = [system.weights(x) for system in self._systems]
         return parts[0] if len(parts) == 1 else np.stack(parts)
@@ -386,7 +384,7 @@ def _single(items: list[Any]) -> Any:
 
 
 def _notes(found: list[Estimated], classes: npt.NDArray[Any] | None) -> tuple[str, ...]:
-    """Warnings of the variograms, with the class they concern."""
+    """Warnings of the variograms, prefixed with their class."""
     if classes is None:
         return found[0].warnings
     return tuple(f"class {c}: {text}" for c, one in zip(classes, found, strict=True) for text in one.warnings)

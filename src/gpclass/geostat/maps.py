@@ -1,10 +1,10 @@
-"""Probability maps: a classifier asked at every cell of a grid, kept with its axes, exported to xarray.
+"""Probability maps: a classifier's predictions on a grid, with axes and export to xarray.
 
-Cells may be any list of points on a regular lattice (a study area with its own outline, covariates beside the
-coordinates); cells that are not listed are empty (NaN) in the map.
+The cells may be any list of points on a regular lattice (a study area with its own outline, covariates besides the
+coordinates); cells that are not listed are NaN in the map.
 
-Cost: one prediction a cell. Fails when the points are no lattice: the axes would have nearly as many values as there
-are points, which is refused.
+Cost: one prediction per cell. Fails when: the points are not on a lattice (the axes would have nearly as many
+values as there are points); this raises an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpclass._typing import Array
 from gpclass.estimators.pipelines import final_step, seen_by_final
 
-SAME = 1e-9  # coordinates nearer than this share of the extent are the same
+SAME = 1e-9  # coordinates closer than this fraction of the extent are equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class ProbabilityMap:
 
     x: Array  # (nx,)
     y: Array  # (ny,)
-    proba: Array  # (ny, nx), NaN where there is no cell
+    proba: Array  # (ny, nx), NaN outside the cells
     mcse: Array | None  # (ny, nx), Monte Carlo standard error; None for a method without draws
     lower: Array | None  # (ny, nx), credible limits of p
     upper: Array | None
@@ -68,11 +68,11 @@ def regular_grid(X: Any, resolution: int = 100, margin: float = 0.05) -> Any:
     Parameters
     ----------
     X : array or data frame (n, 2)
-        Sites. A frame gives a frame with the same columns.
+        Sites. A frame returns a frame with the same columns.
     resolution : int
         Cells along the longer side.
     margin : float
-        Share of the extent added on every side.
+        Fraction of the extent added on every side.
     """
     x = np.asarray(X, dtype=float)
     if x.ndim != 2 or x.shape[1] != 2:
@@ -85,7 +85,7 @@ def regular_grid(X: Any, resolution: int = 100, margin: float = 0.05) -> Any:
     low, high = low - margin * (high - low), high + margin * (high - low)
     cell = float((high - low).max()) / (resolution - 1)
     if not cell > 0:
-        raise ValueError("all sites coincide: there is no region to draw")
+        raise ValueError("all sites coincide: a grid needs distinct sites")
     axes = [low[k] + cell * np.arange(int(np.floor((high[k] - low[k]) / cell + 1e-9)) + 1) for k in (0, 1)]
     a, b = np.meshgrid(*axes)
     points = np.column_stack([a.ravel(), b.ravel()])
@@ -100,14 +100,14 @@ def predict_map(
     label: Any = None,
     level: float = 0.9,
 ) -> ProbabilityMap:
-    """Probability of a class at every cell, with intervals and Monte Carlo errors where the method has them.
+    """Probability of a class at every cell, with intervals and Monte Carlo errors where available.
 
     Parameters
     ----------
     clf : fitted classifier, or a pipeline
         Anything with ``predict_proba``; ``predict_uncertainty`` gives intervals.
     points : array or data frame of shape (m, d)
-        The cells, such as :func:`regular_grid` makes, with any covariates that ``clf`` needs.
+        The cells, for example from :func:`regular_grid`, with any covariates that ``clf`` needs.
     coordinates : (int, int)
         The columns that are the axes of the map.
     label : optional
@@ -128,7 +128,7 @@ def predict_map(
     y, row = _axis(values[:, j])
     if len(x) * len(y) > 20 * len(values) + 100:
         raise ValueError(
-            f"{len(values)} points with {len(x)} and {len(y)} different coordinates are no lattice; make one with "
+            f"{len(values)} points with {len(x)} and {len(y)} different coordinates are not a lattice; make one with "
             "regular_grid, or round the coordinates"
         )
     classes = list(clf.classes_)
@@ -162,7 +162,7 @@ def predict_map(
 
 
 def _answer(clf: Any, points: Any, level: float) -> dict[str, Any]:
-    """Probabilities and, where there are any, their errors and limits."""
+    """Probabilities and, where available, their errors and limits."""
     final = final_step(clf)
     if hasattr(final, "predict_uncertainty"):
         u = final.predict_uncertainty(seen_by_final(clf, points), level=level)
@@ -171,9 +171,9 @@ def _answer(clf: Any, points: Any, level: float) -> dict[str, Any]:
 
 
 def _axis(values: Array) -> tuple[Array, Any]:
-    """The different coordinates in order, and the place of each point among them."""
+    """The distinct coordinates in order, and the index of each point among them."""
     order = np.argsort(values, kind="stable")
-    # by the gaps between neighbours: rounding would part two equal ones that straddle its boundary
+    # by the gaps between neighbours: rounding would separate two equal ones on either side of its boundary
     fresh = np.diff(values[order], prepend=-np.inf) > SAME * float(np.ptp(values))
     place = np.empty(len(values), dtype=np.intp)
     place[order] = np.cumsum(fresh) - 1
@@ -181,7 +181,7 @@ def _axis(values: Array) -> tuple[Array, Any]:
 
 
 def import_xarray() -> Any:
-    """The xarray package, or an error that names the extra."""
+    """Import xarray; the error message names the extra."""
     try:
         return import_module("xarray")
     except ImportError as error:

@@ -1,13 +1,13 @@
-"""The Matérn variogram with nugget, and its other spellings: scikit-learn kernel, gstools model.
+"""The Matérn variogram with nugget, and its conversion to a scikit-learn kernel or gstools model.
 
     h(r) = (s − s0) ρ(r) + s0·1(r = 0),    ρ(r) = 2^(1−ν)/Γ(ν) t^ν K_ν(t),  t = √(2ν) r/l,    γ(r) = s − h(r)
 
 with sill s, nugget s0, smoothness ν (∞: the Gaussian exp(−r²/2l²)) and length scale l (R §5.2). gstools
 writes t = √ν r/l, so its length is l/√2 of ours (times its ``rescale``), and switches to the Gaussian above
-ν = 20: larger finite ν are refused there. The nugget is a ``WhiteKernel``, which does not count between a
-training and a coincident new point; kriging adds it there when asked (``exact=True``).
+ν = 20; larger finite ν raise an error there. The nugget is a ``WhiteKernel``, which adds nothing between a training
+point and a coincident new point; kriging adds it there on request (``exact=True``).
 
-Cost: O(size). Fails when a kernel is no sum of one Matérn (RBF) part and white noise: the part is named.
+Cost: O(size). Fails when: a kernel is not a sum of one Matérn (RBF) part and white noise; the error names the part.
 
 Reference: R §5.2; Chilès & Delfiner (1999), Geostatistics.
 """
@@ -29,7 +29,7 @@ from gpclass.geostat.coordinates import Anisotropy
 
 
 def matern_correlation(r: npt.ArrayLike, length_scale: float, smoothness: float) -> Array:
-    """ρ(r) of the Matérn family, any smoothness, in logs where the Bessel function would overflow."""
+    """ρ(r) of the Matérn family for any smoothness, in logs where the Bessel function would overflow."""
     t = np.asarray(r, dtype=float) / length_scale
     if np.isinf(smoothness):
         return np.asarray(np.exp(-0.5 * t**2))
@@ -57,7 +57,7 @@ class VariogramModel:
     sill : float
         s, the variance: the level that the variogram reaches, nugget included.
     length_scale : float or tuple of float
-        l, one for all coordinates or one each (anisotropy along the axes).
+        l, one for all coordinates or one per coordinate (anisotropy along the axes).
     smoothness : float, default=0.5
         ν; 0.5 is the exponential variogram, infinity the Gaussian.
     nugget : float, default=0.0
@@ -90,12 +90,12 @@ class VariogramModel:
     def _single_length(self) -> float:
         if isinstance(self.length_scale, tuple):
             raise ValueError(
-                "this model has one length scale a coordinate: its variogram is no function of distance"
+                "this model has one length scale per coordinate: its variogram is not a function of distance alone"
             )
         return self.length_scale
 
     def covariance(self, r: npt.ArrayLike) -> Array:
-        """h(r), the nugget counted at r = 0."""
+        """h(r), including the nugget at r = 0."""
         r = np.asarray(r, dtype=float)
         rho = matern_correlation(r, self._single_length(), self.smoothness)
         return np.asarray(self.partial_sill * rho + self.nugget * (r == 0))
@@ -105,7 +105,7 @@ class VariogramModel:
         return np.asarray(self.sill - self.covariance(r))
 
     def practical_range(self, share: float = 0.95) -> float:
-        """The distance at which the correlated part has lost this share of its variance."""
+        """The distance at which the correlated part has lost this fraction of its variance."""
         if not 0 < share < 1:
             raise ValueError(f"share must lie between 0 and 1, not {share}: the sill itself is never reached")
         l = self._single_length()
@@ -133,11 +133,11 @@ class VariogramModel:
         for scale, part in _terms(kernel, 1.0):
             if isinstance(part, sk.WhiteKernel):
                 nugget += scale * part.noise_level
-            elif isinstance(part, sk.RBF) and shape is None:  # Matern is an RBF to scikit-learn
+            elif isinstance(part, sk.RBF) and shape is None:  # scikit-learn's Matern is a subclass of RBF
                 shape, variance = part, scale
             else:
                 raise ValueError(
-                    f"{part} has no place in a variogram of one Matérn structure and a nugget; "
+                    f"{part} does not fit a variogram of one Matérn structure and a nugget; "
                     "give a kernel of the form constant * Matern + WhiteKernel"
                 )
         if shape is None:
@@ -168,7 +168,7 @@ class VariogramModel:
             return gs.Gaussian(len_scale=np.sqrt(2.0) * lengths[0], rescale=1.0, **common)
         if not 0.2 <= self.smoothness <= 20.0:
             raise ValueError(
-                f"gstools has Matérn smoothness from 0.2 to 20 (a Gaussian above), not {self.smoothness:g}"
+                f"gstools supports Matérn smoothness from 0.2 to 20 (a Gaussian above), not {self.smoothness:g}"
             )
         return gs.Matern(nu=self.smoothness, len_scale=lengths[0] / np.sqrt(2.0), rescale=1.0, **common)
 
@@ -178,7 +178,7 @@ class VariogramModel:
         length = float(model.len_scale / model.rescale)
         name = type(model).__name__
         if name == "Matern":
-            gaussian = model.nu > 20.0  # where gstools itself switches, exp(−(h/2)²)
+            gaussian = model.nu > 20.0  # as gstools does, exp(−(h/2)²)
             nu, length = (
                 (np.inf, np.sqrt(2.0) * length) if gaussian else (float(model.nu), np.sqrt(2.0) * length)
             )
@@ -187,7 +187,7 @@ class VariogramModel:
         elif name == "Gaussian":
             nu, length = np.inf, length / np.sqrt(2.0)
         else:
-            raise ValueError(f"the gstools model {name} is none of Matern, Exponential and Gaussian")
+            raise ValueError(f"the gstools model must be Matern, Exponential or Gaussian, not {name}")
         fitted = cls(float(model.var + model.nugget), float(length), nu, float(model.nugget))
         anis = np.atleast_1d(np.asarray(model.anis, dtype=float))
         if model.dim == 1 or np.allclose(anis, 1.0):
@@ -208,7 +208,7 @@ def _terms(kernel: Any, scale: float) -> list[tuple[float, Any]]:
 
 
 def import_gstools() -> Any:
-    """gstools, or an error that names the extra."""
+    """Import gstools; the error message names the extra."""
     try:
         return import_module("gstools")
     except ImportError as error:

@@ -1,16 +1,16 @@
-"""Conditional simulation: joint draws of labels over a set of sites, and what they say of the whole set.
+"""Conditional simulation: joint draws of labels over a set of sites, and statistics of the whole set.
 
-Probabilities at single sites do not tell how likely it is that *any* of them exceeds, or all, or a tenth: the
-sites share the same uncertain field. Draw the latent field jointly over the sites, f_s ~ p(f | y), then the labels
-given it, which are independent (R §4.1):
+Probabilities at single sites do not determine the probability that *any* of them, all, or a tenth exceed: the sites
+share the same uncertain field. Draw the latent field jointly over the sites, f_s ~ p(f | y), then the labels given
+the field, which are independent (R §4.1):
 
     P(any) = E[1 − Π_j (1 − p_sj)],   P(all) = E[Π_j p_sj],   P(at least k of m) = E[P(Σ_j y_sj >= k | f_s)]
 
-with p_sj = Λ(f_s(x_j)). The inner probabilities are exact (the last by the recursion for a sum of unequal coins),
-so only the field is simulated and the error is that of a mean over its draws.
+with p_sj = Λ(f_s(x_j)). The inner probabilities are exact (the last by the recursion for a sum of independent
+Bernoulli variables), so only the field is simulated and the error is that of a mean over its draws.
 
-Cost: O(m³) once for m sites, O(m²) a draw; O(m²) more a draw for the distribution of the count.
-Fails when: the classifier has no posterior to draw from (kriging), or more than two classes.
+Cost: O(m³) once for m sites, O(m²) per draw; another O(m²) per draw for the distribution of the count.
+Fails when: the classifier has no posterior to draw from (kriging), or has more than two classes.
 Reference: Chilès & Delfiner (1999), ch. 7; Röder, Tolosana-Delgado & Hamprecht (2011), §4.1.
 """
 
@@ -47,8 +47,8 @@ class Simulation:
     """Joint draws over m sites."""
 
     proba: Array  # (S, m), probability of the event at each site in each draw of the field
-    occurs: BoolArray  # (S, m), whether it happens
-    label: Any  # the class that is the event
+    occurs: BoolArray  # (S, m), whether the event occurs
+    label: Any  # class of the event
     other: Any  # the other class
 
     @property
@@ -57,18 +57,18 @@ class Simulation:
         return np.asarray(np.where(self.occurs, self.label, self.other))
 
     def any(self) -> Estimate:
-        """Probability that the event happens at one site at least."""
+        """Probability that the event occurs at one or more sites."""
         with np.errstate(divide="ignore"):
             none = np.exp(np.log1p(-self.proba).sum(axis=1))
         return _estimate(1.0 - none)
 
     def all(self) -> Estimate:
-        """Probability that it happens at every site."""
+        """Probability that it occurs at every site."""
         with np.errstate(divide="ignore"):
             return _estimate(np.exp(np.log(self.proba).sum(axis=1)))
 
     def at_least(self, share: float) -> Estimate:
-        """Probability that it happens at this share of the sites or more."""
+        """Probability that it occurs at this fraction of the sites or more."""
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"share must lie between 0 and 1, not {share}")
         m = self.proba.shape[1]
@@ -76,11 +76,11 @@ class Simulation:
         return _estimate(self._counts[:, k:].sum(axis=1))
 
     def share(self) -> Estimate:
-        """Expected share of the sites."""
+        """Expected fraction of the sites."""
         return _estimate(self.proba.mean(axis=1))
 
     def share_quantile(self, q: npt.ArrayLike) -> Array:
-        """Quantiles of the share."""
+        """Quantiles of the fraction."""
         level = np.asarray(q, dtype=float)
         if not np.all((level >= 0) & (level <= 1)):
             raise ValueError("quantile levels must lie between 0 and 1")
@@ -112,9 +112,9 @@ def simulate(
     X : array or data frame of shape (m, d)
         The sites; a few thousand at most.
     n_draws : int
-        Draws of the field.
+        Number of draws of the field.
     label : optional
-        The class that is the event; the second by default.
+        The class of the event; the second by default.
     random_state : int, Generator or RandomState, optional
 
     Examples
@@ -150,7 +150,7 @@ def simulate(
 
 
 def coin_counts(p: Array) -> Array:
-    """Distribution of the number of heads among m coins of probabilities p (S, m), (S, m + 1)."""
+    """Distribution of the number of successes of m independent trials with probabilities p (S, m), (S, m + 1)."""
     S, m = p.shape
     out = np.zeros((S, m + 1))
     out[:, 0] = 1.0

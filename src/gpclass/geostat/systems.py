@@ -8,14 +8,13 @@ and with an unknown constant mean (ordinary kriging, Σ_i λ_i = 1)::
 
     λ = Σ⁻¹(σ + 1·μ),   μ = (1 − 1ᵀΣ⁻¹σ) / (1ᵀΣ⁻¹1),   variance k* − σᵀΣ⁻¹σ + (1 − 1ᵀΣ⁻¹σ)² / (1ᵀΣ⁻¹1).
 
-The nugget (white noise of the kernel) is in Σ and in k*. ``exact=True`` counts it in σ too where x* is a
-site, so that kriging returns the value there; ``exact=False`` takes it for measurement error and smooths
-(both as gstools does); N labels at one site then divide it by N.
+The nugget (white noise of the kernel) is in Σ and in k*. ``exact=True`` also includes it in σ if x* is a site,
+so that kriging returns the value there; ``exact=False`` treats it as measurement error and smooths (both as in
+gstools); N labels at one site then divide it by N.
 
-Cost: O(n³) once and O(n²) a new point; with k neighbours O(k³) a new point, solved in batches: the points are
-taken in the order of a k-d tree, a batch shares one covariance matrix of all its neighbours, and its small
-systems are gathered from it. Fails when sites coincide (merge them first) or the covariance is singular even
-with jitter.
+Cost: O(n³) once and O(n²) per new point; with k neighbours O(k³) per new point, solved in batches: the points are
+sorted by a k-d tree, a batch shares one covariance matrix of all its neighbours, and its small systems are gathered
+from it. Fails when: sites coincide (merge them first) or the covariance is singular even with jitter.
 
 Reference: R §2.1; Chilès & Delfiner (1999), ch. 3; Dubrule (1983), Math. Geology 15, for leave-one-out.
 """
@@ -35,12 +34,12 @@ from gpclass.covariance import Covariance
 from gpclass.numerics.linalg import factor
 
 CELLS = 4_000_000  # entries of a block of cross-covariances
-UNION = 2048  # neighbours a batch may have in all
+UNION = 2048  # most distinct neighbours of a batch
 
 
 @dataclass(frozen=True)
 class KrigingSystem:
-    """Sites with a covariance: the weights that every value at the sites shares."""
+    """Sites with a covariance; the weights are common to all values at the sites."""
 
     X: Array  # (n, d), distinct
     covariance: Covariance
@@ -48,21 +47,19 @@ class KrigingSystem:
     exact: bool = True
     ordinary: bool = False
     neighbours: int | None = None
-    metric_scale: Array | float = 1.0  # coordinates are divided by it when neighbours are sought
+    metric_scale: Array | float = 1.0  # coordinates are divided by it in the neighbour search
     _local_jitter: list[float] = field(default_factory=lambda: [0.0], repr=False, compare=False)
 
     # -- covariances -------------------------------------------------------------------------------------
 
     @cached_property
     def nugget(self) -> Array:
-        """White noise at the sites, (n,): what the kernel adds on its own diagonal."""
+        """White noise at the sites, (n,): the diagonal minus the cross-covariance of the kernel."""
         smooth = np.concatenate(
             [np.diag(self.covariance(block, block)) for block in _rows(self.X, 64)] or [np.zeros(0)]
         )
         whole = self.covariance.diag(self.X)
-        return np.asarray(
-            np.where(whole - smooth > 1e-12 * whole, whole - smooth, 0.0)
-        )  # rounding is no nugget
+        return np.asarray(np.where(whole - smooth > 1e-12 * whole, whole - smooth, 0.0))  # ignore rounding
 
     def _sites(self, index: IntArray | slice) -> Array:
         """Σ of the chosen sites."""
@@ -72,7 +69,7 @@ class KrigingSystem:
         return K
 
     def _coincident(self, Z: Array) -> IntArray:
-        """For each new point the site at the same place, or −1, (m,)."""
+        """For each new point the index of the coincident site, or −1, (m,)."""
         if not self.exact or not np.any(self.nugget > 0):
             return np.full(len(Z), -1, dtype=np.intp)
         both = np.vstack([self.X, Z]) + 0.0  # −0 becomes 0
@@ -98,7 +95,7 @@ class KrigingSystem:
 
     @property
     def jitter(self) -> float:
-        """The most that had to be added to the diagonal of Σ, or of a neighbourhood solved so far."""
+        """The largest jitter added to the diagonal of Σ, or of a neighbourhood solved so far."""
         return self._factored[1] if self.neighbours is None else self._local_jitter[0]
 
     def _solve(self, B: Array) -> Array:
@@ -106,7 +103,7 @@ class KrigingSystem:
         return np.asarray(x).reshape(B.shape)
 
     def _gls_mean(self, V: Array) -> Array:
-        """The mean that ordinary kriging implies, (q,)."""
+        """The mean implied by ordinary kriging, (q,)."""
         a = self._solve(np.ones(len(V)))
         return np.asarray(a @ V / a.sum())
 
@@ -124,7 +121,7 @@ class KrigingSystem:
         return np.asarray(lam.T)
 
     def predict(self, Z: Array, V: Array, mean: Array) -> Array:
-        """Kriged values (m, q) of site values V (n, q) about mean (q,), not used by ordinary kriging."""
+        """Kriged values (m, q) of site values V (n, q) about mean (q,), which ordinary kriging ignores."""
         if self.neighbours is not None:
             out = np.empty((len(Z), V.shape[1]))
             for rows, index, lam, _ in self._local(Z):
@@ -184,7 +181,7 @@ class KrigingSystem:
 
     def _local(self, Z: Array, leave_out: bool = False) -> Iterator[tuple[IntArray, IntArray, Array, Array]]:
         """Batches of new points: their rows, neighbours (b, k), weights (b, k), variances (b,)."""
-        assert self.neighbours is not None  # callers have asked
+        assert self.neighbours is not None  # checked by the callers
         k = min(self.neighbours, len(self.X) - int(leave_out))
         at = np.full(len(Z), -1, dtype=np.intp) if leave_out else self._coincident(Z)
         scaled = Z / self.metric_scale
@@ -196,7 +193,7 @@ class KrigingSystem:
             index = self._tree.query(scaled[rows], k + int(leave_out), return_distance=False)
             index = _without_self(index, rows) if leave_out else index
             union, place = np.unique(index, return_inverse=True)
-            if len(union) > UNION and len(rows) > 1:  # too wide a batch for one covariance matrix: halve it
+            if len(union) > UNION and len(rows) > 1:  # too large for one covariance matrix: halve it
                 todo += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
                 continue
             place = place.reshape(index.shape)  # (b, k), positions within the union
@@ -234,10 +231,10 @@ def _without_self(index: IntArray, rows: IntArray) -> IntArray:
 
 
 def _batch_solve(K: Array, B: Array) -> tuple[Array, float]:
-    """Solve K_b x = B_b for every b, and the largest jitter: systems that are not positive definite get their own."""
+    """Solve K_b x = B_b for every b; jitter only systems that are not positive definite, and return the largest."""
     jitter = np.zeros(len(K))
     try:
-        np.linalg.cholesky(K)  # the test: an LU would not see a slightly indefinite system
+        np.linalg.cholesky(K)  # LU would not detect a slightly indefinite system
     except np.linalg.LinAlgError:
         jitter = np.array([factor(block, what="the covariance of a neighbourhood")[1] for block in K])
         K = K + jitter[:, None, None] * np.eye(K.shape[-1])

@@ -3,12 +3,12 @@
     γ(h) = 1/(2 N_h) Σ (v_i − v_j)²                                   Matheron's estimator
     γ(h) = ½ (1/N_h Σ |v_i − v_j|^½)⁴ / (.457 + .494/N_h)              Cressie & Hawkins' robust one
 
-over the N_h pairs whose distance falls in a lag class, for one or several values a site (their variograms are
-summed: the trace, which no rotation of the values changes). With site weights w each pair counts w_i w_j.
+over the N_h pairs whose distance falls in a lag class, for one or several values per site (their variograms are
+summed: the trace, which is invariant to rotations of the values). With site weights w each pair counts w_i w_j.
 
-Cost: O(n² d) time, O(n) memory a block of rows. Fails when there are fewer than two sites, or no pair within
-the largest lag. The robust estimator supposes Gaussian differences: on indicators it is far too small,
-and a warning says so.
+Cost: O(n² d) time, O(n) memory per block of rows. Fails when: there are fewer than two sites, or no pair within
+the largest lag. The robust estimator assumes Gaussian differences: on indicators it is far too small, and a
+warning is issued.
 
 Reference: Matheron (1962); Cressie & Hawkins (1980), Math. Geology 12.
 """
@@ -36,9 +36,9 @@ class EmpiricalVariogram:
     lag: Array  # (B,), mean distance of the pairs in the class
     gamma: Array  # (B,), semivariance
     pairs: IntArray  # (B,), number of pairs
-    edges: Array  # limits of all classes, empty ones too
+    edges: Array  # limits of all classes, including empty ones
     estimator: str = "matheron"
-    direction: tuple[float, ...] | None = None  # unit vector, when only one direction was asked for
+    direction: tuple[float, ...] | None = None  # unit vector, for a directional variogram
 
     def __len__(self) -> int:
         return len(self.lag)
@@ -53,7 +53,7 @@ class _Direction:
     bandwidth: float
 
     def holds(self, difference: Array, r: Array) -> BoolArray:
-        """Which differences (..., d) of length r lie in the cone; a pair and its reverse are the same."""
+        """Whether differences (..., d) of length r lie in the cone; a pair and its reverse are the same."""
         along = np.abs(difference @ self.axis)
         off = np.sqrt(np.maximum(r**2 - along**2, 0.0))
         return np.asarray((along >= self.cosine * r * (1 - 1e-12)) & (off <= self.bandwidth))
@@ -77,7 +77,7 @@ def empirical_variogram(
     Parameters
     ----------
     X : array (n, d)
-        Coordinates. Longitudes and latitudes go through :class:`ChordalCoordinates` first.
+        Coordinates. Transform longitudes and latitudes with :class:`ChordalCoordinates` first.
     values : array (n,) or (n, q)
         The variable, or q variables whose variograms are summed.
     estimator : {"matheron", "cressie"}
@@ -96,14 +96,14 @@ def empirical_variogram(
     bandwidth : float
         Largest distance of a pair from the line along the direction.
     weights : array (n,), optional
-        Site weights, such as :func:`cell_declustering` gives.
+        Site weights, for example from :func:`cell_declustering`.
     """
     x, v, w = _checked(X, values, weights)
     if estimator not in ESTIMATORS:
         raise ValueError(f"estimator must be one of {ESTIMATORS}, not {estimator!r}")
     if estimator == "cressie" and v.shape[1] == 1 and len(np.unique(v)) <= 2:
         warnings.warn(
-            "Cressie and Hawkins' estimator supposes Gaussian differences and is far too small on "
+            "Cressie and Hawkins' estimator assumes Gaussian differences and is far too small on "
             "indicators; use estimator='matheron'",
             UserWarning,
             stacklevel=2,
@@ -114,7 +114,7 @@ def empirical_variogram(
     used = sums.weight > 0
     if not used.any():
         raise ValueError(
-            f"no pair of sites (of positive weight) lies within {edges[-1]:g} as asked for; raise max_lag or tolerance"
+            f"no pair of sites (of positive weight) lies within {edges[-1]:g}; raise max_lag or tolerance"
         )
     return EmpiricalVariogram(
         lag=sums.distance[used] / sums.pairs[used],
@@ -145,7 +145,7 @@ def _semivariance(sums: _Sums, estimator: str) -> Array:
 def _accumulate(
     x: Array, v: Array, w: Array | None, edges: Array, cone: _Direction | None, estimator: str
 ) -> _Sums:
-    """Sums over all pairs i < j, a block of rows at a time."""
+    """Sums over all pairs i < j, computed in blocks of rows."""
     n_bins, q = len(edges) - 1, v.shape[1]
     pairs = np.zeros(n_bins, dtype=np.intp)
     distance, weight, spread = np.zeros(n_bins), np.zeros(n_bins), np.zeros((n_bins, q))
@@ -192,10 +192,10 @@ def _edges(x: Array, lags: int | npt.ArrayLike, max_lag: float | None, lag_choic
         raise ValueError(f"lag_choice must be 'width' or 'count', not {lag_choice!r}")
     top = float(np.linalg.norm(np.ptp(x, axis=0)) / 2.0) if max_lag is None else float(max_lag)
     if not top > 0:
-        raise ValueError("all sites coincide, or max_lag is not positive: there are no distances to class")
+        raise ValueError("all sites coincide, or max_lag is not positive: no lag classes can be formed")
     if lag_choice == "width":
         return np.linspace(0.0, top, n_bins + 1)
-    rows = x[:: max(1, len(x) // 1500)]  # the quantiles need no more than a million pairs
+    rows = x[:: max(1, len(x) // 1500)]  # a million pairs are enough for the quantiles
     r = cdist(rows, x).ravel()
     r = r[(r > 0) & (r < top)]
     if len(r) == 0:
@@ -233,13 +233,13 @@ def _checked(
     if v.ndim == 1:
         v = v[:, None]
     if len(v) != len(x):
-        raise ValueError(f"{len(x)} sites but {len(v)} values")
+        raise ValueError(f"{len(v)} values for {len(x)} sites")
     if not (np.isfinite(x).all() and np.isfinite(v).all()):
         raise ValueError("coordinates and values must be finite; drop the rows with missing values")
     if weights is None:
         return x, v, None
     w = np.asarray(weights, dtype=float)
     if w.shape != (len(x),) or not np.all(w >= 0) or not 0 < w.sum() < np.inf:
-        raise ValueError("weights must be one non-negative number a site, not all zero")
-    there = w > 0  # a site of weight zero is not there: its pairs must not count as pairs
+        raise ValueError("weights must be one non-negative number per site, not all zero")
+    there = w > 0  # drop sites of weight zero: their pairs must not be counted
     return x[there], v[there], w[there]

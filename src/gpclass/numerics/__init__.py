@@ -1,1 +1,1 @@
-"""Linear algebra, special functions, fixed points and threads: what knows nothing of classifiers."""
+"""Linear algebra, special functions, fixed points and threads: independent of classification."""

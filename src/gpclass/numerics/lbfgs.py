@@ -1,10 +1,10 @@
-"""A limited-memory quasi-Newton ascent whose state is a few arrays, so that it can be written down and taken up again.
+"""A limited-memory quasi-Newton ascent whose state is a few arrays, so that it can be saved and resumed.
 
-Maximises F(x) within bounds. Directions come from the last pairs of steps and changes of the gradient (two-loop
-recursion) on the variables that are free to move; a variable on a bound that the gradient pushes against rests. Steps
-are cut so that no variable moves more than ``LONGEST``, and shortened until F rises by a share of what its slope says.
-scipy's L-BFGS-B keeps its state to itself, and an ascent over all rows takes long enough to be interrupted.
-Cost: one or two evaluations an iteration, O(pairs × variables) of its own.
+Maximises F(x) within bounds. Directions come from the last pairs of steps and gradient changes (two-loop recursion)
+on the free variables; a variable on a bound with an outward gradient stays fixed. Steps are limited so that no
+variable moves more than ``LONGEST``, and shortened until F increases by a fraction of the predicted increase.
+scipy's L-BFGS-B does not expose its state, and an ascent over all rows takes long enough to be interrupted.
+Cost: one or two evaluations per iteration, plus O(pairs × variables).
 Reference: Nocedal & Wright (2006), Numerical Optimization, algorithms 7.4 and 3.1.
 """
 
@@ -20,15 +20,15 @@ from gpclass._typing import Array
 
 PAIRS = 12  # steps remembered
 LONGEST = 1.5  # largest change of one variable in a step
-RISE = 1e-4  # share of the expected rise that a step must have
-SHORTEST = 2.0**-12  # of a step, after which the ascent gives up
+RISE = 1e-4  # least fraction of the predicted increase
+SHORTEST = 2.0**-12  # shortest step before the ascent stops
 
-Objective: TypeAlias = "Callable[[Array], tuple[float, Array] | None]"  # None where there is no value
+Objective: TypeAlias = "Callable[[Array], tuple[float, Array] | None]"  # None if F is undefined
 
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
-    """Where an ascent stands."""
+    """State of an ascent."""
 
     x: Array  # (k,)
     value: float
@@ -45,7 +45,7 @@ class Ascent:
     ) -> Ascent:
         """Evaluate at the start.
 
-        ``earlier`` climbed a function like F / ``scale``, of the same variables: its memory tells of F's curvature.
+        ``earlier`` maximised a function close to F / ``scale`` in the same variables: its memory is reused for F.
         """
         x = np.clip(x, *bounds.T)
         found = objective(x)
@@ -59,14 +59,14 @@ class Ascent:
         return cls(x, *found, empty, empty)
 
     def again(self, objective: Objective) -> Ascent | None:
-        """Where it stands, not stuck, by an objective that has grown more accurate; None where that has no value."""
+        """The same state, not stuck, under a more accurate objective; None if that is undefined."""
         found = objective(self.x)
         if found is None:
             return None
         return replace(self, value=found[0], slope=found[1], evaluations=self.evaluations + 1, stuck=False)
 
     def arrays(self) -> dict[str, Array]:
-        """All of it as arrays."""
+        """The state as arrays."""
         numbers = np.array([self.value, self.iterations, self.evaluations, self.stuck], dtype=float)
         return {
             "x": self.x,
@@ -78,18 +78,18 @@ class Ascent:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array]) -> Ascent:
-        """What :meth:`arrays` gave."""
+        """The state from :meth:`arrays`."""
         value, iterations, evaluations, stuck = arrays["numbers"]
         parts = (arrays["x"], float(value), arrays["slope"], arrays["steps"], arrays["bends"])
         return cls(*parts, int(iterations), int(evaluations), bool(stuck))
 
 
 def step(at: Ascent, objective: Objective, bounds: Array) -> Ascent:
-    """One iteration; ``stuck`` where no step rises."""
+    """One iteration; ``stuck`` if no step increases F."""
     low, high = bounds.T
     rests = ((at.x <= low) & (at.slope < 0)) | ((at.x >= high) & (at.slope > 0))
     direction = _direction(at, rests)
-    if direction @ at.slope <= 0 and len(at.steps):  # the memory misleads: forget it
+    if direction @ at.slope <= 0 and len(at.steps):  # not an ascent direction: clear the memory
         at = replace(at, steps=at.steps[:0], bends=at.bends[:0])
         direction = _direction(at, rests)
     longest = float(np.abs(direction).max())
@@ -111,7 +111,7 @@ def step(at: Ascent, objective: Objective, bounds: Array) -> Ascent:
 
 
 def _direction(at: Ascent, rests: Array) -> Array:
-    """The two-loop recursion on the variables that may move."""
+    """The two-loop recursion on the free variables."""
     g = np.where(rests, 0.0, at.slope)
     if not len(at.steps):
         return np.asarray(g * (0.3 / max(float(np.abs(g).max()), 1e-300)))

@@ -1,9 +1,9 @@
-"""Factorisations; the only home of jitter.
+"""Factorisations; jitter is added only here.
 
-Nothing here inverts a covariance K. With sites of precision t the matrix that is factored is
-``B = I + T^(1/2) K T^(1/2)``, whose eigenvalues are at least one, so that a nearly singular K does no harm.
-Where a factor of K itself is needed, :func:`factor` adds the smallest jitter that works and says how much.
-Cost: O(n^3) a factorisation, O(n^2) memory.
+Nothing here inverts a covariance K. With sites of precision t the factored matrix is ``B = I + T^(1/2) K T^(1/2)``,
+whose eigenvalues are at least one, so a nearly singular K is harmless. If a factor of K itself is needed,
+:func:`factor` adds the smallest sufficient jitter and returns it.
+Cost: O(n^3) per factorisation, O(n^2) memory.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # tried in turn, relative to the mean
 
 
 class NotPositiveDefiniteError(ValueError):
-    """The matrix is no covariance, not even with the allowed jitter."""
+    """The matrix is not a covariance, even with the largest jitter."""
 
 
 def cholesky(A: Array) -> Array:
-    """Lower Cholesky factor of A (only its lower triangle is read). Raises ``LinAlgError`` if there is none."""
+    """Lower Cholesky factor of A (reads only its lower triangle); ``LinAlgError`` if A is not positive definite."""
     L, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=0)
     if info != 0:
         raise np.linalg.LinAlgError(f"the leading minor of order {info} is not positive definite")
@@ -35,10 +35,10 @@ def factor(
 ) -> tuple[Array, float]:
     """Lower Cholesky factor of K + jitter·I with the smallest jitter of ``JITTERS`` that works, and that jitter.
 
-    Of the jitters those below ``least`` are not tried: where the factor is to change smoothly with K.
+    Jitters below ``least`` are skipped, for a factor that must be smooth in K.
 
-    Jitter is relative to ``scale``, by default the mean of the diagonal; a difference of covariances that may be zero
-    up to rounding takes the scale of what it was the difference of.
+    Jitter is relative to ``scale``, by default the mean of the diagonal. For a difference of covariances, which may be
+    zero up to rounding, pass the scale of its terms.
     """
     scale = float(np.mean(np.diag(K))) if scale is None else scale
     for relative in (jitter for jitter in JITTERS if jitter >= least):
@@ -57,7 +57,7 @@ def factor(
 class SiteFactor:
     """The Gaussian N(0, K) multiplied by sites of precision t >= 0.
 
-    Holds the factor of B = I + T^(1/2) K T^(1/2); everything a Gaussian approximation needs comes from it.
+    Holds the factor of B = I + T^(1/2) K T^(1/2), from which all quantities of a Gaussian approximation follow.
     """
 
     def __init__(self, K: Array, t: Array) -> None:
@@ -71,10 +71,10 @@ class SiteFactor:
         L, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
         if info != 0:
             raise NotPositiveDefiniteError(
-                "I + T^(1/2) K T^(1/2) is not positive definite: K is no covariance matrix; "
+                "I + T^(1/2) K T^(1/2) is not positive definite: K is not a covariance matrix; "
                 "check that the kernel is a valid covariance function, or add a WhiteKernel to it"
             )
-        self.L = L  # lower triangle; what stands above the diagonal means nothing
+        self.L = L  # lower triangle; the upper one is undefined
 
     @cached_property
     def half_log_det(self) -> float:
@@ -82,7 +82,7 @@ class SiteFactor:
         return float(np.log(np.diag(self.L)).sum())
 
     def solve(self, b: Array) -> Array:
-        """(K + T^-1)^-1 b without the inverse of t: T^(1/2) B^-1 T^(1/2) b, for b (n,) or (n, m)."""
+        """(K + T^-1)^-1 b without inverting t: T^(1/2) B^-1 T^(1/2) b, for b (n,) or (n, m)."""
         root = self.root if b.ndim == 1 else self.root[:, None]
         x, _ = lapack.dpotrs(self.L, root * b, lower=1)
         return np.asarray(root * np.asarray(x).reshape(b.shape))
@@ -99,7 +99,7 @@ class SiteFactor:
 
     @property
     def inverse(self) -> Array:
-        """(K + T^-1)^-1 as a symmetric matrix, a new array at every call."""
+        """(K + T^-1)^-1 as a symmetric matrix, a new array per call."""
         R = self._B_inverse * self.root
         R *= self.root[:, None]
         return R

@@ -1,4 +1,4 @@
-"""How much memory can still be had."""
+"""Available memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def available_memory() -> float:
-    """Bytes of memory that can still be had here; infinity where the system does not tell."""
+    """Bytes of available memory; infinity if unknown."""
     limits = []
     try:
         with open("/proc/meminfo") as lines:
@@ -17,5 +17,5 @@ def available_memory() -> float:
             if most != "max":
                 limits.append(float(most) - float(used.read()))
     except (OSError, ValueError, IndexError):
-        pass  # not Linux, or no limit of its own
+        pass  # not Linux, or no limit
     return min(limits, default=np.inf)

@@ -1,4 +1,4 @@
-r"""Normal tails, truncated normals and logistic-Gaussian integrals, in logs and right in the far tails.
+r"""Normal tails, truncated normals and logistic-Gaussian integrals, in logs and accurate in the far tails.
 
 Normal hazard and its relatives. With h(z) = φ(z)/Φ(z) the derivatives of log Φ are
 
@@ -6,18 +6,18 @@ Normal hazard and its relatives. With h(z) = φ(z)/Φ(z) the derivatives of log 
     (log Φ)''  = -h (z + h)              = τ(z) - 1,  τ = variance of a normal cut at z
     (log Φ)''' =  h ((z + h)² - τ)
 
-For z → -∞ both z + h and τ are differences of nearly equal numbers. Below z = -5 they are built from
+For z → -∞ both z + h and τ are differences of nearly equal numbers. Below z = -5 they are computed from
 Laplace's continued fraction h = x + K₁, K_j = j/(x + K_{j+1}), x = -z, where every difference is a ratio:
 
     z + h = K₁,   τ = (K₂ - K₁)/(x + K₂),   (z + h)² - τ = 2 K₁ (K₃ - K₂)/((x + K₂)(x + K₃)).
 
-Logistic-Gaussian integrals ∫ N(u; a, b) σ(u) du. The integrand is analytic in a strip, so the trapezoidal
-rule converges geometrically. Where the variance is small, or the kink of σ at 0 is far from the mass, 35
-nodes are evenly spaced around the mass. Otherwise they are u = π sinh t, evenly spaced in t: dense at the
-kink, sparse in the Gaussian's flanks, so that b = 10⁶ costs about twice the nodes of b = 10. All weights
-are positive: nothing cancels, and E σ is right in relative terms however small it is.
+Logistic-Gaussian integrals ∫ N(u; a, b) σ(u) du. The integrand is analytic in a strip, so the trapezoidal rule
+converges geometrically. If the variance is small, or the kink of σ at 0 is far from the mass, 35 evenly spaced nodes
+cover the mass. Otherwise the nodes are u = π sinh t, evenly spaced in t: dense at the kink, sparse in the Gaussian's
+flanks, so that b = 10⁶ needs about twice the nodes of b = 10. All weights are positive: there is no cancellation, and
+E σ has full relative accuracy, however small it is.
 
-Cost: O(1) an element for the normal functions, 35 to ~240 exponentials for a logistic integral.
+Cost: O(1) per element for the normal functions, 35 to ~240 exponentials for a logistic integral.
 Fails when: a logistic integral has a variance above ~10¹² (the table of nodes ends).
 References: Genz & Bretz (2009), Computation of multivariate normal and t probabilities; Trefethen & Weideman
 (2014), The exponentially convergent trapezoidal rule.
@@ -37,31 +37,31 @@ LOG_2PI = math.log(2.0 * math.pi)
 SQRT_HALF = math.sqrt(0.5)
 SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
-_TAIL = 5.0  # below -_TAIL the continued fraction takes over
+_TAIL = 5.0  # below -_TAIL the continued fraction is used
 _LEVELS = 20  # of the continued fraction: exact to rounding for x >= _TAIL
-_FAR = 25.0  # beyond it quantiles are found relative to the limit
-_DROP = 40.0  # integrands are cut where they are exp(-_DROP) of their peak
-_APART = 7.0  # a kink so many standard deviations from the mass is not seen
+_FAR = 25.0  # beyond it quantiles are computed relative to the limit
+_DROP = 40.0  # integrands are truncated at exp(-_DROP) of their peak
+_APART = 7.0  # a kink this many standard deviations from the mass is negligible
 
 # ---------------------------------------------------------------------------------------------- normal
 
 
 def normal_hazard(z: Array | float) -> Array:
-    """φ(z)/Φ(z), right in relative terms for any z."""
+    """φ(z)/Φ(z), with full relative accuracy for any z."""
     with np.errstate(over="ignore"):
         return np.asarray(SQRT_2_OVER_PI / erfcx(-SQRT_HALF * np.asarray(z, dtype=float)))
 
 
 def hazard_terms(z: Array | float) -> tuple[Array, Array, Array, Array]:
-    """What the derivatives of log Φ are made of.
+    """The terms of the derivatives of log Φ.
 
     Returns
     -------
     h, excess, tau, kappa : ndarray
         h = φ/Φ; z + h; τ = 1 - h (z + h), the variance of a standard normal restricted to x > -z;
-        (z + h)² - τ. All right in relative terms in the lower tail.
+        (z + h)² - τ. All with full relative accuracy in the lower tail.
     """
-    z = np.asarray(np.clip(z, -1e100, 1e100), dtype=float)  # so that infinite z gives the limits
+    z = np.asarray(np.clip(z, -1e100, 1e100), dtype=float)  # infinite z gives the limits
     h = normal_hazard(z)
     excess = np.asarray(z + h)
     tau = np.asarray(1.0 - h * excess)
@@ -87,7 +87,7 @@ def _continued_fraction(x: Array) -> tuple[Array, Array, Array]:
 
 
 def hazard_terms_scalar(z: float) -> tuple[float, float, float, float]:
-    """The values log Φ(z), h, z + h and τ of one float: :func:`hazard_terms` without the price of arrays."""
+    """The values log Φ(z), h, z + h and τ of one float: :func:`hazard_terms` without array overhead."""
     if z < -_TAIL:
         x = -z
         k = 0.5 * (math.sqrt(x * x + 4.0 * _LEVELS) - x)
@@ -115,7 +115,7 @@ _MANY = np.polynomial.legendre.leggauss(56)  # for any box
 def _box_moments(start: Array, width: Array, rule: tuple[Array, Array]) -> tuple[Array, Array, Array]:
     """The log Z, mean and variance of a standard normal on [start, start + width], by Gauss-Legendre.
 
-    The offset from start is the variable, so that nothing cancels however narrow or far out the box is.
+    The offset from start is the variable, which avoids cancellation for any width and location of the box.
     """
     log_z, mean, variance = np.empty_like(start), np.empty_like(start), np.empty_like(start)
     x, w = rule
@@ -133,7 +133,7 @@ def _box_moments(start: Array, width: Array, rule: tuple[Array, Array]) -> tuple
 
 
 def log_diff_ndtr(a: Array | float, b: Array | float) -> Array:
-    """The log of Φ(b) - Φ(a) for a < b, infinite limits allowed, right in both tails and for narrow boxes."""
+    """The log of Φ(b) - Φ(a) for a < b, infinite limits allowed, accurate in both tails and for narrow boxes."""
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if b.ndim == 0 and b == np.inf:
         return np.asarray(log_ndtr(-a))
@@ -153,7 +153,7 @@ def log_diff_ndtr(a: Array | float, b: Array | float) -> Array:
 def truncated_normal_moments(a: Array | float, b: Array | float) -> tuple[Array, Array, Array]:
     """The log Z, mean and variance of a standard normal restricted to [a, b].
 
-    Half-lines in closed form; boxes by Gauss-Legendre over the part that matters.
+    Half-lines in closed form; boxes by Gauss-Legendre over the part that contributes.
     """
     a, b = np.broadcast_arrays(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
     with np.errstate(invalid="ignore"):
@@ -177,10 +177,10 @@ def truncated_normal_quantile(u: Array | float, a: Array | float, b: Array | flo
     Upper tail probabilities mix linearly, Q(x) = (1-u) Q(a) + u Q(b), and invert without cancellation up to
     a = 25. Beyond, x is found relative to a: with Q = φ R, R Mills' ratio, and E = -log Q(x)/Q(a),
     x² = a² + 2 (E + log R(x)/R(a)) is a fixed point with contraction 1/a². (Inverting log Q itself would
-    lose the draw's digits to those of a²/2.)
+    lose the draw's digits to a²/2.)
     """
     u, a, b = (np.asarray(v, dtype=float) for v in (u, a, b))
-    if b.ndim == 0 and b == np.inf:  # the orthant's case, and the hot path
+    if b.ndim == 0 and b == np.inf:  # orthants: the hot path
         u, a = np.broadcast_arrays(u, a)
         return _upper_quantile(u, 1.0 - u, a, None)
     u, a, b = np.broadcast_arrays(u, a, b)
@@ -192,19 +192,19 @@ def truncated_normal_quantile(u: Array | float, a: Array | float, b: Array | flo
 
 
 def _upper_quantile(u: Array, v: Array, a: Array, b: Array | None) -> Array:
-    """The u-quantile, v = 1 - u, on [a, b] with b >= |a|, or on [a, ∞) when b is None."""
+    """The u-quantile, v = 1 - u, on [a, b] with b >= |a|, or on [a, ∞) if b is None."""
     p = ndtr(-a) * v
     if b is not None:
         p += u * ndtr(-b)
     x = np.asarray(ndtri(p))
     np.negative(x, out=x)
-    lower = p > 0.999  # where the complement is the accurate one
+    lower = p > 0.999  # where the complement is more accurate
     if np.any(lower):
         x[lower] = ndtri(v[lower] * ndtr(a[lower]) + u[lower] * (1.0 if b is None else ndtr(b[lower])))
     far = a > _FAR
     if np.any(far):
         x[far] = _far_quantile(u[far], v[far], a[far], None if b is None else b[far])
-    np.maximum(x, a, out=x)  # rounding must not leave the box
+    np.maximum(x, a, out=x)  # rounding must not move draws out of the box
     return x if b is None else np.minimum(x, b)
 
 
@@ -240,7 +240,7 @@ _ROWS = 4096  # elements integrated at once: 4096 × 400 doubles are 13 MB
 
 
 def _node_range(left: float, right: float) -> slice:
-    """The part of the kinked table that covers [-left, right]."""
+    """The part of the table for the kink that covers [-left, right]."""
     first = _HALF - math.ceil(math.asinh(left / math.pi) / _STEP)
     last = _HALF + 1 + math.ceil(math.asinh(right / math.pi) / _STEP)
     return slice(max(first, 0), last)
@@ -249,18 +249,18 @@ def _node_range(left: float, right: float) -> slice:
 def normal_quadrature(
     a: Array, b: Array, kinked: BoolArray, shift: Array, shrink: Array, reach: tuple[Array, Array]
 ) -> Iterator[tuple[IntArray, Array, Array]]:
-    """Nodes and log weights for expectations under N(a, b), a block of elements at a time.
+    """Nodes and log weights for expectations under N(a, b), in blocks of elements.
 
     Parameters
     ----------
     a, b : (n,) arrays
         Means and variances.
     kinked : (n,) bool array
-        Where to take the nodes that are dense at zero.
+        Where to use the nodes that are dense at zero.
     shift, shrink : (n,) arrays
         Elsewhere the nodes are a + √b (shift + shrink x), x evenly spaced from -9.35 to 9.35.
     reach : two (n,) arrays
-        How far to the left and right of zero the kinked nodes must go.
+        Required range of the kinked nodes to the left and right of zero.
 
     Yields
     ------
@@ -283,7 +283,7 @@ def normal_quadrature(
 
 
 def _blocks(index: IntArray) -> Iterator[IntArray]:
-    """Index in pieces of bounded length."""
+    """Split an index into pieces of bounded length."""
     for start in range(0, len(index), _ROWS):
         yield index[start : start + _ROWS]
 
@@ -291,14 +291,14 @@ def _blocks(index: IntArray) -> Iterator[IntArray]:
 def logistic_quadrature(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
     """Nodes for integrals of N(u; a, b) g(u) where g grows like e^u below zero and slowly above it.
 
-    The mass sits at a (if above zero), at a + b (if that is below zero), or at the kink between.
+    The mass is at a (if positive), at a + b (if negative), or at the kink between them.
     """
     left_heavy = a < -0.5 * b
     centre = np.where(left_heavy, -(a + b), a)
     kinked = (b > 1.0) & (centre < _APART * np.sqrt(b))
     root = 2.0 * _DROP * b
     # where the log integrand has fallen by _DROP from its value at the kink, on each side
-    with np.errstate(divide="ignore", invalid="ignore"):  # b = 0, where no kinked nodes are wanted
+    with np.errstate(divide="ignore", invalid="ignore"):  # b = 0 uses no kinked nodes
         left = root / (np.sqrt((a + b) ** 2 + root) + (a + b))
         right = root / (np.sqrt(a**2 + root) - a)
     return normal_quadrature(
@@ -362,7 +362,7 @@ def logistic_normal(mean: Array | float, var: Array | float, scale: float = 1.0)
     """Both log E σ(s f) and log E σ(-s f) for f ~ N(mean, var).
 
     The smaller of the two is integrated, so it keeps its relative accuracy at 1e-300 and below; the other is
-    log1p of it, which loses nothing.
+    computed from it by log1p, without loss.
     """
     mean, var = np.broadcast_arrays(np.asarray(mean, dtype=float), np.asarray(var, dtype=float))
     a = scale * mean.ravel()

@@ -1,10 +1,10 @@
-"""How many threads linear algebra should use, and how many workers everything else.
+"""The number of threads for linear algebra, and of workers for everything else.
 
-A factorisation of a few hundred rows takes less time than two threads need to meet, and where the processor is shared
-with other work waiting threads cost ten times what they gain; NumPy and SciPy often bring a library each, whose threads
-wait for work on the same cores. Large problems use what the user's settings allow.
-Measured with two threads against one: a fit of 1,000 rows takes 1.5 to 2 times as long, of 2,000 as long, of 3,000 the
-.7th to .9th part.
+A factorisation of a few hundred rows takes less time than synchronising two threads, and on a shared processor waiting
+threads cost ten times what they gain. NumPy and SciPy often load one library each, whose threads compete for the same
+cores. Large problems use what the user's settings allow.
+Measured with two threads against one: the time of a fit with 1,000 rows is 1.5 to 2 times as long, with 2,000 rows the
+same, with 3,000 rows 0.7 to 0.9 times as long.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ONE_THREAD = 1500  # rows up to which one thread is used
 
 @dataclass
 class _Held:
-    """How often linear algebra is held to one thread now, and what it may use otherwise: one for the whole process."""
+    """How many contexts hold linear algebra to one thread, and the number to restore: one state per process."""
 
     lock: Lock = field(default_factory=Lock)
     depth: int = 0
@@ -39,12 +39,12 @@ _held = _Held()
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The libraries of linear algebra that are loaded: looking for them takes longer than telling them."""
+    """The loaded linear algebra libraries, cached: finding them takes longer than setting their threads."""
     return ThreadpoolController().select(user_api="blas")
 
 
 def allowed_threads() -> int:
-    """How many threads linear algebra may use, or may have used outside :func:`one_thread`."""
+    """The number of threads that linear algebra may use outside :func:`one_thread`."""
     with _held.lock:
         if _held.depth:
             return _held.allowed
@@ -53,10 +53,10 @@ def allowed_threads() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Linear algebra in one thread: the others are for something else, and those of a library do not stand idle.
+    """A context in which linear algebra uses one thread.
 
-    The libraries know one number for all threads of the process: the first to enter sets it, the last to leave sets it
-    back.
+    The libraries have one setting for all threads of the process: the first to enter sets it, the last to leave
+    restores it.
     """
     allowed = allowed_threads()
     with _held.lock:
@@ -73,20 +73,20 @@ def one_thread() -> Iterator[None]:
 
 
 def few_threads(n: int) -> AbstractContextManager[None]:
-    """A context in which linear algebra on n rows uses the number of threads that is fastest."""
+    """A context in which linear algebra on n rows uses the fastest number of threads."""
     return one_thread() if n <= ONE_THREAD else nullcontext()
 
 
 @cache
 def pool(threads: int) -> ThreadPoolExecutor:
-    """So many threads, kept for the next time: to start some takes as long as a small piece of work."""
+    """A pool of threads, cached: starting threads takes as long as a small task."""
     return ThreadPoolExecutor(threads, thread_name_prefix="gpclass")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=pool.cache_clear)  # a forked process has none of the threads
+    os.register_at_fork(after_in_child=pool.cache_clear)  # a forked process does not inherit the threads
 
 
 def workers(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """A context in which joblib uses so many workers where it is not told; None leaves what the user has set."""
+    """A context that sets joblib's default number of workers; None keeps the user's setting."""
     return nullcontext() if n_jobs is None else parallel_config(n_jobs=n_jobs)

@@ -1,4 +1,4 @@
-"""P(lower < v < upper) for Gaussian v: EP, the guided sampler, bootstrap, separation of variables, truths."""
+"""P(lower < v < upper) for Gaussian v: EP, guided sampler, bootstrap, separation of variables, known values."""
 
 from gpclass.orthant.api import METHODS, OrthantEstimate, orthant_probability
 from gpclass.orthant.guided import Draws, guided_draws

@@ -3,14 +3,14 @@
 ===============  ======================================================================= ===================
 method           what it is                                                              error
 ===============  ======================================================================= ===================
-guided           sequential draws steered by EP's sites; the default                     unbiased, stated
-sov              separation of variables, greedy order, randomised lattice               unbiased, stated
-bootstrap-hard   the particle algorithm of Atiya et al. (2020), hard count               unbiased, stated
-bootstrap-soft   the same, soft count                                                    biased O(1/M), stated
+guided           sequential draws steered by EP's sites; the default                     unbiased, known
+sov              separation of variables, greedy order, randomised lattice               unbiased, known
+bootstrap-hard   the particle algorithm of Atiya et al. (2020), hard count               unbiased, known
+bootstrap-soft   the same, soft count                                                    biased O(1/M), known
 ep               expectation propagation                                                 unknown
 ===============  ======================================================================= ===================
 
-All work is in logs: a probability of 10^-1000 is ordinary. Cost: see each method's module.
+All computations use logarithms, so probabilities such as 10^-1000 are no problem. Cost: see each method's module.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat
 from gpclass.propagation.sites import Sites
 
 N_SAMPLES = {"guided": 2000, "sov": 20_000, "bootstrap-hard": 100_000, "bootstrap-soft": 100_000}
-MAX_SAMPLES = 200_000  # budget of tol=
-FEWEST_EFFECTIVE = 50  # effective draws below which a standard error is worth little
-ROUNDING = 1e-6  # nats of rounding error that need no mention
-FIRST = 1000  # draws before tol= is judged
+MAX_SAMPLES = 200_000  # default budget with tol=
+FEWEST_EFFECTIVE = 50  # fewer effective draws make a standard error unreliable
+ROUNDING = 1e-6  # nats of rounding error that are not reported
+FIRST = 1000  # draws before the first test of tol=
 NAN = float("nan")
 
 
@@ -48,12 +48,12 @@ class OrthantEstimate:
     """An estimate of log P(lower < v < upper), with its error."""
 
     log_probability: float
-    standard_error: float  # of log_probability; NaN when the method cannot state one
+    standard_error: float  # of log_probability; NaN if the method does not estimate it
     method: str
     n_samples: int = 0
     ess: float = NAN  # effective number of draws
     khat: float = NAN  # Pareto shape of the weights' tail
-    converged: bool = True  # tol met (if asked for), weights sound, EP at its fixed point
+    converged: bool = True  # tol met (if given), weights reliable, EP at its fixed point
     message: str = ""
     samples: Array | None = None  # (M, n), on request
     log_weights: Array | None = None  # (M,); their log mean exp is log_probability
@@ -83,9 +83,9 @@ def orthant_probability(
     Parameters
     ----------
     cov : (n, n) array
-        Covariance; may be singular, and in any units.
+        Covariance, in any units; may be singular.
     lower, upper : float or (n,) array
-        Limits, infinite ones included; the positive orthant by default.
+        Limits, possibly infinite; the positive orthant by default.
     mean : float or (n,) array
         Mean of the Gaussian.
     method : {"guided", "sov", "bootstrap-hard", "bootstrap-soft", "ep"}
@@ -93,21 +93,21 @@ def orthant_probability(
     n_samples : int, optional
         Number of draws. By default 2000 for ``guided``, more for the others.
     tol : float, optional
-        Wanted standard error of the log probability, instead of n_samples: draws are added until it is met or
-        ``max_samples`` are spent (the result then says so).
+        Target standard error of the log probability, instead of n_samples: draws are added until it is met or
+        ``max_samples`` is reached (``message`` then reports it).
     max_samples : int
-        Budget of ``tol``.
+        Maximum number of draws with ``tol``.
     order : {"sites", "given", "random", "interleaved"} or permutation, optional
-        Order in which coordinates are drawn. By default sharpest site first (``guided``), greedy (``sov``),
+        Order in which coordinates are drawn. By default largest site precision first (``guided``), greedy (``sov``),
         random (bootstrap).
     points : {"lattice", "random", "sobol"}
-        Uniforms behind ``guided`` and ``sov``.
+        Uniforms used by ``guided`` and ``sov``.
     runs : int, optional
-        Number of independent runs of the bootstrap methods; by default as few as memory allows.
+        Number of independent runs of the bootstrap methods; by default the fewest that fit in memory.
     random_state : int or Generator, optional
         Source of randomness; the same integer gives the same answer.
     return_samples : bool
-        Keep the weighted draws.
+        Return the weighted draws.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def _sov(task: _Task) -> OrthantEstimate:
 
 
 def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
-    """Draw until n_samples or tol, in independent randomisations; judge the weights."""
+    """Draw until n_samples or tol is reached, in independent randomisations, and check the weights."""
     M, budget = task.n_samples or N_SAMPLES[task.method], task.max_samples
     if task.tol is not None:
         wanted = 0.4 * (plan.spread / task.tol) ** 2 if np.isfinite(plan.spread) else FIRST
@@ -173,7 +173,7 @@ def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
     while True:
         first = int(group.max()) + 1 if len(group) else 0
         for x, lw, replicate in batches(plan, task.points, M, task.rng.spawn(1)[0]):
-            if task.points == "random" and len(plan.shares) == 1:  # every draw is independent of every other
+            if task.points == "random" and len(plan.shares) == 1:  # all draws are independent
                 group = np.arange(len(log_w) + len(lw))
             else:
                 group = np.concatenate([group, replicate + first])
@@ -190,7 +190,7 @@ def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
 
 
 def _rounding(plan: Plan) -> float:
-    """Size of the rounding error of log P: quadratic forms of the sites cancel where limits lie far out."""
+    """Size of the rounding error of log P: quadratic forms of the sites cancel if the limits are far out."""
     terms = [np.abs(p.mean) @ np.abs(p.quadratic[1]) + np.abs(p.quadratic[0]).sum() for p in plan.proposals]
     return float(np.finfo(float).eps * max(terms))
 
@@ -218,7 +218,7 @@ def _judged(
             f"only {ess:.0f} effective draws of {len(log_w)}: the standard error may be much too small"
         )
     if not np.isfinite(log_p) or rounding > max(error, ROUNDING):
-        remarks.append(f"the limits lie so far out that rounding alone may move the result by {rounding:.1g}")
+        remarks.append(f"the limits are so far out that rounding may change the result by {rounding:.1g}")
     error = float(np.hypot(error, rounding)) if rounding > ROUNDING else error
     return OrthantEstimate(
         log_p, error, task.method, len(log_w), ess, pareto_khat(log_w),
@@ -248,7 +248,7 @@ def _bootstrap(task: _Task) -> OrthantEstimate:
     if extinct:
         remarks.append(
             f"no point survived coordinate {int(place[extinct[0]])} (step {extinct[0] + 1} of {box.n}) in "
-            f"{len(extinct)} run(s), which count as 0; use more samples or method='guided'"
+            f"{len(extinct)} run(s), counted as 0; use more samples or method='guided'"
         )
     if task.tol is not None and not error <= task.tol:
         remarks.append(f"the standard error {error:.2g} is above tol={task.tol:g} after {spent} points")
@@ -267,7 +267,7 @@ def _bootstrap(task: _Task) -> OrthantEstimate:
 
 def _ep(task: _Task) -> OrthantEstimate:
     ep = fit_sites(task.box, tol=1e-8, max_sweeps=60)
-    message = "" if ep.converged else f"EP's sites still moved by {ep.change:.1e} after {ep.sweeps} sweeps"
+    message = "" if ep.converged else f"EP's sites still changed by {ep.change:.1e} after {ep.sweeps} sweeps"
     details = {"ep_sweeps": ep.sweeps}
     return OrthantEstimate(ep.log_z, NAN, "ep", converged=ep.converged, message=message, details=details)
 
@@ -286,14 +286,14 @@ def _check_settings(
 ) -> None:
     if method not in METHODS:
         raise ValueError(
-            f"there is no method {method!r}{did_you_mean(method, METHODS)} The methods are {', '.join(METHODS)}."
+            f"unknown method {method!r}{did_you_mean(method, METHODS)} The methods are {', '.join(METHODS)}."
         )
     if points not in POINT_SETS:
-        raise ValueError(f"points={points!r} is none of {POINT_SETS}")
+        raise ValueError(f"points must be one of {POINT_SETS}, not {points!r}")
     for name, count in (("n_samples", n_samples), ("max_samples", max_samples), ("runs", runs)):
         if count is not None and (count != int(count) or count < 1):
             raise ValueError(f"{name} must be a whole number of at least 1; it is {count}")
     if tol is not None and not tol > 0:
         raise ValueError(f"tol must be positive (a standard error of the log probability); it is {tol}")
     if tol is not None and n_samples is not None:
-        raise ValueError("give n_samples or tol, not both; max_samples limits what tol may spend")
+        raise ValueError("give n_samples or tol, not both; max_samples limits the draws used by tol")

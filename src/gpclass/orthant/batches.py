@@ -1,10 +1,10 @@
-"""Draws in batches that fit into memory, side by side where joblib is told to.
+"""Draws in batches that fit into memory, in parallel if joblib is configured so.
 
-A batch is a few whole randomisations, each with random numbers of its own, so that neither the size of the batches nor
-the number of workers changes a draw. By default the batches follow one another; under
-``joblib.parallel_config(n_jobs=2)``, or with ``GPClassifier(n_jobs=2)``, threads share them (the work is matrix
-products and special functions, which let other threads run), and a backend that was set, such as Dask's, is used.
-Cost: ``ROOM`` numbers an array and worker.
+A batch consists of a few whole randomisations, each with its own random numbers. The draws therefore depend neither
+on the batch size nor on the number of workers. By default the batches run one after another. Under
+``joblib.parallel_config(n_jobs=2)``, or with ``GPClassifier(n_jobs=2)``, they run in threads (the work is matrix
+products and special functions, which release the GIL), or in a configured backend such as Dask's.
+Cost: ``ROOM`` numbers per array and worker.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def batches(
 ) -> Iterator[tuple[Array, Array, IntArray]]:
     """M draws in independent randomisations: batches of x (n, k), log weights (k,) and randomisations (k,).
 
-    The rows of x are in the plan's order and units; the randomisations are counted through all batches.
+    The rows of x are in the plan's order and units; the randomisations are numbered across all batches.
     """
     sizes = replicate_sizes(M)
     streams, parts = plan.streams(sizes, rng), list(_parts(sizes, plan.box.n))
@@ -45,7 +45,7 @@ def batches(
 
 
 def _jobs() -> Parallel:
-    """One batch after the other as they are asked for, where the backend can."""
+    """Yield one batch after another on demand, if the backend supports it."""
     try:
         return Parallel(prefer="threads", return_as="generator")
     except ValueError:  # such as multiprocessing
@@ -53,7 +53,7 @@ def _jobs() -> Parallel:
 
 
 def _parts(sizes: list[int], n: int) -> Iterator[list[int]]:
-    """Randomisations that fit into memory together."""
+    """Number of randomisations that fit into memory together."""
     part: list[int] = []
     for size in sizes:
         if part and n * (sum(part) + size) > ROOM:

@@ -1,21 +1,20 @@
 """The bootstrap particle algorithm of Atiya et al. (A §5), with the hard and the soft count.
 
-For i = 1..n draw M points v_i from N(b_iᵀ v_{<i}, s_i²); P̂_i is the fraction inside the limits (hard
-count, A eq. 57) or the mean of their conditional probabilities (soft count, A eq. 62); points outside are
-replaced by survivors drawn with replacement, whole histories; log P = Σ log P̂_i. The hard count is
-unbiased for P, a run in which nobody survives counting as 0; the soft count keeps hard survivors and is
-biased at finite M.
+For i = 1..n draw M points v_i from N(b_iᵀ v_{<i}, s_i²). P̂_i is the fraction inside the limits (hard count,
+A eq. 57) or the mean of their conditional probabilities (soft count, A eq. 62). Points outside are replaced,
+with their whole histories, by survivors drawn with replacement. log P = Σ log P̂_i. The hard count is unbiased
+for P if a run without survivors counts as 0; the soft count still resamples survivors and is biased at finite M.
 
-Histories are not copied at every step: within a block of coordinates only the replaced columns of that
-block move, and a vector of ancestors does for the rest, which is permuted once a block. So the n²M
-multiply-adds run as matrix products. More points than memory allows are several runs; P is averaged over
-runs, never log P.
+Histories are not copied at every step: within a block of coordinates only the replaced columns of that block
+are copied; the earlier rows are permuted once per block by a vector of ancestors. The n²M multiply-adds thus run
+as matrix products. If memory cannot hold all points, they are split into several runs; P is averaged over runs,
+not log P.
 
-Standard error: of the runs' mean, given eight runs or more; otherwise from the genealogy of one run: with
-c_e final points descending from first point e, Var log P ≈ Σ_e (c_e − 1)²/M², which sees the dependence
-that A eq. 44 leaves out, and errs on the large side.
-Cost: n³/3 + n²M a run, O(nM) memory.
-Fails when: no point survives a step; P is then 0 to this method.
+Standard error: that of the runs' mean for eight runs or more; otherwise from the genealogy of one run: with c_e
+final points descending from first point e, Var log P ≈ Σ_e (c_e − 1)²/M². This includes the dependence that A
+eq. 44 neglects, and tends to be too large.
+Cost: n³/3 + n²M per run, O(nM) memory.
+Fails when: no point survives a step; the estimate is then 0.
 References: Atiya, Abdel-Gawad & Fayed (2020); Chan & Lai (2013), A general theory of particle filters.
 """
 
@@ -32,16 +31,16 @@ from gpclass.numerics.special import log_diff_ndtr
 from gpclass.orthant.box import Box
 
 BLOCK = 32
-ROOM = 20_000_000  # numbers of one array that a run may hold
+ROOM = 20_000_000  # largest array of a run
 
 
 @dataclass(frozen=True)
 class BootstrapRun:
-    """One run. With log_p = −inf, ``extinct`` is the step at which nobody survived."""
+    """One run. If log_p = −inf, ``extinct`` is the step at which no point survived."""
 
     log_p: float
     log_steps: Array  # (n,), log P̂_i
-    x: Array  # (n, M), the points that are left: equally weighted draws
+    x: Array  # (n, M), the final points: equally weighted draws
     variance: float  # of log_p, from the genealogy
     extinct: int | None
 
@@ -51,7 +50,7 @@ def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool) -> 
     n = box.n
     L = np.ascontiguousarray(factor(box.S, what="cov")[0])
     x, z, log_steps = np.empty((n, M)), np.empty((n, M)), np.full(n, -np.inf)
-    first = np.arange(M)  # the first point that each one descends from
+    first = np.arange(M)  # first ancestor of each point
     for a in range(0, n, BLOCK):
         e = min(a + BLOCK, n)
         base = L[a:e, :a] @ z[:a]
@@ -80,7 +79,7 @@ def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool) -> 
 
 
 def _count(box: Box, L: Array, k: int, m: Array, survivors: int, soft: bool) -> float:
-    """The log of P̂_k; −inf when nobody is inside, even if the soft count is not 0: no history goes on."""
+    """The log of P̂_k; −inf without survivors, even if the soft count is positive, as no history continues."""
     if survivors == 0:
         return float("-inf")
     if not soft:
@@ -104,13 +103,13 @@ class BootstrapResult:
     x: Array | None  # (n, M)
     log_w: Array  # (M,)
     group: IntArray  # (M,), the run
-    extinct: tuple[int, ...]  # the steps at which runs died out
+    extinct: tuple[int, ...]  # steps at which runs became extinct
 
 
 def bootstrap(
     box: Box, M: int, rng: np.random.Generator, *, soft: bool, runs: int | None = None, keep: bool = False
 ) -> BootstrapResult:
-    """Run as often as memory (or ``runs``) asks, and average P."""
+    """As many runs as memory (or ``runs``) requires, with P averaged over them."""
     R = max(1, -(-box.n * M // ROOM)) if runs is None else min(runs, M)
     sizes = np.diff(np.linspace(0, M, R + 1).astype(int))
     log_ps, variances, kept, log_ws, extinct = [], [], [], [], []
@@ -135,7 +134,7 @@ def bootstrap(
 
 
 def _error(log_ps: Array, variances: Array, share: Array, log_p: float) -> float:
-    """Standard error of log P: between runs when there are many, else from each run's genealogy."""
+    """Standard error of log P: between runs if there are many, else from each run's genealogy."""
     if log_p == -np.inf:
         return float("nan")
     relative = np.exp(log_ps - log_p)

@@ -1,10 +1,10 @@
-"""The problem P(lower < v < upper), v ~ N(mean, cov), checked once and brought to a standard form.
+"""The problem P(lower < v < upper), v ~ N(mean, cov), checked once and converted to a standard form.
 
-Standard form: zero mean, unit variances, and no coordinate that is bounded above alone (its sign is flipped).
-So (v_i − mean_i)/scale_i = x_i, x ~ N(0, S), lower_i < x_i < upper_i, and tails and tolerances mean the same
-whatever units the caller uses. A coordinate without variance is a constant: it either lies in its limits, and
-no longer matters, or the probability is 0.
-Cost: O(n²) for the checks, n³/3 for the factor that shows that cov is a covariance.
+Standard form: zero mean, unit variances, and no coordinate with only an upper limit (its sign is flipped).
+So (v_i − mean_i)/scale_i = x_i, x ~ N(0, S), lower_i < x_i < upper_i, and tails and tolerances do not depend on
+the caller's units. A coordinate without variance is a constant: if it lies within its limits it is dropped,
+otherwise the probability is 0.
+Cost: O(n²) for the checks, n³/3 for the factor that checks positive definiteness.
 Fails when: limits are reversed or NaN, shapes differ, cov is not symmetric or not positive semi-definite.
 """
 
@@ -25,15 +25,15 @@ ROOT_2PI = math.sqrt(2 * math.pi)
 
 @dataclass(frozen=True)
 class Box:
-    """The standard form, with what leads back to the caller's units."""
+    """The standard form, and the transformation back to the caller's units."""
 
     S: Array  # (n, n), unit diagonal
-    lower: Array  # (n,), finite where any limit is
+    lower: Array  # (n,), finite if either limit is
     upper: Array  # (n,)
     scale: Array  # (n,), negative where the sign was flipped
     mean: Array  # (n,)
     possible: bool  # False when a constant coordinate lies outside its limits
-    jitter: float  # added to the diagonal of S so that it has a factor
+    jitter: float  # added to the diagonal of S for its factorisation
 
     @property
     def n(self) -> int:
@@ -76,7 +76,7 @@ class BoxFactors:
             log_z, h, _, tau = hazard_terms_scalar(-a)
             return log_z, mean + s * h, var * tau
         b = (high - mean) / s
-        if -5 < a < b < 5 and b - a > 0.3:  # nothing cancels here, and arrays are slow
+        if -5 < a < b < 5 and b - a > 0.3:  # no cancellation here, and arrays are slow
             mass = 0.5 * (math.erfc(a * math.sqrt(0.5)) - math.erfc(b * math.sqrt(0.5)))
             f_a, f_b = math.exp(-0.5 * a * a) / ROOT_2PI, math.exp(-0.5 * b * b) / ROOT_2PI
             m = (f_a - f_b) / mass
@@ -88,7 +88,7 @@ class BoxFactors:
 def standard_form(
     cov: npt.ArrayLike, lower: npt.ArrayLike = 0.0, upper: npt.ArrayLike = np.inf, mean: npt.ArrayLike = 0.0
 ) -> Box:
-    """Check the problem and bring it to standard form.
+    """Check the problem and convert it to standard form.
 
     Parameters
     ----------
@@ -153,10 +153,10 @@ def _vector(x: npt.ArrayLike, n: int, name: str) -> Array:
     v = np.asarray(x, dtype=float)
     if v.ndim > 1 or (v.ndim == 1 and v.shape != (n,)):
         raise ValueError(
-            f"{name} must be a number or have one entry a row of cov ({n}); its shape is {v.shape}"
+            f"{name} must be a number or have one entry per row of cov ({n}); its shape is {v.shape}"
         )
     if np.isnan(v).any():
-        raise ValueError(f"{name} holds NaN; use -inf or inf for a limit that is not there")
+        raise ValueError(f"{name} holds NaN; use -inf or inf for no limit")
     return np.array(np.broadcast_to(v, (n,)))
 
 
@@ -166,10 +166,12 @@ def _check_limits(low: Array, high: Array, mean: Array) -> None:
     wrong = ~(low < high)
     if wrong.any():
         i = int(np.argmax(wrong))
-        what = "reversed" if low[i] > high[i] else "equal, so that the box is empty"
+        what = "reversed" if low[i] > high[i] else "equal (an empty box)"
         raise ValueError(f"the limits of coordinate {i} are {what}: lower {low[i]:g}, upper {high[i]:g}")
     if (low == np.inf).any() or (high == -np.inf).any():
-        raise ValueError("a lower limit of inf or an upper limit of -inf leaves no room; check the limits")
+        raise ValueError(
+            "a lower limit of inf or an upper limit of -inf makes the box empty; check the limits"
+        )
 
 
 def _jitter(S: Array) -> float:
@@ -179,5 +181,5 @@ def _jitter(S: Array) -> float:
         low = float(np.linalg.eigvalsh(S)[0])
         raise ValueError(
             f"cov is indefinite: scaled to unit variances its smallest eigenvalue is {low:.2g}; "
-            "check how it was made, or project it on the positive semi-definite matrices"
+            "check how it was computed, or project it on the positive semi-definite matrices"
         ) from error

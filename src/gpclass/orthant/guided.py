@@ -1,22 +1,22 @@
-"""The guided sampler: draws of a Gaussian in a box, one coordinate after another, steered by EP's sites.
+"""The guided sampler: sequential draws of a Gaussian in a box, steered by EP's sites.
 
-Sites exp(h_k x_k − ½ t_k x_k²) stand for the indicators 1(lower_k < x_k < upper_k), and make q(x) = N(mu,
-P), P = L Lᵀ, of the prior N(0, S). Coordinate k given the earlier ones has under q the mean m = mu_k +
-L[k,:k] z_{<k} and variance s² = L_kk². Dividing site k out leaves N(m_c, c²), c² = 1/(1/s² − t_k), m_c = c²
-(m/s² − h_k): what the prior and all *other* sites say. x_k is drawn from it restricted to its interval, and
-the weight takes up the factor's mass over the site's,
+Sites exp(h_k x_k − ½ t_k x_k²) approximate the indicators 1(lower_k < x_k < upper_k) and turn the prior N(0, S)
+into q(x) = N(mu, P), P = L Lᵀ. Under q, coordinate k given the earlier ones has mean m = mu_k + L[k,:k] z_{<k}
+and variance s² = L_kk². Dividing out site k leaves N(m_c, c²), c² = 1/(1/s² − t_k), m_c = c² (m/s² − h_k): the
+prior and all *other* sites. x_k is drawn from it restricted to its interval, and the weight is multiplied by the
+ratio of the factor's mass to the site's,
 
     log w += log[Φ((u−m_c)/c) − Φ((l−m_c)/c)] − log ∫ N(x; m_c, c²) exp(h_k x − ½ t_k x²) dx,
 
-so that log P = log ∫ N(x; 0, S) Π sites + log E w. Flat sites give the classical separation of variables.
+so log P = log ∫ N(x; 0, S) Π sites + log E w. Flat sites give the classical separation of variables.
 
-Several proposals may share the work: of M draws the j-th proposal makes a share a_j, and every draw is
-weighted by the mixture, 1/w = Σ_j a_j / w_j (the balance heuristic). A weak proposal bounds the weights
-where EP's Gaussian has thinner tails than the target.
+Several proposals may be combined: of M draws the j-th proposal makes a share a_j, and every draw is weighted by
+the mixture, 1/w = Σ_j a_j / w_j (the balance heuristic). A defensive proposal bounds the weights where EP's
+Gaussian has thinner tails than the target.
 
 Cost: one Cholesky factorisation, n²M multiply-adds as matrix products, O(nM) normal tails; twice that for
 two proposals. O(nM) memory. Unbiased for P when sites, shares and M are fixed beforehand.
-Fails when: it does not fail, but the weights are uneven where EP's Gaussian is a poor guide: see ESS and
+Fails when: it always returns, but the weights are uneven where EP's Gaussian is a poor proposal: see ESS and
 k-hat.
 References: Genz (1992), Numerical computation of multivariate normal probabilities; Hajivassiliou & McFadden
 (1998), The method of simulated scores; Veach & Guibas (1995) for the balance heuristic. The sites are ours.
@@ -36,9 +36,9 @@ from gpclass.numerics.linalg import factor
 from gpclass.numerics.special import log_diff_ndtr, truncated_normal_quantile
 from gpclass.propagation.sites import Sites, gaussian_from_sites
 
-BLOCK = 32  # coordinates that wait for one matrix product
-LEAST = 1e-9  # part of 1/s² that survives when site k is divided out
-SAFE = 25.0  # a limit below which Φ of the tail and its inverse lose nothing
+BLOCK = 32  # coordinates per matrix product
+LEAST = 1e-9  # least fraction of 1/s² left after dividing out site k
+SAFE = 25.0  # below this limit Φ of the tail and its inverse are accurate
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,22 @@ class Draws:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Everything the sampler needs to know about one set of sites."""
+    """All quantities that the sampler needs for one set of sites."""
 
     lower: Array  # (n,)
     upper: Array  # (n,)
     mean: Array  # mu (n,)
     L: Array  # (n, n), P = L Lᵀ
-    c: Array  # (n,), sd of coordinate k given the earlier ones, its own site divided out
+    c: Array  # (n,), sd of coordinate k given the earlier ones, without its own site
     pull: Array  # (n,), m_c = pull·m − push
     push: Array  # (n,)
-    flat: bool  # no sites at all
+    flat: bool  # no sites
     quadratic: Array  # (3, n): log ∫ N(x; m_c, c²) site = q0 + q1 m_c + q2 m_c²
     log_sites: float
 
 
 def propose(S: Array, sites: Sites, lower: Array, upper: Array) -> Proposal:
-    """Prepare the sampler for covariance S (unit diagonal, or nearly) and the given sites."""
+    """Prepare the sampler for covariance S (unit diagonal, approximately) and the given sites."""
     t, h = sites.precision, sites.shift
     flat = not t.any() and not h.any()
     mean, P, log_sites = (np.zeros(len(S)), S, 0.0) if flat else gaussian_from_sites(S, sites)
@@ -92,23 +92,23 @@ def guided_draws(
     *,
     resample: np.random.Generator | None = None,
 ) -> Draws:
-    """Weighted draws of N(0, S) restricted to the box, from explicit uniforms.
+    """Weighted draws of N(0, S) restricted to the box, from given uniforms.
 
     Parameters
     ----------
     S : (n, n) array
-        Covariance; unit diagonal, or nearly.
+        Covariance with (approximately) unit diagonal.
     sites : Sites
-        Any sites; EP's make the weights nearly even.
+        Any sites; EP's give nearly even weights.
     lower, upper : (n,) array
         Limits.
     uniforms : (n, M) array
-        In the open interval (0, 1); the same uniforms give the same draws, smoothly in S and the sites.
+        In the open interval (0, 1). The draws are a smooth function of S and the sites for fixed uniforms.
     group : (M,) array, optional
-        Which draws depend on each other, such as those of one randomised net; independent by default.
+        Group of each draw; draws of a group, such as one randomised net, are dependent. Independent by default.
     resample : Generator, optional
-        Given one, resample within a group whenever its effective size falls below half. The groups stay
-        independent of each other; smoothness in S is lost.
+        If given, resample within a group when its effective size falls below half. The groups stay independent;
+        smoothness in S is lost.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def draw(
     x, z, log_w = np.empty((n, M)), np.empty((n, M)), np.zeros(M)
     for a in range(0, n, BLOCK):
         e = min(a + BLOCK, n)
-        base = proposal.L[a:e, :a] @ z[:a]  # what all earlier blocks say: one matrix product
+        base = proposal.L[a:e, :a] @ z[:a]  # contribution of all earlier blocks: one matrix product
         base += proposal.mean[a:e, None]
         for k in range(a, e):
             m = base[k - a]
@@ -146,7 +146,7 @@ def draw(
 
 
 def log_weight(proposal: Proposal, x: Array) -> Array:
-    """Log weights (M,), log_sites included, that the proposal gives to draws x (n, M) of another one."""
+    """Log weights (M,), log_sites included, that this proposal assigns to draws x (n, M) of another one."""
     z = solve_triangular(proposal.L, x - proposal.mean[:, None], lower=True, check_finite=False)
     m = x - np.diag(proposal.L)[:, None] * z
     m *= proposal.pull[:, None]
@@ -167,7 +167,7 @@ def log_weight(proposal: Proposal, x: Array) -> Array:
 
 
 def mixture_draws(proposals: Sequence[Proposal], uniforms: Sequence[Array]) -> tuple[Array, Array]:
-    """Draws x (n, M) of several proposals, weighted by their mixture; log weights include log_sites."""
+    """Draws x (n, M) of several proposals, weighted by their mixture; the log weights include log_sites."""
     M = sum(U.shape[1] for U in uniforms)
     xs, log_ws = [], []
     for j, (proposal, U) in enumerate(zip(proposals, uniforms, strict=True)):
@@ -189,7 +189,7 @@ def _draw_one(proposal: Proposal, k: int, m: Array, u: Array, out: Array) -> Arr
     low, high, c = proposal.lower[k], proposal.upper[k], proposal.c[k]
     mc = m if proposal.flat else proposal.pull[k] * m - proposal.push[k]
     if low == -np.inf:
-        np.multiply(-c, ndtri(u), out=out)  # falling in u, as on a half-line
+        np.multiply(-c, ndtri(u), out=out)  # decreasing in u, as on a half-line
         out += mc
         return np.zeros_like(m)
     a = (low - mc) / c
@@ -208,7 +208,7 @@ def _draw_one(proposal: Proposal, k: int, m: Array, u: Array, out: Array) -> Arr
         out[:] = truncated_normal_quantile(u, a, b)
     out *= c
     out += mc
-    np.clip(out, low, high, out=out)  # rounding must not leave the box
+    np.clip(out, low, high, out=out)  # rounding must not move draws out of the box
     if proposal.flat:
         return np.asarray(log_mass)
     q0, q1, q2 = proposal.quadratic[:, k]
@@ -217,7 +217,7 @@ def _draw_one(proposal: Proposal, k: int, m: Array, u: Array, out: Array) -> Arr
 
 
 def _resample(log_w: Array, group: IntArray, rng: np.random.Generator) -> IntArray | None:
-    """Systematic resampling in each group whose effective size is below half; log_w changes in place."""
+    """Systematic resampling in each group whose effective size is below half; modifies log_w in place."""
     keep = None
     for g in np.unique(group):
         members = np.flatnonzero(group == g)

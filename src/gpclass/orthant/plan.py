@@ -1,18 +1,18 @@
-"""How the guided sampler goes about one problem: order, strength of the sites, defence, number of draws.
+"""Settings of the guided sampler for one problem: order, strength of the sites, defence, number of draws.
 
-Everything is fixed before the draws that count, by EP and a small pilot whose draws are thrown away, so
-that the estimate stays unbiased.
+Everything is fixed beforehand by EP and a small pilot whose draws are discarded, so that the estimate stays
+unbiased.
 
-- Order: sharpest sites first. The constraints that decide most are met while the sampler still sees the whole
-  problem (the variance of the weights falls 2 to 4 times on hard problems against the given order).
-- Strength: EP's own sites where the pilot's weights are even; otherwise sites widened about EP's mean to
-  0.9 of their precision, since EP's Gaussian is a little too thin (on hard problems the variance falls by up
-  to a third).
-- Defence: where the pilot's weights have a heavy tail (q too thin along directions in which the constraints
-  no longer bind), 5 % of the draws comes from exponential tilting, N(mu, S): the prior's covariance moved
-  to EP's mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and
-  so are those of the mixture. (Sites merely raised to a power go back to the prior's mean: for the same
-  tail they cost several times the variance, and do not bound it.)
+- Order: largest site precision first. The most informative constraints are applied early (the variance of the
+  weights is 2 to 4 times smaller on hard problems than in the given order).
+- Strength: EP's own sites if the pilot's weights are even; otherwise sites widened about EP's mean to 0.9 of
+  their precision, since EP's Gaussian is slightly too narrow (on hard problems the variance falls by up to a
+  third).
+- Defence: if the pilot's weights have a heavy tail (q too narrow along directions in which the constraints no
+  longer bind), 5 % of the draws come from exponential tilting, N(mu, S): the prior's covariance shifted to EP's
+  mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and so are those of
+  the mixture. (Sites raised to a power return to the prior's mean: for the same tail they cost several times the
+  variance, and do not bound it.)
 
 Cost: EP, a pilot of 400 draws, and one or two factorisations.
 References: Botev (2017), The normal law under linear restrictions, for bounded weights by tilting.
@@ -35,11 +35,11 @@ from gpclass.propagation.sites import SiteApproximation, Sites
 
 Order = Literal["sites", "given", "random", "interleaved"]
 ORDERS: tuple[str, ...] = get_args(Order)
-POWER = 0.9  # of the sites that guide
-DEFENCE = 0.05  # share of the draws that the tilted prior makes, when needed
-THIN = 0.75  # a tail index above which the defence is the rule
+POWER = 0.9  # of the sites of the proposal
+DEFENCE = 0.05  # share of draws from the tilted prior, if needed
+THIN = 0.75  # tail index above which the defence is used
 PILOT = 400
-PILOT_EVEN = 0.998  # share of effective draws above which EP's own sites do
+PILOT_EVEN = 0.998  # share of effective draws above which EP's own sites suffice
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Plan:
     proposals: tuple[Proposal, ...]
     shares: tuple[float, ...]
     power: float
-    spread: float  # the pilot's standard deviation of w over its mean, for one draw
+    spread: float  # the pilot's sd of w over its mean, for one draw
     bounded: bool  # whether the weights cannot have a heavy tail
 
     def draw(
@@ -59,18 +59,18 @@ class Plan:
     ) -> tuple[Array, Array, IntArray]:
         """Independent randomisations of the given sizes, drawn together.
 
-        Returns x (n, M) in the plan's order, log weights (M,), and the randomisation of each draw (M,).
+        Returns x (n, M) in the plan's order, log weights (M,), and the index of each draw's randomisation (M,).
         """
         return self.draw_from(kind, sizes, self.streams(sizes, rng))
 
     def streams(self, sizes: list[int], rng: np.random.Generator) -> list[list[np.random.Generator]]:
-        """A source of random numbers for each share of each randomisation."""
+        """One random generator per share and randomisation."""
         return [rng.spawn(len(sizes)) for _ in self.shares]
 
     def draw_from(
         self, kind: PointSet, sizes: list[int], streams: list[list[np.random.Generator]]
     ) -> tuple[Array, Array, IntArray]:
-        """What :meth:`draw` returns, from given sources."""
+        """The result of :meth:`draw`, from given generators."""
         parts = [self._split(size) for size in sizes]
         U, group = [], []
         for j, own_streams in enumerate(streams):
@@ -89,14 +89,14 @@ class Plan:
 
 
 def fit_sites(box: Box, *, tol: float = 1e-4, max_sweeps: int = 30) -> SiteApproximation:
-    """EP's sites for the box. The sampler needs no more than four digits of them."""
+    """EP's sites for the box. Four digits are enough for the sampler."""
     return expectation_propagation(box.S, BoxFactors(box.lower, box.upper), tol=tol, max_sweeps=max_sweeps)
 
 
 def make_plan(
     box: Box, ep: SiteApproximation, rng: np.random.Generator, *, order: Order | IntArray = "sites"
 ) -> Plan:
-    """Choose order, strength and defence; the pilot's draws serve nothing else."""
+    """Choose order, strength and defence; the pilot's draws are discarded."""
     place = coordinate_order(order, box, rng, ep.sites)
     plan = bare_plan(box, ep, order=place, power=1.0, defend=False)
     log_w = plan.draw("random", [PILOT], rng)[1]
@@ -113,9 +113,9 @@ def bare_plan(
     power: float = POWER,
     defend: bool | None = None,
 ) -> Plan:
-    """A plan that no draw has touched: it depends on EP alone, as pseudo-marginal sampling needs.
+    """A plan that depends on EP alone and on no draws, as pseudo-marginal sampling requires.
 
-    Unless told, it defends itself where :func:`tail_index` is large.
+    By default it uses the defence where :func:`tail_index` is large.
     """
     place = coordinate_order(order, box, None, ep.sites)
     box = box.take(place)
@@ -145,7 +145,7 @@ def tail_index(ep: SiteApproximation) -> float:
 def coordinate_order(
     order: Order | IntArray, box: Box, rng: np.random.Generator | None, sites: Sites | None = None
 ) -> IntArray:
-    """The permutation that an ``order=`` argument asks for."""
+    """The permutation for an ``order=`` argument."""
     if not isinstance(order, str):
         place = np.asarray(order)
         if place.shape != (box.n,) or not np.array_equal(np.sort(place), np.arange(box.n)):
@@ -159,16 +159,16 @@ def coordinate_order(
         return np.argsort(-sites.precision, kind="stable")
     if order == "interleaved" and rng is not None:
         return _interleaved(box.S, rng)
-    raise ValueError(f"order {order!r} is none of {ORDERS} for this method, nor a permutation")
+    raise ValueError(f"order must be one of {ORDERS} for this method, or a permutation, not {order!r}")
 
 
 def _interleaved(S: Array, rng: np.random.Generator) -> IntArray:
-    """The two classes in turn (A §6.2).
+    """Alternate the two classes (A §6.2).
 
     S = D_y (K + I) D_y of a classifier with positive K has a leading eigenvector with the signs of y.
     """
     x = rng.standard_normal(len(S))
-    for _ in range(30):  # signs need no more
+    for _ in range(30):  # enough for the signs
         x = S @ x
         x /= np.linalg.norm(x)
     rank = np.empty(len(S))

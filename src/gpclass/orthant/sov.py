@@ -1,13 +1,12 @@
-"""Separation of variables (Genz; GHK) with greedy order and a randomised lattice: the classical anchor.
+"""Separation of variables (Genz; GHK) with greedy order and a randomised lattice: the classical baseline.
 
 P = ∫ Π_k [Φ(b_k) − Φ(a_k)] over the unit cube, with limits that depend on the earlier coordinates through
-the Cholesky factor of S. Coordinates are ordered while the factor is built: next comes the one whose
-interval has the least conditional probability, the earlier coordinates standing at their truncated means,
-so that the hardest constraints are met first. The draws themselves are those of the guided sampler with
-flat sites.
+the Cholesky factor of S. The order is chosen during the factorisation: the next coordinate is the one whose
+interval has the smallest conditional probability, with the earlier coordinates at their truncated means, so that
+the hardest constraints come first. The draws are those of the guided sampler with flat sites.
 
 Cost: n³/3 for the ordered factor, n²M as matrix products, O(nM) tails. Unbiased.
-Fails when: the constraints bind in many directions; the weights then vary over many orders of magnitude,
+Fails when: the constraints bind in many directions: the weights then vary over many orders of magnitude,
 which the effective sample size shows.
 References: Genz (1992); Gibson, Glasbey & Elston (1994) for the order; Genz & Bretz (2009).
 """
@@ -20,11 +19,11 @@ from gpclass._typing import IntArray
 from gpclass.numerics.special import truncated_normal_moments
 from gpclass.orthant.box import Box
 
-SMALL = 1e-12  # a conditional variance below this part of the variance is taken for zero
+SMALL = 1e-12  # conditional variances below this fraction are treated as zero
 
 
 def greedy_order(box: Box) -> IntArray:
-    """Order by least conditional probability, interleaved with the Cholesky factorisation of S."""
+    """Order by smallest conditional probability, interleaved with the Cholesky factorisation of S."""
     n = box.n
     S, order = box.S.copy(), np.arange(n)
     low, high = box.lower.copy(), box.upper.copy()

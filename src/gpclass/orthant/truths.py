@@ -1,14 +1,14 @@
-"""Orthant probabilities that are known, and the problems of Atiya et al. (2020) that use them.
+"""Orthant probabilities with known values, and the problems of Atiya et al. (2020) that use them.
 
-Where S = I-like + rank one, given one latent u ~ N(0, 1) the coordinates are independent, and
+If S is diagonal plus rank one, the coordinates are independent given one latent u ~ N(0, 1), and
 
     P(v > 0) = ∫ φ(u) Π_i Φ(s_i u) du          (A eq. 63, 66, 31; 66 and 31 need the factor 1/√(2π) of φ)
 
 with slopes s_i = d_i/√(1 − d_i²) for correlations d_i d_j, s_i = y_i x_i for the linear kernel on one
 feature, and s_i = y_i √β for a kernel of infinite length scale and variance β. The integrand is
-log-concave: its range is found from its peak, and Gauss-Legendre panels, smaller towards the kink u = 0,
-integrate it in logs.
-Cost: O(3200 n) tails an integral. Fails when: nothing fails; slopes may be infinite.
+log-concave: its range is found from its peak, and it is integrated in logs by Gauss-Legendre panels that get
+smaller towards the kink u = 0.
+Cost: O(3200 n) tails per integral. Fails when: it does not fail; slopes may be infinite.
 References: Dunnett & Sobel (1955) for eq. 63; Rose & Smith (2002) for three dimensions.
 """
 
@@ -45,14 +45,14 @@ def _log_integrand(slopes: Array) -> tuple[Array, Array]:
     def log_f(u: Array) -> Array:
         return np.asarray(-0.5 * u * u - 0.5 * np.log(2 * np.pi) + log_ndtr(np.outer(u, s)).sum(axis=1))
 
-    # coarse to fine: the nodes within DROP of the peak bound the next, finer look
+    # coarse to fine: the nodes within DROP of the peak bound the next, finer grid
     low, high = -REACH, REACH
     for _ in range(3):
-        grid = np.linspace(low, high, 401) + 1e-12  # u = 0 times an infinite slope is no number
+        grid = np.linspace(low, high, 401) + 1e-12  # u = 0 times an infinite slope is NaN
         value = log_f(grid)
         near = np.flatnonzero(value > value.max() - DROP)
         low, high = grid[max(near[0] - 1, 0)], grid[min(near[-1] + 1, 400)]
-    fine = np.geomspace(1e-9, REACH, 60)  # panels shrink towards 0, where a steep slope has its step
+    fine = np.geomspace(1e-9, REACH, 60)  # panels shrink towards 0, the step of a steep slope
     edges = np.concatenate([np.linspace(low, high, PANELS + 1), -fine, [0.0], fine])
     edges = np.unique(np.clip(edges, low, high))
     x, w = np.polynomial.legendre.leggauss(NODES)
@@ -72,7 +72,7 @@ def equicorrelated(n: int, correlation: float = 0.5) -> Array:
 
 
 def equicorrelated_log_probability(n: int, correlation: float = 0.5) -> float:
-    """Its orthant's log probability for correlation >= 0; −log(n + 1) when it is ½."""
+    """Log orthant probability of that covariance for correlation >= 0; −log(n + 1) if it is ½."""
     if correlation == 0.5:
         return float(-np.log(n + 1))
     return log_latent_integral(np.full(n, np.sqrt(correlation / (1 - correlation))))
@@ -86,7 +86,7 @@ def product_correlation(d: Array) -> Array:
 
 
 def product_correlation_log_probability(d: Array) -> float:
-    """Its orthant's log probability (A eq. 63), |d_i| <= 1."""
+    """Log orthant probability of that covariance (A eq. 63), |d_i| <= 1."""
     d = np.asarray(d, dtype=float)
     with np.errstate(divide="ignore"):
         return log_latent_integral(d / np.sqrt(1 - d * d))
@@ -108,7 +108,7 @@ def constant_kernel_log_evidence(y: Array, variance: float) -> float:
 
 
 def constant_kernel_probability(y: Array, variance: float) -> float:
-    """The probability p(y* = 1) for the same kernel, anywhere (A eq. 31)."""
+    """The probability p(y* = 1) for the same kernel, at any point (A eq. 31)."""
     root = np.sqrt(variance)
     return float(latent_average(np.asarray(y) * root, np.array([root]))[0])
 
@@ -124,7 +124,7 @@ def small_orthant_probability(cov: Array) -> float:
     R = np.asarray(cov) / np.outer(sd, sd)
     n = len(R)
     if n > 3:
-        raise ValueError(f"the closed form ends at three coordinates; there are {n}")
+        raise ValueError(f"the closed form needs at most three coordinates, not {n}")
     angles = float(np.arcsin(R[np.triu_indices(n, 1)]).sum())
     return (0.5, 0.25 + angles / (2 * np.pi), 0.125 + angles / (4 * np.pi))[n - 1]
 

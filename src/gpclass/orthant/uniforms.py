@@ -1,18 +1,18 @@
 """Point sets in the unit cube, random and quasi-random, in independent randomisations.
 
-A sampler that turns n uniforms into one draw is an integral over the n-cube. Independent uniforms give an
-error of order M^-½. A randomised lattice or net covers the cube more evenly, and mirroring every point, u
-and 1 − u, integrates odd functions without error. Each point is still uniform, so that the estimate stays
-unbiased; its error is judged by R independent randomisations.
+A sampler that turns n uniforms into one draw computes an integral over the n-cube. Independent uniforms give an
+error of order M^-½. A randomised lattice or net covers the cube more evenly, and mirroring every point, u and
+1 − u, integrates odd functions exactly. Each point is still uniform, so the estimate stays unbiased; its error
+is estimated from R independent randomisations.
 
-- ``random``: independent uniforms; every point is a group of its own.
+- ``random``: independent uniforms; every point is its own group.
 - ``lattice``: Richtmyer's k·√p_j mod 1 with a random shift, folded by the tent map, and mirrored.
 - ``sobol``: Sobol's sequence with a random linear scramble in the first 32 coordinates, random in the rest,
   and mirrored.
 
-Measured on the guided sampler (``benchmarks/orthant.py``, 1000 draws) the lattice and Sobol's sequence cut
-the standard deviation by 1 to 2 against random points, up to 3 where few directions matter, and much alike;
-the lattice costs no more than random numbers.
+Measured on the guided sampler (``benchmarks/orthant.py``, 1000 draws), the lattice and Sobol's sequence reduce
+the standard deviation by a factor of 1 to 2 against random points, up to 3 where few directions matter, with
+little difference between them. The lattice costs no more than random numbers.
 Cost: O(nM). References: Richtmyer (1951); Owen (1998), Scrambling Sobol' and Niederreiter-Xing points;
 L'Ecuyer & Lemieux (2002), Recent advances in randomized quasi-Monte Carlo methods.
 """
@@ -29,13 +29,13 @@ from gpclass._typing import Array
 
 PointSet = Literal["random", "lattice", "sobol"]
 POINT_SETS: tuple[str, ...] = get_args(PointSet)
-REPLICATES = 25  # randomisations behind one standard error: its own error is then 14 %
-EDGE = 2.0**-53  # a uniform is kept this far from 0 and 1, where quantiles are infinite
-SOBOL_DIMENSIONS = 32  # beyond them a scramble costs more than it saves
+REPLICATES = 25  # randomisations per standard error, which then has an error of 14 %
+EDGE = 2.0**-53  # least distance of a uniform from 0 and 1, where quantiles are infinite
+SOBOL_DIMENSIONS = 32  # scrambling more coordinates does not pay
 
 
 def replicate_sizes(M: int, replicates: int = REPLICATES) -> list[int]:
-    """How M points are spread over randomisations of at least four points each."""
+    """Sizes of the randomisations of M points, at least four points each."""
     R = max(1, min(replicates, M // 4))
     bounds = np.linspace(0, M, R + 1).astype(int)
     return [int(size) for size in np.diff(bounds)]
@@ -76,7 +76,7 @@ def sobol(n: int, M: int, rng: np.random.Generator) -> Array:
     U = rng.random((n, M))
     d = min(n, SOBOL_DIMENSIONS)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # M need not be a power of two: it stays unbiased
+        warnings.simplefilter("ignore", UserWarning)  # M need not be a power of two for unbiasedness
         U[:d] = qmc.Sobol(d, scramble=True, bits=32, seed=rng).random(M).T
     return U
 

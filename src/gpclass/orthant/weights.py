@@ -1,10 +1,10 @@
-"""What weighted draws say: the log of their mean, its standard error, effective size, Pareto k-hat.
+"""Statistics of weighted draws: the log of their mean, its standard error, effective size, Pareto k-hat.
 
 With weights w_m of mean W, log P = log W and its standard error is that of W divided by W (delta method).
-Draws that share a group (a randomised lattice, a resampled batch) depend on each other: groups are then the
-independent things, se² = G/(G−1) Σ_g (Σ_{m in g} (w_m − W))² / (M W)². k-hat is the shape of the
+Draws that share a group (a randomised lattice, a resampled batch) are dependent; the groups are then the
+independent units, se² = G/(G−1) Σ_g (Σ_{m in g} (w_m − W))² / (M W)². k-hat is the shape of the
 generalised Pareto distribution fitted to the largest weights (arviz_stats): above 0.7 the error may be
-understated, unless the weights are nearly even, where the tail's shape is that of negligible differences.
+underestimated, unless the weights are nearly even and the tail consists of negligible differences.
 Cost: O(M log M). Reference: Vehtari et al. (2024), Pareto smoothed importance sampling.
 """
 
@@ -19,8 +19,8 @@ from scipy.special import logsumexp
 from gpclass._typing import Array, IntArray
 
 KHAT_LIMIT = 0.7
-EVEN = 0.995  # above this share of effective draws the tail's shape does not matter
-FEWEST = 50  # draws that a tail can be fitted to
+EVEN = 0.995  # the tail is irrelevant above this share of effective draws
+FEWEST = 50  # least number of draws for fitting the tail
 
 
 def log_mean(log_w: Array) -> float:
@@ -29,7 +29,7 @@ def log_mean(log_w: Array) -> float:
 
 
 def relative_weights(log_w: Array) -> Array:
-    """Weights divided by their mean; zeros where every weight is zero."""
+    """Weights divided by their mean; zeros if all weights are zero."""
     top = log_w.max()
     if top == -np.inf:
         return np.zeros_like(log_w)
@@ -38,7 +38,7 @@ def relative_weights(log_w: Array) -> Array:
 
 
 def relative_error(log_w: Array, group: IntArray) -> float:
-    """Standard error of log mean w; NaN when there are too few groups to say."""
+    """Standard error of log mean w; NaN with too few groups."""
     gaps = np.bincount(group, weights=relative_weights(log_w) - 1)
     gaps = gaps[np.bincount(group) > 0]
     if len(gaps) < 2:
@@ -68,5 +68,5 @@ def pareto_khat(log_w: Array) -> float:
 
 
 def heavy(log_w: Array) -> bool:
-    """Whether the largest weights are so heavy that the standard error may be understated."""
+    """Whether the largest weights are so heavy that the standard error may be too small."""
     return effective_size(log_w) < EVEN * len(log_w) and bool(pareto_khat(log_w) > KHAT_LIMIT)

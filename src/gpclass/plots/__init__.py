@@ -1,4 +1,4 @@
-"""Figures. Each takes ``ax`` (None: a new figure) and returns the Axes it drew on, or an array of them."""
+"""Figures. Each takes ``ax`` (None: a new figure) and returns its Axes, or an array of Axes."""
 
 from gpclass.plots._style import MARKERS, PALETTE
 from gpclass.plots.dependence import partial_dependence

@@ -1,8 +1,7 @@
-"""What every figure shares: axes to draw on, colours that all readers can tell apart.
+"""Common to all figures: axes to draw on, and a colour-blind safe palette.
 
-Colours are Okabe & Ito's (2008, Color universal design); lines and text take the colours of the active
-matplotlib style, so that figures read in light and dark. matplotlib is imported when a figure is drawn, not
-before.
+Colours are Okabe & Ito's (2008, Color universal design); lines and text use the colours of the active matplotlib
+style, so that figures work in light and dark. matplotlib is imported only when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ def pyplot() -> Any:
 
 
 def axes_for(ax: Any, panels: int = 1, size: tuple[float, float] = (5.2, 4.2)) -> Any:
-    """The axes to draw on: those given (as many as there are panels), or new ones."""
+    """The axes to draw on: those given (one per panel), or new ones."""
     if ax is None:
         width, height = size
         _, made = pyplot().subplots(1, panels, figsize=(width * panels, height), layout="constrained")
         return made
     given = np.asarray(ax, dtype=object).ravel()
     if len(given) != panels:
-        raise ValueError(f"this figure has {panels} panel(s); ax holds {len(given)} axes")
+        raise ValueError(f"this figure has {panels} panel(s); pass as many axes, not {len(given)}")
     return given[0] if panels == 1 else given
 
 
 def foreground(ax: Any) -> Any:
-    """Colour of text in the active style, for lines that must be seen on its background."""
+    """Text colour of the active style, for lines that must be visible on its background."""
     return ax.xaxis.label.get_color()
 
 

@@ -1,8 +1,8 @@
-"""Partial dependence: how the probability moves with one feature, the others as they are in the data.
+"""Partial dependence: the probability as a function of one feature, averaged over the others.
 
 p̄(v) = mean over rows of p(class | feature = v, other features of the row). Cost: ``resolution`` × rows
-predictions a feature. Fails when: features depend strongly on each other, so that the rows made up here
-could not occur; the thin lines, one a row, show whether the mean hides them.
+predictions per feature. Fails when: features depend strongly on each other, since the artificial rows could then
+not occur. The thin lines, one per row, show the variation behind the mean.
 
 Reference: Friedman (2001), Annals of Statistics 29; Goldstein et al. (2015), JCGS 24.
 """
@@ -43,9 +43,9 @@ def partial_dependence(
         The class; the last by default.
     feature_name : str, optional
     max_rows : int
-        Rows used, evenly spaced among those of ``X``.
+        Number of rows used, evenly spaced in ``X``.
     resolution : int
-        Values of the feature.
+        Number of feature values.
     ax : Axes, optional
 
     Returns
@@ -54,7 +54,7 @@ def partial_dependence(
     """
     n, d = np.shape(X)
     if not 0 <= feature < d:
-        raise ValueError(f"feature {feature} does not exist; X has {d} columns")
+        raise ValueError(f"feature {feature} is out of range: X has {d} columns")
     classes = np.asarray(clf.classes_)
     label = classes[-1] if label is None else label
     place = np.flatnonzero(classes == label)
@@ -76,17 +76,17 @@ def partial_dependence(
 
 
 def numeric_column(X: Any, k: int) -> tuple[str, Array]:
-    """Name and values of column k of an array or frame; an error when it is not numeric."""
+    """Name and values of column k of an array or frame; raises if it is not numeric."""
     name = X.columns[k] if hasattr(X, "columns") else f"feature {k + 1}"
     column = X[name] if hasattr(X, "columns") else np.asarray(X)[:, k]
     try:
         return str(name), np.asarray(column, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {name!r} is not numeric, so it has no scale to draw") from error
+        raise ValueError(f"column {name!r} is not numeric: partial dependence needs a numeric one") from error
 
 
 def _with_column(X: Any, rows: IntArray, k: int, values: Array) -> Any:
-    """The given rows of X with column k replaced, as the kind of table that X is."""
+    """The given rows of X with column k replaced, as the same type of table."""
     if hasattr(X, "iloc"):  # pandas
         points = X.iloc[rows].copy()
         points[X.columns[k]] = values

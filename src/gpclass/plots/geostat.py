@@ -1,6 +1,6 @@
-"""Figures of geostatistics: the probability map, the variogram, the normal on the unit interval.
+"""Geostatistical figures: the probability map, the variogram, the normal on the unit interval.
 
-Cost: that of drawing; the map predicts only when it is given a classifier. Fails when: as :func:`predict_map` does.
+Cost: that of drawing; the map predicts only if given a classifier. Fails when: see :func:`predict_map`.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ def probability_map(
     colourbar: bool = True,
     ax: Any = None,
 ) -> Any:
-    """A map of p with contours, the decision line, and the samples: filled where it happened, empty where not.
+    """A map of p with contours, the decision line, and the samples: filled if the event occurred, empty if not.
 
-    A place with labels of both kinds (y of N) is grey, the darker the larger its share.
+    A site with labels of both kinds (y of N) is grey, darker for a larger fraction.
 
     Parameters
     ----------
     what : fitted classifier, pipeline or ProbabilityMap
-        A classifier is asked at ``points``.
+        A classifier is evaluated at ``points``.
     X : array-like of shape (n, d), optional
-        Sites; the first two columns are the place. Needed to lay a grid when ``points`` is not given.
+        Sites; the first two columns are the coordinates. Needed for the grid if ``points`` is not given.
     y : array-like of shape (n,), optional
-        Labels, drawn when given.
+        Labels of the samples to draw.
     points : array-like of shape (m, d), optional
         Cells to predict; a regular grid over the sites by default.
     panel : {None, "interval", "mcse"}
         A second panel: width of the credible interval of p, or its Monte Carlo standard error.
     contours : sequence of float
-        Thin lines; the line of ½ is always drawn, thick.
+        Levels of thin contour lines; the line at ½ is always drawn, thick.
     resolution : int
         Cells along the longer side of the default grid.
     level, label
         As in :func:`gpclass.geostat.predict_map`.
     event : str, optional
-        What the class means, for the reader of the map ("zinc > 500 ppm"); "class 1" by default.
+        Meaning of the class, shown on the map ("zinc > 500 ppm"); "class 1" by default.
     sample_weight : array-like of shape (n,), optional
-        How many labels each row of X and y stands for; rows of none are not drawn.
+        Number of labels that each row of X and y represents; rows of weight zero are not drawn.
     title : str, optional
     colourbar : bool
     ax : Axes, or two Axes with ``panel``
@@ -71,7 +71,7 @@ def probability_map(
     from gpclass.geostat.maps import ProbabilityMap, predict_map
 
     if panel not in (None, "interval", "mcse"):
-        raise ValueError(f"panel {panel!r} is none of None, 'interval', 'mcse'")
+        raise ValueError(f"panel must be None, 'interval' or 'mcse', not {panel!r}")
     found = what
     if not isinstance(what, ProbabilityMap):
         cells = _grid_over(X, resolution) if points is None else points
@@ -79,7 +79,7 @@ def probability_map(
     second = None if panel is None else found.mcse if panel == "mcse" else found.width
     if panel is not None and second is None:
         cure = "'interval'" if panel == "mcse" else "None"
-        raise ValueError(f"this method has nothing to show for panel={panel!r}; use panel={cure}")
+        raise ValueError(f"panel={panel!r} is not available for this method; use panel={cure}")
     axes = axes_for(ax, 2 if panel else 1, size=(5.4, 4.6))
     main = axes[0] if panel else axes
     event = f"class {found.label}" if event is None else event
@@ -91,7 +91,7 @@ def probability_map(
         happened = np.asarray(y) == found.label
         weight = np.ones(len(happened)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
         if weight.shape != happened.shape:
-            raise ValueError(f"{len(happened)} labels but sample_weight of shape {weight.shape}")
+            raise ValueError(f"sample_weight has shape {weight.shape} for {len(happened)} labels")
         _draw_samples(main, np.asarray(X, dtype=float)[:, :2], happened, weight, event)
     for one in np.atleast_1d(np.asarray(axes, dtype=object)):
         one.set(xlabel=found.names[0], ylabel=found.names[1])
@@ -100,11 +100,11 @@ def probability_map(
 
 
 def _grid_over(X: Any, resolution: int) -> Any:
-    """Cells over the sites, with the names of their columns."""
+    """Grid cells over the sites, with their column names."""
     from gpclass.geostat.maps import regular_grid
 
     if X is None:
-        raise ValueError("give the sites X, or the points of the map")
+        raise ValueError("give the sites X or the points of the map")
     return regular_grid(
         X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2], resolution
     )
@@ -122,7 +122,7 @@ def _draw_probability(ax: Any, found: Any, contours: Sequence[float], beside: st
         shading="nearest",
         rasterized=True,
     )
-    drawable = min(p.shape) > 1  # one row of cells has no lines
+    drawable = min(p.shape) > 1  # a single row of cells has no contours
     thin = sorted(c for c in contours if drawable and p.min() < c < p.max())
     if thin:
         lines = ax.contour(found.x, found.y, p, levels=thin, colors="#333333", linewidths=0.6)
@@ -143,20 +143,20 @@ def _draw_second(ax: Any, found: Any, values: Array, panel: str | None) -> None:
         found.x, found.y, np.ma.masked_invalid(values), cmap="cividis", shading="nearest", rasterized=True
     )
     _bar(ax, image, text)
-    # the error of the computation is not what is unknown of p: neither title may stand for the other
-    ax.set_title("How exactly p was computed" if panel == "mcse" else "What is not known of p", fontsize=10)
+    # the Monte Carlo error and the uncertainty of p are different quantities: keep the titles distinct
+    ax.set_title("Monte Carlo error" if panel == "mcse" else "Uncertainty of p", fontsize=10)
     p = np.ma.masked_invalid(found.proba)
     if min(p.shape) > 1 and p.min() < 0.5 < p.max():
         ax.contour(found.x, found.y, p, levels=[0.5], colors="white", linewidths=1.6)
 
 
 def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
-    """A colour bar as tall as the map, whatever its shape."""
+    """A colour bar as tall as the map."""
     ax.figure.colorbar(image, cax=ax.inset_axes([1.03, 0.0, 0.05, 1.0]), **more).set_label(text)
 
 
 def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event: str) -> None:
-    """Filled and empty circles, as geostatisticians draw indicators; grey where labels of one place differ."""
+    """Filled and empty circles, as usual for indicators; grey where the labels of a site differ."""
     xy, happened, weight = xy[weight > 0], happened[weight > 0], weight[weight > 0]
     _, place = np.unique(xy, axis=0, return_inverse=True)
     place = place.ravel()
@@ -182,7 +182,7 @@ def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event:
 
 
 def _legend_below(ax: Any) -> None:
-    """The legend under the axis label: by points, for a share of a flat map would put it on the ticks."""
+    """The legend below the axis label, offset in points: a fraction of a flat map would overlap the ticks."""
     from matplotlib.transforms import ScaledTranslation
 
     below = ax.transAxes + ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)
@@ -194,7 +194,7 @@ def _legend_below(ax: Any) -> None:
         fontsize=8,
         frameon=False,
     )
-    # white on white would not be seen beside the map: an edge in the text's colour
+    # give white markers an edge in the text colour, to be visible in the legend
     for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
         handle.set_edgecolor(text.get_color())
 
@@ -207,11 +207,11 @@ def variogram(
     Parameters
     ----------
     what : VariogramFit, EmpiricalVariogram, or fitted IndicatorKriging
-        A kriging classifier shows the variogram that it fitted.
+        A kriging classifier shows its fitted variogram.
     model : VariogramModel, optional
         Drawn instead of the fitted one.
     pairs : bool
-        Make the dots' areas grow with the number of pairs.
+        Scale the areas of the dots with the number of pairs.
     title : str, optional
     ax : Axes, optional
 
@@ -266,10 +266,14 @@ def _variogram_parts(what: Any, model: Any) -> tuple[Any, Any]:
     if isinstance(fitted, EmpiricalVariogram):
         return fitted, model
     if fitted is None:
-        raise ValueError("this classifier was given its covariance: there is no fitted variogram to draw")
+        raise ValueError(
+            "this classifier has no fitted variogram, since its covariance was given; pass an EmpiricalVariogram"
+        )
     if isinstance(fitted, list):
-        raise ValueError("one variogram a class was fitted: draw them one by one, clf.variogram_[k]")
-    raise ValueError(f"a variogram is drawn from a VariogramFit or an EmpiricalVariogram, not {what!r}")
+        raise ValueError(
+            "this classifier has one variogram per class: draw them one by one, clf.variogram_[k]"
+        )
+    raise ValueError(f"pass a VariogramFit or an EmpiricalVariogram, not {what!r}")
 
 
 def normal_on_interval(
@@ -280,12 +284,12 @@ def normal_on_interval(
     title: str | None = None,
     ax: Any = None,
 ) -> Any:
-    """Densities of the normal on ]0,1[, one line for each pair of location and variance.
+    """Densities of the normal on ]0,1[, one line per pair of location and variance.
 
     Parameters
     ----------
     location, variance : float or sequence of float
-        Of the coordinate; broadcast against each other.
+        Parameters of the coordinate; broadcast against each other.
     scale : float
         c0.
     title : str, optional
@@ -300,13 +304,15 @@ def normal_on_interval(
     ax = axes_for(ax)
     at, spread = np.broadcast_arrays(np.atleast_1d(location), np.atleast_1d(variance))
     if len(at) > len(PALETTE):
-        raise ValueError(f"at most {len(PALETTE)} densities can be told apart in one figure, not {len(at)}")
+        raise ValueError(
+            f"at most {len(PALETTE)} densities can be distinguished in one figure, not {len(at)}"
+        )
     z = np.linspace(0.0, 1.0, 1001)[1:-1]
     styles = ("-", "--", "-.", ":")
     top = 0.0
     for k, (mu, s2) in enumerate(zip(at, spread, strict=True)):
         density = IntervalNormal(float(mu), float(s2), scale).pdf(z)
-        top = max(top, float(density[30:-30].max()))  # the spikes at the ends would flatten all the rest
+        top = max(top, float(density[30:-30].max()))  # ignore the spikes at the ends
         ax.plot(
             z,
             density,

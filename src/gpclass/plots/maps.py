@@ -1,7 +1,7 @@
 """The decision map: class probabilities over two features.
 
-Cost: one prediction at ``resolution²`` points. Fails when: there are more than two features and nobody says
-which two.
+Cost: one prediction at ``resolution²`` points. Fails when: there are more than two features and ``features`` is
+not given.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def decision_map(
     clf : fitted classifier
         Needs ``predict_proba`` and ``classes_``; ``predict_uncertainty`` for the second panel.
     X : array-like of shape (n, d)
-        Sets the range of the map; drawn when ``y`` is given.
+        Sets the range of the map; also drawn if ``y`` is given.
     y : array-like of shape (n,), optional
-        Labels. Samples on the wrong side of the decision line are ringed.
+        Labels. Samples on the wrong side of the decision line are circled.
     panel : {None, "interval", "mcse"}
         A second panel: the width of the credible interval of p(x), or its Monte Carlo standard error.
     features : (int, int), optional
-        Columns to draw; needed when d > 2. The other features stay at their medians.
+        Columns to draw; needed if d > 2. The other features are set to their medians.
     feature_names, class_names : sequences of str, optional
         Taken from ``X``'s columns and ``clf.classes_`` by default.
     resolution : int
-        Points a side of the grid.
+        Grid points per side.
     level : float
         Probability of the credible interval.
     ax : Axes, or two Axes with ``panel``
@@ -91,7 +91,7 @@ def uncertainty_map(
     level: float = 0.9,
     ax: Any = None,
 ) -> Any:
-    """How sure the decision map is; the second panel of :func:`decision_map` on its own.
+    """Uncertainty over two features: the second panel of :func:`decision_map` as a figure.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def difference_map(
     limit: float | None = None,
     ax: Any = None,
 ) -> Any:
-    """Where a classifier departs from another over two features: p − p_reference of the second class.
+    """Difference between two classifiers over two features: p − p_reference of the second class.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def difference_map(
         Sets the range of the map.
     feature_names : sequence of str, optional
     resolution : int
-        Points a side of the grid.
+        Grid points per side.
     limit : float, optional
         Largest difference of the colour scale; that of the map by default.
     ax : Axes, optional
@@ -185,11 +185,11 @@ def _two_features(values: Array, features: tuple[int, int] | None) -> tuple[int,
     d = values.shape[1]
     if features is None:
         if d != 2:
-            raise ValueError(f"X has {d} features: say which two to draw, features=(i, j)")
+            raise ValueError(f"X has {d} features: choose two to draw, features=(i, j)")
         return 0, 1
     i, j = features
     if not (0 <= i < d and 0 <= j < d and i != j):
-        raise ValueError(f"features={features} must be two different columns of the {d}")
+        raise ValueError(f"features={features} must be two different columns out of {d}")
     return i, j
 
 
@@ -208,7 +208,7 @@ def _grid(values: Array, i: int, j: int, resolution: int) -> tuple[Array, Array,
 
 
 def _like(X: Any, values: Array) -> Any:
-    """``values`` as a frame with X's columns if X is one, so that no name warning is raised."""
+    """``values`` as a frame with X's columns if X is a frame, to avoid a warning about names."""
     if hasattr(X, "columns"):
         return type(X)(values, **({"columns": X.columns} if hasattr(X, "iloc") else {"schema": X.columns}))
     return values
@@ -218,7 +218,7 @@ def _binary_map(ax: Any, gx: Array, gy: Array, p: Array, label: str) -> None:
     filled = ax.contourf(
         gx, gy, p, levels=np.linspace(0.0, 1.0, 21), cmap=probability_colours(), vmin=0.0, vmax=1.0
     )
-    filled.set_rasterized(True)  # 21 polygons of thousands of corners would swell an SVG
+    filled.set_rasterized(True)  # 21 polygons with thousands of corners make a huge SVG
     thin = [level for level in (0.1, 0.25, 0.75, 0.9) if p.min() < level < p.max()]
     if thin:
         lines = ax.contour(gx, gy, p, levels=thin, colors="#333333", linewidths=0.6)
@@ -245,35 +245,35 @@ def _class_map(ax: Any, gx: Array, gy: Array, proba: Array) -> None:
     for c in range(C):
         if 0 < np.mean(top == c) < 1:
             ax.contour(gx, gy, (top == c).astype(float), levels=[0.5], colors="#111111", linewidths=1.2)
-    ax.set_title("Most probable class (paler: less sure)", fontsize=10)
+    ax.set_title("Most probable class (paler: less certain)", fontsize=10)
 
 
 def _uncertainty_panel(
     ax: Any, clf: Any, points: Any, gx: Array, gy: Array, panel: str, level: float, proba: Array
 ) -> None:
     if panel not in ("interval", "mcse"):
-        raise ValueError(f"panel {panel!r} is none of 'interval', 'mcse'")
+        raise ValueError(f"panel must be 'interval' or 'mcse', not {panel!r}")
     u = _uncertainty(clf, points, level)
     if panel == "interval":
         shown = np.asarray(u.upper) - np.asarray(u.lower)
         text = f"width of the {100 * level:g} % interval of p"
     else:
         shown, text = np.asarray(u.mcse), "Monte Carlo standard error of p"
-    shown = shown.max(axis=1).reshape(len(gy), len(gx))  # (m, C): the class that is least known
+    shown = shown.max(axis=1).reshape(len(gy), len(gx))  # (m, C): the most uncertain class
     if not np.any(np.isfinite(shown)):
-        raise ValueError("this method draws no samples, so it has no Monte Carlo error: panel='interval'")
+        raise ValueError("this method draws no samples, so it has no Monte Carlo error: use panel='interval'")
     image = ax.pcolormesh(gx, gy, shown, cmap="cividis", rasterized=True, shading="nearest")
     ax.figure.colorbar(image, ax=ax).set_label(text)
-    ax.set_title("How sure the map is", fontsize=10)
+    ax.set_title("Uncertainty of the map", fontsize=10)
     if proba.shape[-1] == 2 and proba[..., 1].min() < 0.5 < proba[..., 1].max():
         ax.contour(gx, gy, proba[..., 1], levels=[0.5], colors="white", linewidths=1.6)
 
 
 def _uncertainty(clf: Any, points: Any, level: float) -> Any:
-    """``predict_uncertainty``, which a pipeline does not pass on."""
+    """``predict_uncertainty``, which a pipeline does not expose."""
     final = final_step(clf)
     if not hasattr(final, "predict_uncertainty"):
-        raise ValueError(f"{type(final).__name__} has no predict_uncertainty: leave panel=None")
+        raise ValueError(f"{type(final).__name__} has no predict_uncertainty: use panel=None")
     return final.predict_uncertainty(seen_by_final(clf, points), level=level)
 
 
@@ -304,7 +304,7 @@ def _samples(ax: Any, xy: Array, y: Any, classes: Any, labels: list[str], wrong:
             zorder=4,
         )
     legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=8, frameon=False)
-    # A ring is black on the map, which is light in every style; beside the map it must be seen too.
+    # The ring is black on the map, which is always light; the legend needs the text colour.
     for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
         if text.get_text() == WRONG:
             handle.set_edgecolor(text.get_color())

@@ -1,7 +1,7 @@
 """Kernel parameters: the evidence over two of them, the relevance of each feature.
 
-Cost: ``resolution²`` evaluations of the evidence for its surface. Fails when: the kernel has no such
-parameter; the error lists those it has.
+Cost: ``resolution²`` evaluations of the evidence for its surface. Fails when: the kernel lacks the requested
+parameter; the error lists the available ones.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def parameter_names(kernel: Any, feature_names: Sequence[str] | None = None) -> list[str]:
-    """One readable name for each free parameter of a kernel, in the order of ``kernel.theta``.
+    """One readable name per free parameter of a kernel, in the order of ``kernel.theta``.
 
     Parameters
     ----------
     kernel : scikit-learn kernel
     feature_names : sequence of str, optional
-        Name the entries of a length scale by feature instead of by number.
+        Label the entries of a length scale by feature instead of by number.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def parameter_names(kernel: Any, feature_names: Sequence[str] | None = None) -> 
     roles = [_role(kernel, h.name) for h in free]
     names: list[str] = []
     for h, short, role in zip(free, last, roles, strict=True):
-        # More is told only where the parameter's own name is not enough: its role, or else its place in the tree.
+        # Qualify a name only if it is ambiguous: by its role, or else by its position in the tree.
         text = short if last.count(short) == 1 else role if roles.count(role) == 1 else h.name
         text = text.replace("__", " ").replace("_", " ")
         entries: Sequence[Any] = range(h.n_elements)
@@ -60,11 +60,11 @@ def sampled_parameters(clf: Any) -> Array | None:
         np.asarray(v) for v in trace.groups["posterior"].values()
     ]  # (chains, draws) or (chains, draws, k)
     flat = np.hstack([v.reshape(v.shape[0] * v.shape[1], -1) for v in draws])
-    return flat[:, : len(final_step(clf).kernel_.theta)]  # behind them: the scale of the link
+    return flat[:, : len(final_step(clf).kernel_.theta)]  # further columns: the scale of the link
 
 
 def _role(kernel: Any, name: str) -> str:
-    """What a parameter of a kernel's tree does: a constant factor is the variance of what it multiplies."""
+    """The role of a parameter in a kernel's tree: a constant factor is the variance of the part it multiplies."""
     *path, last = name.split("__")
     if last != "constant_value":
         return f"{last} of {type(_part(kernel, path)).__name__}"
@@ -83,7 +83,7 @@ def _part(kernel: Any, path: Sequence[str]) -> Any:
 
 
 def _free_parameters(clf: Any) -> tuple[list[str], Array]:
-    """Names and logarithms of all that ``log_marginal_likelihood`` takes: kernel, then likelihood scale."""
+    """Names and logarithms of all arguments of ``log_marginal_likelihood``: kernel, then likelihood scale."""
     names, theta = parameter_names(clf.kernel_), np.array(clf.kernel_.theta, dtype=float)
     likelihood: Any = getattr(clf, "likelihood_", None)
     if not isinstance(getattr(likelihood, "scale_bounds", "fixed"), str):
@@ -95,10 +95,12 @@ def _parameter_index(names: list[str], which: int | str) -> int:
     if isinstance(which, str):
         hits = [k for k, name in enumerate(names) if which.replace("_", " ").replace("  ", " ") in name]
         if len(hits) != 1:
-            raise ValueError(f"{which!r} names {len(hits)} of the free parameters {names}; name exactly one")
+            raise ValueError(
+                f"{which!r} matches {len(hits)} of the free parameters {names}; it must match exactly one"
+            )
         return hits[0]
     if not 0 <= which < len(names):
-        raise ValueError(f"parameter {which} does not exist; there are {len(names)}: {names}")
+        raise ValueError(f"parameter {which} is out of range; there are {len(names)}: {names}")
     return which
 
 
@@ -111,18 +113,18 @@ def evidence_surface(
     resolution: int = 25,
     ax: Any = None,
 ) -> Axes:
-    """Log evidence over two kernel parameters, the others as fitted.
+    """Log evidence over two kernel parameters, the others fixed at their fitted values.
 
     Parameters
     ----------
     clf : fitted classifier
         Needs ``kernel_`` and ``log_marginal_likelihood(theta)``.
     x, y : int or str
-        The parameters: index in ``kernel_.theta``, or a part of the name (:func:`parameter_names`).
+        The parameters: index in ``kernel_.theta``, or part of the name (:func:`parameter_names`).
     span : float
         Half the range, in natural logarithms.
     resolution : int
-        Points a side: ``resolution²`` evaluations.
+        Points per side: ``resolution²`` evaluations.
     ax : Axes, optional
 
     Returns
@@ -144,7 +146,7 @@ def evidence_surface(
             surface[b, a] = clf.log_marginal_likelihood(theta)
     axes: Axes = axes_for(ax)
     drop = surface - np.nanmax(surface)
-    # Differences of log evidence: steps that grow, so that the top and the slopes are both seen.
+    # Differences of log evidence: growing steps show both the peak and the slopes.
     levels = [v for v in (-200, -100, -50, -20, -10, -5, -2, -1, -0.5, 0) if v == 0 or v > np.nanmin(drop)]
     levels = [min(np.nanmin(drop), -1e-9) - 1e-9, *levels]
     from matplotlib.colors import BoundaryNorm
@@ -154,7 +156,7 @@ def evidence_surface(
     )
     axes.contour(np.exp(gx), np.exp(gy), drop, levels=levels[1:-1], colors="white", linewidths=0.5, alpha=0.7)
     bar = axes.figure.colorbar(filled, ax=axes, ticks=levels[1:], format="%g")
-    bar.set_label(f"log evidence − its largest here ({np.nanmax(surface):.2f})")
+    bar.set_label(f"log evidence − its maximum here ({np.nanmax(surface):.2f})")
     axes.plot(
         np.exp(centre[i]),
         np.exp(centre[j]),
@@ -190,20 +192,20 @@ def ard_relevance(
     level: float = 0.9,
     ax: Any = None,
 ) -> Axes:
-    """Relevance of each feature: one over its length scale, most relevant on top.
+    """Relevance of each feature: one over its length scale, most relevant at the top.
 
-    Comparable between features only when they were standardised. A length scale at the edge of its bounds
-    means "not relevant", whatever its number.
+    Comparable between features only if they are standardised. A length scale at its upper bound means "not
+    relevant", whatever its value.
 
     Parameters
     ----------
     clf : fitted classifier
-        Needs ``kernel_`` with a length scale for each feature.
+        Needs ``kernel_`` with one length scale per feature.
     feature_names : sequence of str, optional
         ``clf.feature_names_in_`` by default.
     draws : array-like of shape (S, p), optional
-        Posterior draws of ``kernel_.theta`` (logarithms): bars of the ``level`` interval. Those of ``clf`` by
-        default, where its strategy sampled the parameters.
+        Posterior draws of ``kernel_.theta`` (logarithms): bars of the ``level`` interval. By default those of ``clf``,
+        if its strategy sampled the parameters.
     ax : Axes, optional
 
     Returns
@@ -252,7 +254,7 @@ def ard_relevance(
 
 
 def _length_scales(kernel: Any) -> tuple[slice | None, Array]:
-    """The first length scale that is a vector: its place in theta (None: fixed) and its values (d,)."""
+    """The first vector-valued length scale: its index in theta (None: fixed) and its values (d,)."""
     params = kernel.get_params()
     found: list[str] = []
     start = 0
@@ -263,6 +265,6 @@ def _length_scales(kernel: Any) -> tuple[slice | None, Array]:
         found.append(h.name)
         start += 0 if h.fixed else h.n_elements
     raise ValueError(
-        f"the kernel has no length scale for each feature (it has {found}); "
+        f"the kernel has no vector of length scales, one per feature (it has {found}); "
         "start it as RBF(length_scale=np.ones(d))"
     )

@@ -1,7 +1,7 @@
 """The reliability diagram: observed frequency against probability.
 
-Forecasts that can be trusted lie within the band of :func:`gpclass.metrics.reliability_curve`.
-Cost: O(n log n). Fails when: as that function does.
+Calibrated forecasts lie within the band of :func:`gpclass.metrics.reliability_curve`.
+Cost: O(n log n). Fails when: see that function.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def reliability_diagram(
     histogram: bool = True,
     ax: Any = None,
 ) -> Axes:
-    """Observed frequency against probability; forecasts that can be trusted lie within the band.
+    """Observed frequency against probability; calibrated forecasts lie within the band.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def reliability_diagram(
     name : str, optional
         Title, e.g. the method's name.
     histogram : bool
-        Draw the distribution of the probabilities at the foot of the diagram.
+        Draw the distribution of the probabilities at the bottom of the diagram.
     ax : Axes, optional
 
     Returns
@@ -90,7 +90,7 @@ def reliability_diagram(
             color=PALETTE[1],
             marker="D",
             zorder=3,
-            label="bins that miss",
+            label="bins outside the band",
         )
     axes.plot([0, 1], [0, 1], "--", color=line, linewidth=1.0, alpha=0.8, label="perfect")
     if histogram:
@@ -108,7 +108,7 @@ def reliability_diagram(
 
 
 def _foot_histogram(ax: Any, p: Array) -> None:
-    """Where the probabilities lie: bars in the lowest eighth of the diagram, without a scale of their own."""
+    """Histogram of the probabilities: bars in the lowest eighth of the diagram, without an axis."""
     count, edges = np.histogram(p, bins=np.linspace(0.0, 1.0, 26))
     ax.bar(
         edges[:-1],

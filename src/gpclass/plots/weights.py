@@ -1,4 +1,4 @@
-"""Importance weights: are a few draws carrying the estimate?
+"""Importance weights: is the estimate dominated by a few draws?
 
 With w the weights, ESS = (Σ w)² / Σ w²; k-hat is the shape of the generalised Pareto fitted to the largest.
 Cost: O(S log S). Reference: Vehtari, Simpson, Gelman, Yao & Gabry (2024), JMLR 25(72).
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 def weights_diagnostic(log_weights: Any, khat: float | None = None, *, ax: Any = None) -> Axes:
     """Importance weights, largest first, against even ones; effective sample size and k-hat in the legend.
 
-    Weights in order fall near the line 1 when the sampler fits its target. A straight steep slope at
-    the left is a heavy tail: above k-hat 0.7 the estimate and its error are not to be trusted.
+    Sorted weights lie near the line 1 if the proposal fits its target. A straight steep slope on the left is a heavy
+    tail: above k-hat 0.7 the estimate and its error are unreliable.
 
     Parameters
     ----------
     log_weights : array-like of shape (S,)
         Logarithms of the weights, up to a constant; −inf counts as a weight of 0.
     khat : float, optional
-        Pareto k-hat; computed with arviz-stats when not given and S ≥ 25.
+        Pareto k-hat; computed with arviz-stats if not given and S ≥ 25.
     ax : Axes, optional
 
     Returns
@@ -78,7 +78,7 @@ def weights_diagnostic(log_weights: Any, khat: float | None = None, *, ax: Any =
 def _pareto_khat(log_w: Array) -> float:
     from arviz_stats import base  # imported here: nothing else in a figure needs it
 
-    # A weight of 0 takes the smallest positive float instead: the fit looks at the largest only.
+    # A weight of 0 becomes the smallest positive float: the fit uses only the largest.
     safe = np.where(np.isfinite(log_w), log_w, log_w.max() - 745.0)
     smoother: Any = getattr(base, "array_stats")  # noqa: B009 - the package does not list it as exported
-    return float(smoother.psislw(-safe)[1])  # it takes log likelihoods, whose negatives are log weights
+    return float(smoother.psislw(-safe)[1])  # takes log likelihoods, the negatives of log weights

@@ -1,12 +1,12 @@
-"""The true factors that sites stand for, and EP's evidence for them.
+"""The true factors that sites approximate, and EP's evidence.
 
-With one copy of each site divided out, v_i has the cavity N(m_i, c_i). EP's evidence is the mass of the prior times all
+Without one copy of its site, v_i has the cavity N(m_i, c_i). EP's evidence is the mass of the prior times all
 sites, corrected factor by factor:
 
     log Z = log ∫ N(v; m0, K) Π sites + Σ_i w_i (log ∫ N(v; m_i, c_i) f_i(v) dv − log ∫ N(v; m_i, c_i) site_i(v) dv).
 
-Cost: O(n). Fails when: a site all but fixes its variable, so that the cavity is lost to rounding; the broadest that is
-certain stands in.
+Cost: O(n). Fails when: a site nearly fixes its variable, so that the cavity is lost to rounding; the broadest
+reliable cavity is then used.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.propagation.sites import Gaussian, Sites, log_site_mass
 
-TINY = 1e-300  # stands for a variance of zero
-SHARPEST = 1e-9  # a tilted variance below this part of the cavity's is rounded up: 1/P − T would cancel
+TINY = 1e-300  # replaces a variance of zero
+SHARPEST = 1e-9  # least tilted variance relative to the cavity's: 1/P − T would cancel
 
 
 class Factors(Protocol):
-    """The true one-dimensional factors f_i that the sites stand for."""
+    """The true one-dimensional factors f_i that the sites approximate."""
 
     def tilted(self, mean: Array, var: Array) -> tuple[Array, Array, Array]:
         """For every i: log ∫ f_i N(mean_i, var_i), and mean and variance of the tilted distribution, (n,)."""
@@ -35,7 +35,7 @@ class Factors(Protocol):
 
 @dataclass(frozen=True)
 class Reordered:
-    """Factors in another order: factor k is that at ``order[k]`` of the given ones."""
+    """Permuted factors: factor k is factor ``order[k]`` of the given ones."""
 
     factors: Factors
     order: IntArray
@@ -52,12 +52,12 @@ class Reordered:
 
 
 def evidence(factors: Factors, copies: Array, q: Gaussian, sites: Sites) -> tuple[float, Array, Array]:
-    """EP's evidence at the sites as they are, and mean and variance (n,) of the cavities, one copy out."""
+    """EP's evidence at the current sites, and mean and variance (n,) of the cavities, without one copy."""
     var = np.maximum(q.variance, TINY)
     shared = np.where(copies > 0, copies, 1.0)
     t, h = sites.precision / shared, sites.shift / shared
     precision = 1 / var - t
-    # A cavity lost to rounding (a site that all but fixes its variable): the broadest that is certain.
+    # A cavity lost to rounding (a site that nearly fixes its variable): use the broadest reliable one.
     cavity_var = 1 / np.where(precision > 0, precision, SHARPEST / var)
     cavity_mean = cavity_var * (q.mean / var - h)
     terms = factors.tilted(cavity_mean, cavity_var)[0] - log_site_mass(cavity_mean, cavity_var, t, h)

@@ -1,15 +1,15 @@
-"""The site that matches moments: one update of expectation propagation.
+"""Moment matching: one update of expectation propagation.
 
 The cavity is N(v; c/p, 1/p), with precision p and shift c; the tilted distribution is the cavity times the true factor.
 The site (t, h) is the one whose product with the cavity has the tilted mean m and variance s²:
 
     t = 1/s² − p,   h = m (p + t) − c.
 
-A factor may occur w times. Its copies share one site, each being matched against a cavity that holds the others: a
-fixed point in two numbers, solved here so that copies cost no sweeps.
+A factor may occur w times. Its copies share one site, and each is matched against a cavity that contains the others:
+a fixed point in two numbers, solved here so that copies need no additional sweeps.
 
-Cost: one tilted moment a site; some ten where there are copies.
-Fails when: a factor is not log-concave, so that its tilted variance exceeds the cavity's: the site is held at t = 0.
+Cost: one tilted moment per site; about ten with copies.
+Fails when: a factor is not log-concave, so that its tilted variance exceeds the cavity's: the site then has t = 0.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ TiltedOne: TypeAlias = Callable[[int, float, float], tuple[float, float, float]]
 
 
 def match_all(factors: Factors, mean: Array, var: Array) -> Sites:
-    """Every factor's site at once, from the cavities (n,)."""
+    """All sites at once, from the cavities (n,)."""
     _, tilted_mean, tilted_var = factors.tilted(mean, var)
     t = np.maximum(1 / np.maximum(tilted_var, SHARPEST * var) - 1 / var, 0.0)
     return Sites(t, tilted_mean * (1 / var + t) - mean / var)
 
 
 def match(tilted_one: TiltedOne, k: int, precision: float, shift: float) -> tuple[float, float] | None:
-    """The site whose product with the cavity has the tilted moments; None where those are no moments."""
+    """The site whose product with the cavity has the tilted moments; None if these are invalid."""
     cavity = 1 / precision
     _, mean, var = tilted_one(k, shift * cavity, cavity)
     var = max(var, SHARPEST * cavity)
-    t = max(1 / var - precision, 0.0)  # below zero only by rounding, or for a factor that is not log-concave
+    t = max(1 / var - precision, 0.0)  # negative only by rounding, or if the factor is not log-concave
     s = mean * (precision + t) - shift
     return (t, s) if math.isfinite(t) and math.isfinite(s) else None
 
@@ -48,11 +48,11 @@ def match(tilted_one: TiltedOne, k: int, precision: float, shift: float) -> tupl
 def match_copies(
     tilted_one: TiltedOne, k: int, w: float, rest: float, rest_shift: float, t: float, s: float
 ) -> tuple[float, float] | None:
-    """The total of w copies of one site, each matched against a cavity that holds the w − 1 others.
+    """The total of w copies of one site, each matched against a cavity that contains the w − 1 others.
 
     A fixed point p = rest + (w − 1) t(p, c), c = rest_shift + (w − 1) s(p, c) in the cavity (p, c) of one
-    copy, solved here so that copies cost no sweeps: by plain iteration from the site as it is, or by Powell's
-    hybrid method from the Gaussian without the site where that does not settle. None where neither does.
+    copy, solved here so that copies need no additional sweeps: by plain iteration from the current site or, if that
+    does not converge, by Powell's hybrid method from the Gaussian without the site. None if both fail.
     """
     p, c = rest + (w - 1) / w * t, rest_shift + (w - 1) / w * s
     for _ in range(40):

@@ -1,9 +1,9 @@
 """Parallel EP: all sites matched at once, from those of a neighbouring problem.
 
-One factorisation a round and no loop over sites, a fifth of a sweep's time at n = 200. Good enough for a sampler that
-corrects what the sites lack, where a problem is solved again and again near one that was solved well.
-Cost: two Cholesky factorisations or so a round, 1 to 4 rounds.
-Fails when: the start is far off, where parallel updates stall; it then gives up.
+One factorisation per round and no loop over sites: a fifth of the time of a sweep at n = 200. Accurate enough for a
+sampler that corrects the sites, if a problem is solved repeatedly near one that was solved well.
+Cost: about two Cholesky factorisations per round, 1 to 4 rounds.
+Fails when: the start is far from the solution, where parallel updates stall; it then returns None.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def refined_sites(
     factors : Factors
         The true factors, each occurring once.
     start : Sites
-        Those of the neighbouring problem.
+        Sites of the neighbouring problem.
     rounds : int
-        Updates at most.
+        Maximum number of updates.
     settled : float
-        Change of log Z in a round, in nats, below which no further round is made.
+        Stop when log Z changes by less than this in a round, in nats.
 
     Returns
     -------
-    SiteApproximation, or None where log Z has not settled or a factorisation fails
+    SiteApproximation, or None if log Z does not converge or a factorisation fails
     """
     prior, once, sites = Prior(K, np.zeros(len(K))), np.ones(len(K)), start
     try:

@@ -1,21 +1,21 @@
 """Sequential EP, block by block.
 
-Updates are sequential, because parallel ones stall or cycle on strongly coupled problems, and run in blocks,
-because one rank-one update of an n×n matrix after another is slow. The sites of a block are updated one after
-another, twice over, on the block's own marginal (b×b); then the later blocks receive one rank-b update, as
-matrix products. A block reads only columns that no earlier block owns, so that a sweep costs n³/6
-multiply-adds. A fresh factorisation of B = I + T^½ K T^½ and its inverse (n³/2) end the sweep and remove the
-drift. Points of high correlation share a block, and the sites that start a sweep are extrapolated from the
-last few sweeps (:mod:`gpclass.numerics.anderson`): together they cut the sweeps on hard problems from 15 to 9.
+Updates are sequential, because parallel ones stall or cycle on strongly coupled problems, and run in blocks, because
+successive rank-one updates of an n×n matrix are slow. The sites of a block are updated one after another, in two
+passes, on the block's own marginal (b×b); then the later blocks receive one rank-b update, as matrix products. A block
+reads only columns that belong to no earlier block, so a sweep costs n³/6 multiply-adds. A new factorisation of
+B = I + T^½ K T^½ and its inverse (n³/2) end the sweep and remove accumulated rounding. Highly correlated points share
+a block, and the sites at the start of a sweep are extrapolated from the last few sweeps
+(:mod:`gpclass.numerics.anderson`): together these reduce the sweeps on hard problems from 15 to 9.
 
-The loop over single sites is plain Python: at n = 1000 it takes a fifth of the time, at n = 100 two fifths,
-so that compiling it could not halve the whole.
+The loop over single sites is plain Python: it takes a fifth of the time at n = 1000 and two fifths at n = 100, so
+compiling it could not halve the total.
 
-Cost: about four Cholesky factorisations of an n×n matrix a sweep, O(n²) memory; 4 to 10 sweeps, 1 to 3 from
+Cost: about four Cholesky factorisations of an n×n matrix per sweep, O(n²) memory; 4 to 10 sweeps, 1 to 3 from
 the sites of a neighbouring problem.
-Fails when: a factor is not log-concave, so that its tilted variance exceeds the cavity's (the site is then
-held at T_i = 0, and there may be no fixed point); or a weight is far below 1 in a broad prior, where taking
-out T_i/w_i may leave no cavity. Samplers that correct the sites stay unbiased whatever they are.
+Fails when: a factor is not log-concave, so that its tilted variance exceeds the cavity's (the site is then set to
+T_i = 0, and there may be no fixed point); or a weight is far below 1 in a broad prior, where removing T_i/w_i may
+leave no cavity. Samplers that correct the sites stay unbiased for any sites.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from gpclass.propagation.factors import TINY, Factors, Reordered, evidence
 from gpclass.propagation.matching import match, match_copies
 from gpclass.propagation.sites import Gaussian, Prior, SiteApproximation, Sites
 
-FLOOR = 1e-3  # a site below this part of its marginal's precision is judged by its absolute change
-DEPTH = 3  # sweeps that the extrapolation remembers
-PASSES = 2  # updates of every site of a block before the rest is told
+FLOOR = 1e-3  # sites below this fraction of the marginal precision: absolute change
+DEPTH = 3  # sweeps used by the extrapolation
+PASSES = 2  # passes over a block before the other blocks are updated
 
 
 def expectation_propagation(
@@ -55,17 +55,17 @@ def expectation_propagation(
     factors : Factors
         The true factors, by their tilted moments.
     copies : (n,) array of whole numbers, optional
-        How often each factor occurs, w_i >= 0; 1 by default.
+        Number of copies of each factor, w_i >= 0; 1 by default.
     prior_mean : (n,) array, optional
         m0; 0 by default.
     start : Sites, optional
-        Sites to start from, such as those of a neighbouring problem.
+        Initial sites, for example those of a neighbouring problem.
     block : int
-        Sites that are updated on their own marginal before the rest is told.
+        Number of sites per block.
     max_sweeps : int
-        Sweeps after which to give up; the result then says ``converged=False``.
+        Maximum number of sweeps; the result then has ``converged=False``.
     tol : float
-        Wanted stability of log Z and of every site over one sweep, relative.
+        Relative tolerance for the change of log Z and of every site over one sweep.
 
     Returns
     -------
@@ -88,11 +88,11 @@ def expectation_propagation(
         q, sites = prior.gaussian_near(sites, swept)
         log_z, cavity_mean, cavity_var = evidence(factors, w, q, sites)
         change = max(moved, abs(log_z - log_z_old) / max(1.0, abs(log_z)))
-        if stuck:  # a site that was left alone has not converged
+        if stuck:  # a skipped site has not converged
             change = max(change, 1.0)
         if change <= tol:
             break
-        if sweeps >= 8 and change > 0.7 * last:  # it cycles or crawls: damp
+        if sweeps >= 8 and change > 0.7 * last:  # cycling or slow convergence: damp
             step = max(0.5 * step, 0.1)
     back = np.argsort(order)
     return SiteApproximation(
@@ -110,7 +110,7 @@ def expectation_propagation(
 
 
 def _neighbours_together(K: Array, block: int) -> IntArray:
-    """An order in which points of high correlation share a block; as they are where one block holds all."""
+    """An order in which highly correlated points share a block; unchanged if one block holds all."""
     n = len(K)
     if n <= block:
         return np.arange(n)
@@ -126,8 +126,8 @@ def _neighbours_together(K: Array, block: int) -> IntArray:
 
 
 def _extrapolated(history: Mixing, before: Sites, after: Sites, variance: Array) -> Sites:
-    """The sites to start the next sweep from, mixed of past sweeps; as they are where the mixture is no site."""
-    if not before.precision.any():  # a cold start: the first sweep is like no other
+    """The initial sites of the next sweep, extrapolated from past sweeps; unchanged if the result is invalid."""
+    if not before.precision.any():  # cold start: the first sweep is not representative
         return after
     x = np.concatenate([before.precision, before.shift])
     residual = np.concatenate([after.precision, after.shift]) - x
@@ -151,13 +151,13 @@ def _change(before: Sites, after: Sites, variance: Array) -> float:
 def _sweep(
     q: Gaussian, factors: Factors, w: Array, sites: Sites, block: int, step: float
 ) -> tuple[Sites, bool]:
-    """Update every site, block by block: the sites, and whether one could not be updated. The Gaussian q is used up."""
+    """Update every site, block by block: the sites, and whether an update failed. Overwrites the Gaussian q."""
     P, mean, n = q.P, q.mean, len(q.mean)
     T, h, stuck = sites.precision.copy(), sites.shift.copy(), False
     G_P = np.empty((n, n))  # rows of a finished block b: G P[b, later], G = (I + Δ P_bb)^-1 Δ
     for a in range(0, n, block):
         e = min(a + block, n)
-        if a:  # what the finished blocks did to these rows
+        if a:  # contribution of the finished blocks to these rows
             P[a:e, a:] -= P[:a, a:e].T @ G_P[:a, a:]
         S = mirror_upper(P[a:e, a:e])
         T0, h0 = T[a:e].copy(), h[a:e].copy()
@@ -181,12 +181,12 @@ def _block_pass(
 ) -> bool:
     """Sequential updates, in place, of the sites (T, h) of one block, from ``first`` on, on its marginal N(mean, S).
 
-    Whether one of them could not be updated.
+    Returns whether an update failed.
     """
     b = len(mean)
-    A = np.empty((b, b + 1))  # [S | mean]: one rank-one update serves both
+    A = np.empty((b, b + 1))  # [S | mean]: one rank-one update for both
     A[:, :b], A[:, b] = S, mean
-    A_t = A.T  # in Fortran's order, for BLAS
+    A_t = A.T  # Fortran order, for BLAS
     variance_of, mean_of, dger = A.ravel()[:: b + 2].item, A[:, b].item, blas.dger
     tilted_one, copies = factors.tilted_one, w.tolist()
     ts, hs, stuck = T.tolist(), h.tolist(), False
@@ -195,8 +195,8 @@ def _block_pass(
             var, m, t, s = variance_of(i), mean_of(i), ts[i], hs[i]
             if w_i == 0 or not var > TINY:
                 continue
-            rest, rest_shift = 1 / var - t, m / var - s  # every copy of the site taken out
-            if not rest > 0:  # lost to rounding: leave this site as it is
+            rest, rest_shift = 1 / var - t, m / var - s  # without all copies of the site
+            if not rest > 0:  # lost to rounding: skip this site
                 stuck = True
                 continue
             if w_i == 1:

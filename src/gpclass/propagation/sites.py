@@ -1,12 +1,12 @@
-"""Gaussian sites, and the Gaussian that they make of a prior.
+"""Gaussian sites, and the Gaussian they form with a prior.
 
-A site exp(h_i v_i − ½ T_i v_i²), T_i >= 0, stands for a factor f_i(v_i) of the target N(v; m0, K) Π_i f_i(v_i). The
-prior times all sites is, up to its mass, N(mu, P) with P = (K^-1 + T)^-1 and mu = m0 + P (h − T m0). What is factored
-is B = I + T^½ K T^½, whose eigenvalues are at least one: P = T^-½ (I − B^-1) T^-½, or K − K R K where a site is so
-weak that the difference would cancel. How sites are fitted is in :mod:`gpclass.propagation`.
+A site exp(h_i v_i − ½ T_i v_i²), T_i >= 0, replaces a factor f_i(v_i) of the target N(v; m0, K) Π_i f_i(v_i). The prior
+times all sites is, up to its mass, N(mu, P) with P = (K^-1 + T)^-1 and mu = m0 + P (h − T m0). The factored matrix is
+B = I + T^½ K T^½, whose eigenvalues are at least one: P = T^-½ (I − B^-1) T^-½, or K − K R K if a site is so weak that
+the difference would cancel. How sites are fitted is described in :mod:`gpclass.propagation`.
 
-Cost: two Cholesky factorisations of an n×n matrix or so, O(n²) memory.
-Fails when: K is no covariance matrix. Reference: Rasmussen & Williams (2006), §3.6.
+Cost: about two Cholesky factorisations of an n×n matrix, O(n²) memory.
+Fails when: K is not a covariance matrix. Reference: Rasmussen & Williams (2006), §3.6.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.linalg import blas, lapack
 from gpclass._typing import Array, BoolArray, IntArray
 from gpclass.numerics.linalg import NotPositiveDefiniteError, SiteFactor, mirror_upper
 
-WEAK = 1e-5  # where T_i P_ii is below this, (I − B^-1)/T loses digits and P comes from K − K R K
+WEAK = 1e-5  # if T_i P_ii is below this, (I − B^-1)/T is inaccurate; use K − K R K
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Sites:
 
     @classmethod
     def flat(cls, n: int) -> Sites:
-        """Sites that say nothing."""
+        """Flat sites."""
         return cls(np.zeros(n), np.zeros(n))
 
     def take(self, order: IntArray) -> Sites:
@@ -39,29 +39,29 @@ class Sites:
         return Sites(self.precision[order], self.shift[order])
 
     def only(self, kept: BoolArray) -> Sites:
-        """These sites, flat where they are not kept."""
+        """These sites, flat where ``keep`` is False."""
         return Sites(np.where(kept, self.precision, 0.0), np.where(kept, self.shift, 0.0))
 
 
 @dataclass(frozen=True)
 class SiteApproximation:
-    """The Gaussian q(v) = N(mean, covariance) that the sites make of the prior, and how EP ended."""
+    """The Gaussian q(v) = N(mean, covariance) of prior and sites, and the convergence of EP."""
 
     sites: Sites
     mean: Array  # mu (n,)
     covariance: Array  # P (n, n)
     log_z: float  # EP's evidence, for log ∫ N(v; m0, K) Π f_i^w_i
-    log_sites: float  # log ∫ N(v; m0, K) Π sites, exact for the sites as they are
-    cavity_mean: Array  # (n,), one copy of the site taken out
+    log_sites: float  # log ∫ N(v; m0, K) Π sites, exact for these sites
+    cavity_mean: Array  # (n,), without one copy of the site
     cavity_var: Array  # (n,)
     sweeps: int
     converged: bool
     change: float  # the largest relative change of a site, or of log Z, in the last sweep
 
     def widened(self, power: float) -> Sites:
-        """Sites of the same mean and a broader Gaussian: precision power·T, shift h − (1 − power) T mu.
+        """Sites with the same mean and a broader Gaussian: precision power·T, shift h − (1 − power) T mu.
 
-        Power 0 leaves the prior's covariance, moved to the mean of q: exponential tilting.
+        Power 0 gives the prior's covariance at the mean of q: exponential tilting.
         """
         t, h = self.sites.precision, self.sites.shift
         return Sites(power * t, h - (1 - power) * t * self.mean)
@@ -69,7 +69,7 @@ class SiteApproximation:
 
 @dataclass
 class Gaussian:
-    """q(v) for given sites. Of P the upper triangle alone means something."""
+    """q(v) for given sites. Only the upper triangle of P is valid."""
 
     P: Array
     variance: Array
@@ -90,7 +90,7 @@ class Prior:
     m0: Array
 
     def gaussian(self, sites: Sites) -> Gaussian:
-        """Factor afresh. P = T^-½ (I − B^-1) T^-½, and K − K R K in the columns whose site is weak."""
+        """Factor B. P = T^-½ (I − B^-1) T^-½, and K − K R K in the columns of weak sites."""
         K, m0, T, h = self.K, self.m0, sites.precision, sites.shift
         if not T.any() and not h.any():
             return Gaussian(K.copy(), np.diag(K).copy(), m0.copy(), 0.0)
@@ -119,7 +119,7 @@ class Prior:
         return Gaussian(P, np.maximum(P.diagonal(), 0.0), m0 + tilt, float(log_sites))
 
     def gaussian_near(self, sites: Sites, safe: Sites) -> tuple[Gaussian, Sites]:
-        """The Gaussian of these sites or, where rounding breaks them, of safe ones, weaker ones, none."""
+        """The Gaussian of these sites or, if rounding breaks it, of safe ones, weaker ones, or none."""
         flat = Sites.flat(len(self.m0))
         trials = (
             sites,
@@ -135,14 +135,14 @@ class Prior:
             if np.isfinite(q.log_sites) and np.isfinite(q.mean).all():
                 return q, trial
         raise NotPositiveDefiniteError(
-            "the covariance matrix holds values that are not finite; check the kernel and its parameters"
+            "the covariance matrix contains non-finite values; check the kernel and its parameters"
         )
 
 
 def gaussian_from_sites(
     K: Array, sites: Sites, prior_mean: Array | None = None
 ) -> tuple[Array, Array, float]:
-    """Mean (n,) and covariance (n, n) of N(m0, K) Π sites, and the log of its mass, for sites as they are."""
+    """Mean (n,) and covariance (n, n) of N(m0, K) Π sites, and the log of its mass, for given sites."""
     q = Prior(K, np.zeros(len(K)) if prior_mean is None else prior_mean).gaussian(sites)
     return q.mean, q.covariance, q.log_sites
 

@@ -1,7 +1,7 @@
-"""The demonstration: every method on one problem with known truth, a table and a report.
+"""The demonstration: compare methods on one problem with known truth; a table and a report.
 
-Run ``python -m gpclass.report.demo --out demo``. The data are simulated: a latent Gaussian process on the
-unit square, hard enough that approximations can be told apart. By default one method of each kind is shown;
+Run ``python -m gpclass.report.demo --out demo``. The data are simulated: a latent Gaussian process on the unit
+square, chosen so that the approximations differ visibly. By default one method of each kind is shown;
 ``--methods`` takes any names of the registry. Cost: about half a minute.
 """
 
@@ -45,8 +45,8 @@ def run_demo(
     truth = metrics.log_loss(data.y, data.probability)
     description = (
         f"{n} points of a simulated surface on the unit square, labels drawn with known probabilities. "
-        f"Giving every point its true probability would have a log loss of {truth:.3f}; no method can be "
-        "expected to reach it, as none sees the surface."
+        f"Predicting the true probability of every point would have a log loss of {truth:.3f}; no method can be "
+        "expected to reach it, since the surface is unknown to all of them."
     )
     with few_threads(n):
         comparison = compare(
@@ -66,9 +66,9 @@ def run_demo(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line of the demonstration."""
     parser = argparse.ArgumentParser(prog="python -m gpclass.report.demo", description=SUMMARY)
-    parser.add_argument("--out", default="demo", help="folder of the report (default: demo)")
+    parser.add_argument("--out", default="demo", help="folder for the report (default: demo)")
     parser.add_argument("--n", type=int, default=200, help="number of points (default: 200)")
-    parser.add_argument("--seed", type=int, default=3, help="seed of data and folds (default: 3)")
+    parser.add_argument("--seed", type=int, default=3, help="seed for data and folds (default: 3)")
     parser.add_argument("--methods", nargs="+", help="names of inferences (default: one of each kind)")
     options = parser.parse_args(arguments)
     began = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Figures of the report as inline SVG that follows the page's light or dark colours.
+"""Figures of the report as inline SVG that uses the page's light or dark colours.
 
-A figure is drawn with one made-up ink, which is then replaced by ``currentColor``: the page's text colour.
-Text stays text, so that it can be found, read aloud and enlarged; dense parts are embedded pictures.
+A figure is drawn with one placeholder ink colour, which is then replaced by ``currentColor``, the page's text
+colour. Text stays text, so that it can be searched, read aloud and enlarged; dense parts are embedded images.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gpclass.plots._style import pyplot
 from gpclass.plots.dependence import numeric_column
 
 INK = "#010203"
-# Marks on the page's own background take its variables, which are lighter in the dark.
+# Marks on the page background use its CSS variables, which are lighter in dark mode.
 ADAPTED = {plots.PALETTE[0]: "--blue", plots.PALETTE[1]: "--orange", plots.PALETTE[5]: "--sky"}
-MAX_FEATURES = 9  # of partial dependence
+MAX_FEATURES = 9  # in partial dependence plots
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One picture: its SVG, the text that stands for it, and its caption."""
+    """One figure: its SVG, its alternative text, and its caption."""
 
     svg: str
     alt: str
@@ -49,7 +49,7 @@ def _page_style() -> Iterator[Any]:
     )
     style = dict.fromkeys(inked, INK) | {
         "svg.fonttype": "none",
-        "svg.hashsalt": "gpclass",  # the same ids in every run: the same comparison, the same file
+        "svg.hashsalt": "gpclass",  # the same ids in every run, for reproducible files
         "font.family": "sans-serif",
         "font.size": 9.5,
         "figure.facecolor": "none",
@@ -60,7 +60,7 @@ def _page_style() -> Iterator[Any]:
         "axes.spines.right": False,
         "figure.dpi": 110,
     }
-    # Start from the defaults, so that a user's own style cannot bring other colours; draw off screen.
+    # Start from the defaults, so that a user's own style cannot change the colours; draw off screen.
     with plt.rc_context({**plt.rcParamsDefault, **style, "backend": "agg"}):
         yield plt
 
@@ -73,9 +73,9 @@ def draw(
     caption: str = "",
     adapt: bool = False,
 ) -> Figure:
-    """Run ``paint(figure)`` and return the picture.
+    """Run ``paint(figure)`` and return the figure.
 
-    ``name`` keeps the ids of the SVGs on a page apart; ``adapt`` lets its marks follow the page's colours.
+    ``name`` makes the SVG ids unique on the page; ``adapt`` makes the marks follow the page's colours.
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
@@ -90,7 +90,7 @@ def draw(
 
 
 def _inline(svg: str, name: str, adapt: bool) -> str:
-    """The <svg> element alone, scaled by the page, with its own ids and the page's ink."""
+    """The <svg> element alone, scaled by the page, with unique ids and the page's ink."""
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     for colour, variable in ADAPTED.items() if adapt else ():
         svg = svg.replace(colour.lower(), f"var({variable})")
@@ -103,12 +103,12 @@ def _inline(svg: str, name: str, adapt: bool) -> str:
 
 
 def is_plane(c: Comparison) -> bool:
-    """Two features, both numbers: a map can be drawn."""
+    """Whether a map can be drawn: two features, both numeric."""
     return len(c.feature_names) == 2 and len(numeric_features(c)) == 2
 
 
 def decision_figures(c: Comparison) -> list[Figure]:
-    """Two features: the map of the advised method, and how sure it is."""
+    """Two features: the map of the advised method, and its uncertainty."""
     best = c.results.get(c.recommended or "")
     if best is None or not is_plane(c):
         return []
@@ -116,7 +116,7 @@ def decision_figures(c: Comparison) -> list[Figure]:
 
 
 def difference_figures(c: Comparison) -> list[Figure]:
-    """Two features, two classes: where each method departs from the reference."""
+    """Two features, two classes: where each method differs from the reference."""
     ref = c.results.get(c.reference or "")
     if ref is None or ref.error is not None or len(c.classes) != 2 or not is_plane(c):
         return []
@@ -125,7 +125,7 @@ def difference_figures(c: Comparison) -> list[Figure]:
 
 
 def _map_figures(c: Comparison, r: MethodResult) -> list[Figure]:
-    """The decision map and, where the method knows it, how sure it is."""
+    """The decision map and, where the method provides it, the uncertainty."""
 
     def paint(figure: Any) -> None:
         plots.decision_map(r.estimator, c.X, c.y, feature_names=c.feature_names, ax=figure.subplots())
@@ -162,17 +162,17 @@ def _difference_figure(c: Comparison, r: MethodResult, ref: MethodResult, name: 
     figure = draw(name, (4.4, 3.6), paint, "", "")
     alt = f"Difference of probability between {r.name} and {ref.name} over the plane: at most {largest:.2g}."
     return Figure(
-        figure.svg, alt, f"Where {r.name} departs from {ref.name}: at most {largest:.2g} on this map."
+        figure.svg, alt, f"Difference between {r.name} and {ref.name}: at most {largest:.2g} on this map."
     )
 
 
 def drawn_features(c: Comparison) -> list[int]:
-    """The first numeric columns: as many as partial dependence is drawn for."""
+    """The first numeric columns, up to the limit for partial dependence."""
     return numeric_features(c)[:MAX_FEATURES]
 
 
 def numeric_features(c: Comparison) -> list[int]:
-    """Columns of X that are numbers."""
+    """Numeric columns of X."""
     found = []
     for k in range(len(c.feature_names)):
         try:
@@ -205,7 +205,7 @@ def dependence_figures(c: Comparison) -> list[Figure]:
 
 
 def reliability_figures(c: Comparison) -> list[Figure]:
-    """One diagram a method, of its out-of-fold probabilities."""
+    """One reliability diagram per method, from its out-of-fold probabilities."""
     found = []
     for k, r in enumerate(c.succeeded):
         proba, s = r.proba, r.scores
@@ -230,7 +230,7 @@ def reliability_figures(c: Comparison) -> list[Figure]:
 
 
 def distance_figure(c: Comparison) -> Figure | None:
-    """|Δp| of every row, method by method, on a logarithmic axis."""
+    """|Δp| of every row, per method, on a logarithmic axis."""
     ref = c.results.get(c.reference or "")
     others = [r for r in c.succeeded if r.agreement is not None]
     if ref is None or ref.proba is None or not others:
@@ -240,7 +240,7 @@ def distance_figure(c: Comparison) -> Figure | None:
 
     def paint(figure: Any) -> None:
         axes = figure.subplots()
-        jitter = np.random.default_rng(0).uniform(-0.28, 0.28, size=len(c.y))  # spreads dots, means nothing
+        jitter = np.random.default_rng(0).uniform(-0.28, 0.28, size=len(c.y))  # only separates the dots
         for k, d in enumerate(delta):
             axes.scatter(
                 np.maximum(d, floor),
@@ -249,12 +249,12 @@ def distance_figure(c: Comparison) -> Figure | None:
                 color=plots.PALETTE[0],
                 alpha=0.45,
                 linewidths=0,
-                rasterized=len(c.y) * len(delta) > 4000,  # dots of an SVG follow the page, of a picture not
+                rasterized=len(c.y) * len(delta) > 4000,  # images do not follow the page
             )
             axes.plot([max(d.mean(), floor)] * 2, [k - 0.36, k + 0.36], color=plots.PALETTE[1], linewidth=2.5)
         axes.axvline(0.02, color=INK, linestyle="--", linewidth=0.9)
         axes.text(0.02, len(delta) - 0.42, " 0.02", fontsize=8, va="bottom")
-        axes.set(xscale="log", xlabel=f"|Δp| from {ref.name}, one dot a row (below {floor:g}: at the edge)")
+        axes.set(xscale="log", xlabel=f"|Δp| from {ref.name}, one dot per row (below {floor:g}: at the edge)")
         axes.set_yticks(range(len(delta)), [r.name for r in others])
         axes.set_ylabel("method")
         axes.set_ylim(-0.6, len(delta) - 0.2)

@@ -1,6 +1,6 @@
-"""The report: one HTML file with everything in it, nothing loaded from the net.
+"""The report: one self-contained HTML file that loads nothing from the network.
 
-``render_report`` turns a :class:`~gpclass.compare.Comparison` into text, ``write_report`` puts it in a file.
+``render_report`` turns a :class:`~gpclass.compare.Comparison` into text, ``write_report`` writes it to a file.
 Cost: the figures, a second or two each. Needs the extra ``report`` (jinja2, matplotlib).
 """
 
@@ -28,7 +28,7 @@ MAX_FEATURE_ROWS = 40
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell shows, and the number it sorts by (None: by its text)."""
+    """The text of a cell, and the number it sorts by (None: sort by text)."""
 
     text: str
     key: float | None = None
@@ -36,7 +36,7 @@ class Cell:
 
     @classmethod
     def number(cls, value: float | None, form: str = ".3f", note: str = "") -> Cell:
-        """A figure, or a dash where there is none (sorted last)."""
+        """A number, or a dash where it is missing (sorted last)."""
         if value is None or not math.isfinite(value):
             return cls("–", math.inf)
         return cls(format(value, form), float(value), note)
@@ -59,7 +59,7 @@ def render_report(
     Parameters
     ----------
     comparison : Comparison
-        What :func:`gpclass.compare.compare` returned.
+        The result of :func:`gpclass.compare.compare`.
     title : str
         Heading of the page.
     description : str
@@ -105,9 +105,9 @@ def write_report(
     title: str = "Comparison of methods",
     description: str = "",
 ) -> Path:
-    """Write the report to ``path`` (folders are made) and return it. A half-written file is never left."""
+    """Write the report to ``path`` (creating folders) and return it. The file is written atomically."""
     with warnings.catch_warnings():
-        # Those of the fits are in the report; that points made up for a figure are less certain is no matter.
+        # Warnings of the fits are in the report; those for artificial points of a figure are irrelevant.
         warnings.simplefilter("ignore", UserWarning)
         text = render_report(comparison, title=title, description=description)
     path = Path(path)
@@ -157,13 +157,13 @@ def _features(c: Comparison) -> Table:
 SCORE_HEAD = (
     ("method", ""),
     ("accuracy", "share of rows whose most probable class is right"),
-    ("log loss", "mean −log p(label); less is better"),
+    ("log loss", "mean −log p(label); lower is better"),
     (
         "Brier",
-        "mean squared error of the probability = reliability − resolution + the base rate's own; less is better",
+        "mean squared error of the probability = reliability − resolution + the base rate's; lower is better",
     ),
-    ("reliability", "part of Brier: distance of frequencies from probabilities; less is better"),
-    ("resolution", "part of Brier: how far frequencies spread between bins; more is better"),
+    ("reliability", "part of Brier: distance of frequencies from probabilities; lower is better"),
+    ("resolution", "part of Brier: spread of frequencies between bins; higher is better"),
     ("ECE", "expected calibration error, with its 95 % bootstrap interval"),
     ("AUC", "area under the ROC curve"),
     ("log evidence", "estimate of log p(y | X), all rows, with its Monte Carlo error"),
@@ -194,7 +194,7 @@ def _scores(c: Comparison) -> Table:
                 Cell.number(r.seconds_fit, ".2g", f"+ {r.seconds_predict:.1g}"),
             )
         )
-    caption = "Out of fold; ± is the standard error over the folds. Press a heading to sort by it."
+    caption = "Out of fold; ± is the standard error over the folds. Click a heading to sort."
     return Table(caption, SCORE_HEAD, tuple(rows))
 
 
@@ -209,7 +209,7 @@ def _evidence(r: MethodResult) -> Cell:
 
 
 def _worst(c: Comparison) -> Table | None:
-    """The rows where a method departs most from the reference, three a method."""
+    """The rows where a method differs most from the reference, three per method."""
     rows = []
     for r in c.succeeded:
         if r.agreement is None:
@@ -232,14 +232,14 @@ def _worst(c: Comparison) -> Table | None:
         return None
     head = (
         ("method", ""),
-        ("row", "its label in the index of the table; counted from 0 where there is none"),
+        ("row", "label in the table's index; numbered from 0 without one"),
         ("label", "observed"),
         ("class", "whose probability differs most"),
         ("p", "by the method"),
         ("p of the reference", ""),
         ("|Δp|", ""),
     )
-    return Table("Rows where each method departs most from the reference, out of fold", head, tuple(rows))
+    return Table("Rows where each method differs most from the reference, out of fold", head, tuple(rows))
 
 
 def _parameters(c: Comparison) -> Table | None:
@@ -268,7 +268,7 @@ def _parameter(r: MethodResult, name: str) -> Cell:
 
 
 def _diagnostics(c: Comparison) -> list[dict[str, Any]]:
-    """Each method's state in words: failed, not converged, warnings, or nothing to report."""
+    """Each method's state as text: failed, not converged, warnings, or nothing to report."""
     found = []
     for r in c.results.values():
         said = [text for text in r.warnings if not any(reason in text for reason in r.reasons)]

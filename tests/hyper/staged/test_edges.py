@@ -4,6 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from gpclass.hyper.staged.maximize import SparseMaximize
+from gpclass.inference.low_rank_sites import LOOSE
+from gpclass.latent.low_rank_gaussian import Q
+from gpclass.latent.low_rank_problem import make_problem
 from sklearn.datasets import make_blobs
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -11,14 +15,10 @@ from gpclass import GPClassifier
 from gpclass.data.sources import Labels as Collected
 from gpclass.hyper.staged import climb, maximize
 from gpclass.hyper.staged.checkpoint import Checkpoint
-from gpclass.hyper.staged.maximize import SparseMaximize
 from gpclass.hyper.staged.quality import look_over
 from gpclass.hyper.staged.stage import Rule, Stage
-from gpclass.inference.low_rank_sites import LOOSE
 from gpclass.latent.basis import whiten
 from gpclass.latent.inducing import choose_inducing
-from gpclass.latent.low_rank_gaussian import Q
-from gpclass.latent.low_rank_problem import make_problem
 from gpclass.latent.low_rank_rows import Labels
 from gpclass.likelihoods import Logit, Probit
 from gpclass.likelihoods.smeared import _at, _clenshaw, _expand, log_smeared

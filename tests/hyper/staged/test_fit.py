@@ -7,6 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gpclass.hyper.staged.maximize import SparseMaximize
+from gpclass.inference.low_rank_sites import SparseEP
+from gpclass.latent.low_rank_problem import Data, SparseProblem
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
@@ -14,13 +17,10 @@ from gpclass import GPClassifier, load_model
 from gpclass.estimators import checks, sparse_plan
 from gpclass.hyper import Maximize
 from gpclass.hyper.staged.climb import growing
-from gpclass.hyper.staged.maximize import SparseMaximize
 from gpclass.hyper.staged.quality import compare_with_dense
 from gpclass.hyper.staged.stage import Rule, Stage
 from gpclass.inference import EP
-from gpclass.inference.low_rank_sites import SparseEP
 from gpclass.latent.inducing import choose_inducing
-from gpclass.latent.low_rank_problem import Data, SparseProblem
 from gpclass.likelihoods import Probit
 from gpclass.model.rows import ArraySource
 from gpclass.numerics import lbfgs

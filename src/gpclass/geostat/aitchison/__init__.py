@@ -1,4 +1,4 @@
-"""Aitchison's geometry on ]0,1[ and the distributions that belong to it."""
+"""Aitchison's geometry on ]0,1[ and its distributions."""
 
 from gpclass.geostat.aitchison.distribution import Aitchison, InvalidDistributionError
 from gpclass.geostat.aitchison.field import AitchisonField, FieldMode, FieldMoments

@@ -1,4 +1,4 @@
-"""Distributions on ]0,1[: the Aitchison distribution and, inside it, the normal.
+"""Distributions on ]0,1[: the Aitchison distribution and its special case, the normal.
 
 The Aitchison distribution has, with x = logit z, the log-density::
 
@@ -6,13 +6,13 @@ The Aitchison distribution has, with x = logit z, the log-density::
 
 with respect to Aitchison's measure dz / (z (1 − z)) = dx; the density with respect to Lebesgue's measure is
 f(z) / (z (1 − z)). ψ = 0 gives the Beta(θ1, θ2) distribution, θ1 + θ2 = 0 the normal on ]0,1[. (R eq. 8
-prints the normaliser as ∫ e^(−L) dz, which holds in no case.) It is the posterior of a probability with a
+prints the normaliser as ∫ e^(−L) dz, which is incorrect.) It is the posterior of a probability with a
 normal prior after y1 successes and y2 failures.
 
-All integrals are taken over x, in logs, by Gauss–Legendre panels no wider than the curvature of the
-log-density and the poles of the logistic function (at ±iπ) allow, so that they are right to about 1e-13.
+All integrals are over x, in logs, by Gauss–Legendre panels whose width is limited by the curvature of the
+log-density and by the poles of the logistic function (at ±iπ); they are accurate to about 1e-13.
 
-Cost: O(P) for P quadrature nodes, a few hundred usually. Fails when ψ > 0, or ψ = 0 with θ1 ≤ 0 or θ2 ≤ 0
+Cost: O(P) for P quadrature nodes, a few hundred usually. Fails when: ψ > 0, or ψ = 0 with θ1 ≤ 0 or θ2 ≤ 0
 (no finite integral), or when the density is so flat that more than ``MAX_PANELS`` panels would be needed.
 For ψ < 0 any θ is valid; with θ1 + θ2 < 0 the density may have two modes.
 
@@ -38,7 +38,7 @@ MEASURES = ("lebesgue", "aitchison")
 
 
 class InvalidDistributionError(ValueError):
-    """The parameters give no proper density."""
+    """The parameters do not give a proper density."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Aitchison:
         return cls(tilt, -tilt, -1.0 / (2.0 * scale**2 * variance))
 
     def update(self, successes: float, failures: float) -> Aitchison:
-        """The posterior after y1 successes and y2 failures: conjugate, ψ stays."""
+        """The posterior after y1 successes and y2 failures: conjugate, with the same ψ."""
         if min(successes, failures) < 0:
-            raise ValueError("successes and failures are counts and cannot be negative")
+            raise ValueError("successes and failures must not be negative")
         return Aitchison(self.theta1 + successes, self.theta2 + failures, self.psi)
 
     # -- densities ---------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Aitchison:
         top = max(_parabola_maximum(-t2, psi), _parabola_maximum(-t1, psi))
         wide = -_parabola_root(-t1, psi, top - slack), _parabola_root(-t2, psi, top - slack)
         if t1 + t2 < 0:
-            return wide  # not log-concave: keep the safe window
+            return wide  # not log-concave: keep the wide window
         mode = self._stationary_points(wide)[0]
         level = float(self._log_kernel(np.array(mode))) - CUT
 
@@ -180,7 +180,7 @@ class Aitchison:
         return np.asarray(half * (np.exp(self._log_kernel(nodes) - self.log_normaliser) @ WEIGHTS))
 
     def expect(self, values: npt.ArrayLike) -> float:
-        """Average of values given at ``self.grid`` over the distribution."""
+        """Expectation of a function given by its values at ``self.grid``."""
         mass = np.exp(self._log_masses.ravel() - self.log_normaliser)
         return float(np.asarray(values, dtype=float).ravel() @ mass)
 
@@ -250,10 +250,10 @@ class Aitchison:
         return np.asarray(expit(self._logit_ppf(rng.random(n))))
 
     def mode(self, measure: str = "aitchison") -> float:
-        """The highest point of the density with respect to the measure.
+        """The mode of the density with respect to the measure.
 
-        With Lebesgue's measure the exponents are one less, and for ψ = 0 the density may be infinite at an
-        end of the interval, which is then the mode; a density that is infinite at both has none.
+        For Lebesgue's measure the exponents are one less, and for ψ = 0 the density may be infinite at an end of the
+        interval, which is then the mode; a density that is infinite at both ends has no mode.
         """
         _check_measure(measure)
         drop = 0.0 if measure == "aitchison" else 1.0
@@ -274,7 +274,7 @@ class Aitchison:
 
         if self.theta1 + self.theta2 >= 0:
             grid = np.array(window)
-        else:  # L′ has scale ≥ 1 around 0 and is linear outside
+        else:  # L′ varies on a scale ≥ 1 around 0 and is linear outside
             inner = np.linspace(-45.0, 45.0, 1801)
             grid = np.unique(
                 np.concatenate([[window[0], window[1]], inner[(inner > window[0]) & (inner < window[1])]])
@@ -295,11 +295,11 @@ def _parabola_maximum(slope: float, psi: float) -> float:
 
 
 def _parabola_root(slope: float, psi: float, level: float) -> float:
-    """The t >= 0 at which slope·t + ψt² falls to level for good; 0 when it never rises above it."""
+    """The t >= 0 beyond which slope·t + ψt² stays below level; 0 if it never exceeds it."""
     inside = slope**2 + 4.0 * psi * level
     if inside < 0 or (level >= 0 and slope <= 0):
         return 0.0
     if psi == 0:
         return level / slope
-    root = np.sqrt(inside)  # two forms of one root: neither subtracts what cancels
+    root = np.sqrt(inside)  # two forms of one root, both without cancellation
     return float((slope + root) / (-2.0 * psi)) if slope >= 0 else float(2.0 * level / (slope - root))

@@ -6,15 +6,15 @@ A field with coordinates φ = logit(f)/c0 ~ N(μ, Σ) and y_i successes of N_i a
     log p(x | y) = Σ_i y_i log σ(x_i) + (N_i − y_i) log σ(−x_i) − ½ (x − c0 μ)ᵀ S⁻¹ (x − c0 μ) − const,
 
 an Aitchison distribution with Ψ = −½ S⁻¹, θ1 = y + S⁻¹ c0 μ, θ2 = N − y − S⁻¹ c0 μ (R §3.2.1 prints μ/σ²,
-which holds for c0 = 1 only). S is never inverted: x = c0 μ + L u with S = L Lᵀ, and the posterior of u has
+which holds only for c0 = 1). S is never inverted: x = c0 μ + L u with S = L Lᵀ, and the posterior of u has
 the prior N(0, I).
 
 The mode solves −S⁻¹(x − c0 μ) + y − N σ(x) = 0 (R eq. 20) by Newton in the form B = I + W^½ S W^½.
 Normaliser and moments come from importance sampling with a mixture of the Gaussian at the mode and the
-prior: its share of the prior bounds the weights. Draws are elliptical slice chains, one a draw.
+prior; the prior component bounds the weights. Draws come from elliptical slice chains, one chain per draw.
 
-Cost: O(n³) a Newton step, O(n² M) for M draws. Fails when n is so large that the weights degenerate: the
-standard error says so.
+Cost: O(n³) per Newton step, O(n² M) for M draws. Fails when: n is so large that the weights degenerate, which
+the standard error shows.
 
 Reference: R §3.2.2, §4.2; Murray, Adams & MacKay (2010) for the draws.
 """
@@ -39,7 +39,7 @@ PRIOR_SHARE = 0.1  # of the importance draws: bounds their weights
 
 @dataclass(frozen=True)
 class FieldMode:
-    """The highest point of the posterior (density with respect to Aitchison's measure)."""
+    """The mode of the posterior (density with respect to Aitchison's measure)."""
 
     probability: Array  # (n,)
     logits: Array  # (n,)
@@ -70,7 +70,7 @@ class AitchisonField:
     successes : array (n,)
         y, successes at each site.
     trials : array (n,)
-        N, labels at each site; 0 where there is none.
+        N, labels at each site; may be 0.
     prior : HypercubeNormal
         The prior of the probabilities.
     """
@@ -199,7 +199,7 @@ class AitchisonField:
         )
 
     def draws(self, n: int, rng: np.random.Generator, burn_in: int = 100) -> Array:
-        """N independent draws of the probabilities (n, sites): elliptical slice chains run side by side."""
+        """N independent draws of the probabilities (n, sites), from parallel elliptical slice chains."""
         centre, C = self._laplace
         u = centre + rng.standard_normal((n, len(centre))) @ C.T
         level = self._log_likelihood(self._centre + u @ self._L.T)

@@ -1,15 +1,15 @@
 """Aitchison's geometry: probabilities as a Euclidean vector space.
 
-On ]0,1[ (R §2.3, a stands for the pair (a, 1 − a))::
+On ]0,1[ (R §2.3, where a denotes the pair (a, 1 − a))::
 
     a ⊕ b = logit⁻¹(logit a + logit b)        perturbation: Bayes' theorem adds evidence
     λ ⊙ a = logit⁻¹(λ logit a)                powering
-    <a, b> = logit(a) logit(b) / c0²          so that the coordinate of a is logit(a) / c0
+    <a, b> = logit(a) logit(b) / c0²          the coordinate of a is logit(a) / c0
 
-With C parts the same structure is carried by isometric log-ratio coordinates (``ilr``) in R^(C−1); for two
-parts they are the coordinate above with c0 = √2.
+For C parts the same structure uses isometric log-ratio coordinates (``ilr``) in R^(C−1); for two parts these are
+the coordinate above with c0 = √2.
 
-Cost: O(size). Fails when a probability is 0 or 1, which have no finite coordinate: refused by name.
+Cost: O(size). Fails when: a probability is 0 or 1, which has no finite coordinate; this raises an error.
 
 Reference: Pawlowsky-Glahn & Egozcue (2001), Stoch. Environ. Res. Risk Assess. 15; Egozcue et al. (2003),
 Math. Geology 35.
@@ -27,7 +27,7 @@ from gpclass._typing import Array
 
 
 def _open_interval(a: npt.ArrayLike) -> Array:
-    """The array, all of whose entries must lie inside ]0,1[."""
+    """The array, after checking that all entries lie inside ]0,1[."""
     array = np.asarray(a, dtype=float)
     if not np.all((array > 0) & (array < 1)):
         raise ValueError(
@@ -109,7 +109,7 @@ def ilr(parts: npt.ArrayLike) -> Array:
 
 
 def log_inverse_ilr(coordinates: npt.ArrayLike) -> Array:
-    """Logarithms of ``inverse_ilr``, finite where a part itself would be too small for a number."""
+    """Logarithms of ``inverse_ilr``, finite even where a part itself underflows."""
     array = np.asarray(coordinates, dtype=float)
     if array.ndim == 0:
         raise ValueError("coordinates need a last axis of length C - 1")

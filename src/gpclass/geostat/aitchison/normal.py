@@ -4,11 +4,11 @@ Z is normal on ]0,1[ when its coordinate logit(Z)/c0 is N(μ, σ²) (R eqs. 6 an
 
     g(z) = 1 / (z (1 − z)) · 1 / (c0 σ √2π) · exp(−(logit z − c0 μ)² / (2 c0² σ²))        (Lebesgue)
 
-Only c0 μ and c0 σ matter, so scaling c0 is the same as scaling σ when μ = 0 (R Remark 3). Densities with
-respect to Aitchison's measure dz/(z(1 − z)) lack the first factor. The distribution function and the
-quantiles are closed forms; moments go through the quadrature of :mod:`.distribution`.
+Only c0 μ and c0 σ matter, so for μ = 0 scaling c0 is the same as scaling σ (R Remark 3). Densities with respect
+to Aitchison's measure dz/(z(1 − z)) omit the first factor. The distribution function and the quantiles have closed
+forms; moments use the quadrature of :mod:`.distribution`.
 
-Cost: O(size); O(n³) once for the hypercube. Fails when the variance is not positive.
+Cost: O(size); O(n³) once for the hypercube. Fails when: the variance is not positive.
 
 Reference: Pawlowsky-Glahn (2003), CoDaWork'03; R §3.1.
 """
@@ -109,7 +109,7 @@ class IntervalNormal:
         return float(expit(self.logit_mean))
 
     def mode(self, measure: str = "aitchison") -> float:
-        """The highest point of the density with respect to the measure."""
+        """The mode of the density with respect to the measure."""
         return self.as_aitchison.mode(measure)
 
 
@@ -159,5 +159,5 @@ class HypercubeNormal:
         return np.asarray(expit(self.scale * self.location + noise @ self._factor.T))
 
     def marginal(self, i: int) -> IntervalNormal:
-        """The distribution of coordinate i alone."""
+        """The marginal distribution of coordinate i."""
         return IntervalNormal(float(self.location[i]), float(self.covariance[i, i]), self.scale)
