@@ -89,7 +89,7 @@ class Slice:
 
     def predict_proba(self, points: Any) -> Array:
         """As the model's."""
-        return self.model.predict_proba(self.frame(points))
+        return np.asarray(self.model.predict_proba(self.frame(points)))
 
     def predict_uncertainty(self, points: Any, level: float = 0.9) -> Any:
         """As the model's."""
@@ -135,6 +135,8 @@ def write_picture(
 
     axes = decision_map(view, frame[view.names], labels, panel=panel, resolution=resolution, level=level)
     figure = np.atleast_1d(np.asarray(axes, dtype=object))[0].figure
-    with replacing(path) as draft:
-        figure.savefig(draft, dpi=150, bbox_inches="tight")
-    plt.close(figure)
+    try:
+        with replacing(path) as draft:
+            figure.savefig(draft, dpi=150, bbox_inches="tight")
+    finally:
+        plt.close(figure)
