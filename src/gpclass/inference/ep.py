@@ -171,8 +171,7 @@ class EP(Inference):
         t, h = found.sites.precision, found.sites.shift
         one = RowSites(b=(h / labels.copies)[None], D=(t / labels.copies)[None])
         alpha = h - t * found.mean
-        gaussian = DenseGaussian(
-            prior, one, labels.copies, prior.with_sites(one, labels.copies), alpha[None], found.mean[None]
-        )
+        known = (alpha[None], found.mean[None])
+        gaussian = DenseGaussian(prior, one, labels.copies, prior.with_sites(one, labels.copies), known)
         held: Held = (shard.with_values(np.stack([one.D[0] if one.D is not None else t, one.b[0]])),)
         return FixedPoint(held, gaussian, found.log_z, found.sweeps, found.converged, found.change)

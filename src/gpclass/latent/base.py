@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 Held: TypeAlias = "tuple[Any, ...]"  # shards with values, wherever they are
 
-F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F = range(5)  # what Newton's method keeps per row, L numbers each
-NEWTON = 5
+F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F, SITE_D, SITE_B = range(7)  # Newton's method keeps L of each per row
+NEWTON = 7
 
 
 class SiteRule(ABC):
@@ -97,7 +97,10 @@ class Start:
 class Gaussian(ABC):
     """The prior times Gaussian sites."""
 
-    chord: ClassVar[bool] = False  # whether ``newton`` serves again after a step, with the same factor
+    @property
+    def chord(self) -> bool:
+        """Whether ``newton`` serves again after a step, with the same factor, and that is worth while."""
+        return False
 
     @property
     @abstractmethod

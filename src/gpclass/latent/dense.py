@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
+CHORD_FROM = 250  # latent values, from which a factor serves several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
 
 
@@ -157,10 +158,7 @@ class DensePrior(LatentPrior):
 
     def gaussian(self, sites: RowSites, copies: Array | float = 1.0) -> DenseGaussian:
         """The Gaussian of sites, each counted ``copies`` times."""
-        found = self.with_sites(sites, copies)
-        b = copies * sites.b
-        alpha = b - found.solve(self.product(b))
-        return DenseGaussian(self, sites, copies, found, alpha, self.product(alpha))
+        return DenseGaussian(self, sites, copies, self.with_sites(sites, copies))
 
     def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
         """First sites by the prior's marginals."""
@@ -190,7 +188,8 @@ class DensePrior(LatentPrior):
             found = OneFactor(self.K, t)
             Kh = self.K @ h
             mean = Kh - self.K @ found.site.solve(Kh)
-            return DenseGaussian(self, RowSites(h[None], t[None]), 1.0, found, (h - t * mean)[None], mean[None])
+            known = ((h - t * mean)[None], mean[None])
+            return DenseGaussian(self, RowSites(h[None], t[None]), 1.0, found, known)
         if len(vectors) == 2 * L:
             D, alpha = np.split(vectors, 2)
             return self.from_kept({"D": D, "alpha": alpha})
@@ -205,7 +204,7 @@ class DensePrior(LatentPrior):
         mean = kept["mean"] if "mean" in kept else self.product(alpha)
         b = kept["b"] if "b" in kept else alpha + RowSites(alpha, D).times(mean)
         sites = RowSites(b=b, D=D)
-        return DenseGaussian(self, sites, 1.0, self.with_sites(sites), alpha, mean)
+        return DenseGaussian(self, sites, 1.0, self.with_sites(sites), (alpha, mean))
 
     # ---- white coordinates ------------------------------------------------------------------------------------
 
@@ -282,10 +281,12 @@ class DenseGaussian(Gaussian):
     sites: RowSites  # of one copy of each row
     copies: Array | float
     factor: Factor
-    alpha: Array  # (L, n), K⁻¹ mean, all copies together
-    mean: Array  # (L, n), at the rows
+    known: tuple[Array, Array] | None = None  # α and mean, where they are known better than from the sites
 
-    chord: ClassVar[bool] = True
+    @property
+    def chord(self) -> bool:
+        """Where a factorisation costs much more than a step with it."""
+        return self.prior.problem.n * self.prior.L >= CHORD_FROM
 
     @property
     def half_log_det(self) -> float:
@@ -296,6 +297,16 @@ class DenseGaussian(Gaussian):
     def jitter(self) -> float:
         """That of the factor."""
         return self.factor.jitter
+
+    @cached_property
+    def alpha(self) -> Array:
+        """K⁻¹ mean, all copies together, (L, n)."""
+        return self.known[0] if self.known is not None else self.shrunk(self.copies * self.sites.b)
+
+    @cached_property
+    def mean(self) -> Array:
+        """At the rows, (L, n)."""
+        return self.known[1] if self.known is not None else self.prior.product(self.alpha)
 
     @property
     def log_mass(self) -> float:
@@ -335,7 +346,7 @@ class DenseGaussian(Gaussian):
         shard = _only(held)
         copies = labels_of(shard, self.prior.problem.likelihood).copies
         view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
-        return replace(self, alpha=copies * view[base.ALPHA], mean=view[base.F])
+        return replace(self, known=(copies * view[base.ALPHA], view[base.F]))
 
     def shrunk(self, r: Array) -> Array:
         """(I + W K)⁻¹ r for r (L, n)."""
