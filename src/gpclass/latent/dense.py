@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
+FLOOR = 1e-3  # a site below this part of its marginal's precision is judged by its absolute change
 CHORD_FROM = 250  # latent values, from which a factor serves several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
 
@@ -158,7 +159,7 @@ class DensePrior(LatentPrior):
 
     def gaussian(self, sites: RowSites, copies: Array | float = 1.0) -> DenseGaussian:
         """The Gaussian of sites, each counted ``copies`` times."""
-        return DenseGaussian(self, sites, copies, self.with_sites(sites, copies))
+        return DenseGaussian(self, sites, copies)
 
     def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
         """First sites by the prior's marginals."""
@@ -204,7 +205,7 @@ class DensePrior(LatentPrior):
         mean = kept["mean"] if "mean" in kept else self.product(alpha)
         b = kept["b"] if "b" in kept else alpha + RowSites(alpha, D).times(mean)
         sites = RowSites(b=b, D=D)
-        return DenseGaussian(self, sites, 1.0, self.with_sites(sites), (alpha, mean))
+        return DenseGaussian(self, sites, 1.0, None, (alpha, mean))
 
     # ---- white coordinates ------------------------------------------------------------------------------------
 
@@ -280,7 +281,7 @@ class DenseGaussian(Gaussian):
     prior: DensePrior
     sites: RowSites  # of one copy of each row
     copies: Array | float
-    factor: Factor
+    made: Factor | None = None  # the factor, where it is there already
     known: tuple[Array, Array] | None = None  # α and mean, where they are known better than from the sites
 
     @property
@@ -297,6 +298,11 @@ class DenseGaussian(Gaussian):
     def jitter(self) -> float:
         """That of the factor."""
         return self.factor.jitter
+
+    @cached_property
+    def factor(self) -> Factor:
+        """Of the prior times sites, computed when first asked for."""
+        return self.prior.with_sites(self.sites, self.copies) if self.made is None else self.made
 
     @cached_property
     def alpha(self) -> Array:
@@ -346,7 +352,7 @@ class DenseGaussian(Gaussian):
         shard = _only(held)
         copies = labels_of(shard, self.prior.problem.likelihood).copies
         view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
-        return replace(self, known=(copies * view[base.ALPHA], view[base.F]))
+        return replace(self, made=self.factor, known=(copies * view[base.ALPHA], view[base.F]))
 
     def shrunk(self, r: Array) -> Array:
         """(I + W K)⁻¹ r for r (L, n)."""
@@ -378,17 +384,20 @@ class DenseGaussian(Gaussian):
         new, terms = rule.update(likelihood, labels, old, self.marginals)
         moved = new if step == 1.0 else old + step * (new - old)
         value = self.log_mass + float(np.sum(labels.copies * terms))
-        next_held = (shard.with_values(base.remembered(shard.kept, moved, new, remember)),)
+        next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
         return Swept(next_held, self.prior.given(next_held, rule), value)
 
     def distance(self, other: Gaussian) -> float:
-        """The largest change of a mean, a variance or a site's precision, relative to the spread."""
+        """The largest change of a site, relative to itself or to a thousandth of its marginal's precision."""
         assert isinstance(other, DenseGaussian)
         sd = np.sqrt(np.maximum(np.einsum("nll->ln", self.covariance), 1e-300))
-        moved = float(np.max(np.abs(self.mean - other.mean) / sd))
-        W, W_new = self.sites.W, other.sites.W
-        scale = np.maximum(np.abs(W_new), 1e-3 / (sd.T[:, :, None] * sd.T[:, None, :]))
-        return max(moved, float(np.max(np.abs(W_new - W) / scale)))
+        change = []
+        for old, new, unit in (
+            (self.sites.W, other.sites.W, 1.0 / (sd.T[:, :, None] * sd.T[:, None, :])),
+            (self.sites.b, other.sites.b, 1.0 / sd),
+        ):
+            change.append(float(np.max(np.abs(new - old) / np.maximum(np.abs(new), FLOOR * unit))))
+        return max(change)
 
     def difference(self, after: Gaussian) -> tuple[Array, Array]:
         """Changes of the sites."""
@@ -438,6 +447,8 @@ class DenseGaussian(Gaussian):
 
     def draw_rows(self, rng: np.random.Generator) -> Array:
         """One draw of the latent values at the rows, (L n,)."""
+        if self.prior.L > 1 and self.sites.D is None:
+            return np.asarray(self.draw(self.prior.problem.X, 1, rng)[0].T.ravel())
         target = self.prior.whitened(self)
         return np.asarray(target.latents(rng.standard_normal((1, target.dimension)))[0])
 

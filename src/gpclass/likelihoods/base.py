@@ -58,6 +58,8 @@ class Likelihood(ABC):
 
     name: ClassVar[str]
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
+    average_error: ClassVar[float] = 0.0  # of E log p of a row by ``average``, in nats
+    site_step: ClassVar[float] = 1.0  # how far a matched site goes where all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
 
     @property
@@ -132,6 +134,14 @@ class Likelihood(ABC):
     def sites(self, y: npt.NDArray[Any], numbers: Array) -> RowSites:
         """The sites that numbers (k, r) describe."""
         raise NotOffered(self, "match")
+
+    def pack_sites(self, numbers: Array) -> Array:
+        """Numbers of sites in coordinates in which they may be mixed."""
+        return numbers
+
+    def unpack_sites(self, packed: Array) -> Array:
+        """Numbers of sites from such coordinates."""
+        return packed
 
     def first_site(self, labels: Labels, at: RowMarginals) -> Array:
         """Numbers (k, r) of sites to start from, given the prior's marginals or a neighbour's."""

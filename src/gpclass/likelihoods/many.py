@@ -80,6 +80,7 @@ class Softmax(MultiLikelihood):
     """The softmax link."""
 
     name: ClassVar[str] = "softmax"
+    average_error: ClassVar[float] = 1e-4
 
     def log_prob(self, f: Array) -> Array:
         """Log probability of every class, for latent values f (..., C)."""
@@ -185,6 +186,7 @@ class MultinomialProbit(MultiLikelihood):
 
     name: ClassVar[str] = "multinomial-probit"
     powers: ClassVar[bool] = False
+    site_step: ClassVar[float] = 0.7
 
     def log_prob(self, f: Array) -> Array:
         """Log probability of every class, for latent values f (..., C)."""
@@ -211,6 +213,17 @@ class MultinomialProbit(MultiLikelihood):
         """The constraints' sites in hub form (:mod:`gpclass.likelihoods.nested`)."""
         D, b = nested.hub_form(y, PointSites.of(numbers))
         return RowSites(b=b, D=D)
+
+    def pack_sites(self, numbers: Array) -> Array:
+        """log t and h/√t, in which every mixture is a site."""
+        t, h = np.split(numbers, 2)
+        return np.concatenate([np.log(np.maximum(t, nested.LEAST)), h / np.sqrt(np.maximum(t, nested.LEAST))])
+
+    def unpack_sites(self, packed: Array) -> Array:
+        """t and h, within their range."""
+        log_t, z = np.split(packed, 2)
+        t = np.exp(np.clip(log_t, np.log(nested.LEAST), np.log(nested.MOST)))
+        return np.concatenate([t, z * np.sqrt(t)])
 
     def first_site(self, labels: Labels, at: RowMarginals) -> Array:
         """Sites on the scale of the marginals."""
