@@ -76,9 +76,29 @@ class DensePrior(LatentPrior):
         """Latent values per row."""
         return self.problem.n_latents
 
+    # ---- the covariances: all that another dense prior has to replace -----------------------------------------
+
+    def values(self) -> list[tuple[Array, Callable[[Array], Array]]]:
+        """Per kernel, the covariance at the rows, (n, n), and the function that contracts its derivatives by θ."""
+        return [covariance.value_and_vjp(self.problem.X) for covariance in self.problem.covariances]
+
+    def cross(self, X_new: Array) -> list[Array]:
+        """Per kernel, the covariance of the rows with new points, (n, m)."""
+        return [covariance(self.problem.X, X_new) for covariance in self.problem.covariances]
+
+    def variances(self, X_new: Array) -> list[Array]:
+        """Per kernel, the prior variances of new points, (m,)."""
+        return [covariance.diag(X_new) for covariance in self.problem.covariances]
+
+    def joint(self, X_new: Array) -> list[Array]:
+        """Per kernel, the prior covariance of new points, (m, m)."""
+        return [covariance(X_new) for covariance in self.problem.covariances]
+
+    # -----------------------------------------------------------------------------------------------------------
+
     @cached_property
     def _values(self) -> list[tuple[Array, Callable[[Array], Array]]]:
-        return [covariance.value_and_vjp(self.problem.X) for covariance in self.problem.covariances]
+        return self.values()
 
     @cached_property
     def covariances(self) -> list[Array]:
@@ -212,12 +232,10 @@ class DensePrior(LatentPrior):
     def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
         """V = L⁻¹ k(X, X_new): |v|² ≤ k**, so a nearly singular K costs no accuracy."""
         V, rest = [], []
-        for root, covariance in zip(roots or self.roots, self.problem.covariances, strict=True):
-            found = np.asarray(
-                solve_triangular(root, covariance(self.problem.X, X_new), lower=True, check_finite=False)
-            )
+        for root, cross, own in zip(roots or self.roots, self.cross(X_new), self.variances(X_new), strict=True):
+            found = np.asarray(solve_triangular(root, cross, lower=True, check_finite=False))
             V.append(found)
-            rest.append(np.maximum(covariance.diag(X_new) - np.einsum("ij,ij->j", found, found), 0.0))
+            rest.append(np.maximum(own - np.einsum("ij,ij->j", found, found), 0.0))
         return Features(V, rest)
 
     def white_dimension(self) -> int:
@@ -226,14 +244,8 @@ class DensePrior(LatentPrior):
 
     def joint_root(self, X_new: Array, features: Features) -> list[Array]:
         """Roots of k(X_new) − VᵀV."""
-        return [
-            factor(
-                k(X_new) - V.T @ V,
-                what="the posterior covariance of the new points",
-                scale=float(np.mean(k.diag(X_new))),
-            )[0]
-            for k, V in zip(self.problem.covariances, features.V, strict=True)
-        ]
+        what, each = "the posterior covariance of the new points", zip(self.joint(X_new), features.V, strict=True)
+        return [factor(K - V.T @ V, what=what, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
     def whitened(self, gaussian: Gaussian | None) -> Target:
         """Coordinates of :mod:`gpclass.latent.whitened`, or of :mod:`gpclass.latent.many_whitened`."""
@@ -431,17 +443,16 @@ class DenseGaussian(Gaussian):
         for start in range(0, m, step):
             block = slice(start, start + step)
             new = X_new[block]
-            cross = self.prior.per_latent([k(problem.X, new) for k in problem.covariances])
-            diag = self.prior.per_latent([k.diag(new) for k in problem.covariances])
+            cross = self.prior.per_latent(self.prior.cross(new))
+            diag = self.prior.per_latent(self.prior.variances(new))
             mean[block] = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
             covariance[block] = self.factor.predict(cross, diag)
         return LatentMixture(np.ones(1), mean[None], covariance[None], np.zeros(1, dtype=np.intp))
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
-        problem = self.prior.problem
-        cross = self.prior.per_latent([k(problem.X, X_new) for k in problem.covariances])
-        prior = self.prior.per_latent([k(X_new) for k in problem.covariances])
+        cross = self.prior.per_latent(self.prior.cross(X_new))
+        prior = self.prior.per_latent(self.prior.joint(X_new))
         mean = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
         return mean + self.factor.draw(cross, prior, n, rng)
 
