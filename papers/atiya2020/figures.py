@@ -58,7 +58,7 @@ def chains(name: str, skip: int, problem: Linear, draws: int, seed: int) -> tupl
         evidence=False,
     )
     begin = time.process_time()
-    data = Problem(problem.x[:, None], problem.y, linear_kernel(), Probit())
+    data = Problem.of(problem.x[:, None], problem.y, linear_kernel(), Probit())
     posterior = settings(data, np.random.default_rng(seed))
     latent = posterior.latent(problem.x_new[:, None])
     plus, _ = Probit().log_predictive(latent.means[:, :, 0], latent.covariances[:, :, 0, 0])

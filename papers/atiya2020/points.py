@@ -34,7 +34,7 @@ def answer(problem: Linear, plan: Plan, data: Problem, kind: Any, sizes: list[in
     x, log_w, _ = plan.draw(kind, sizes, np.random.default_rng(seed))
     v = plan.box.restore(x).T[np.argsort(plan.order)]  # (n, M)
     w = np.exp(log_w - log_w.max())
-    factor, cross = noise_factor(data), data.cross(problem.x_new[:, None])
+    factor, cross = noise_factor(data), data.covariance(data.X, problem.x_new[:, None])
     means = (factor.solve(data.y[:, None] * v)).T @ cross
     variance = data.covariance.diag(problem.x_new[:, None]) - np.einsum(
         "ij,ij->j", cross, factor.solve(cross)
@@ -51,7 +51,7 @@ def run(setting: Setting, problems: tuple[int, ...] = (1, 3), M: int = 5000) -> 
         errors: dict[str, list[tuple[float, float]]] = {name: [] for name in CHOICES}
         for r in range(repeats):
             problem = Linear.draw(number, setting.seed + r)
-            data = Problem(problem.x[:, None], problem.y, linear_kernel(), Probit())
+            data = Problem.of(problem.x[:, None], problem.y, linear_kernel(), Probit())
             box = as_box(data)
             plan = bare_plan(box, fit_sites(box), defend=False)
             for name, (kind, shifts) in CHOICES.items():

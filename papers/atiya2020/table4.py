@@ -137,7 +137,7 @@ def measured(setting: Setting, number: int, alpha: float, beta: float) -> dict[s
     """All methods on one problem with one parameter set: their errors, evidences and seconds."""
     one = task(number)
     lengths = setting.choose(QUICK if len(one.y) < 200 else LARGE, FULL)
-    problem = Problem(one.X, one.y, atiya(alpha, beta), Probit())
+    problem = Problem.of(one.X, one.y, atiya(alpha, beta), Probit())
 
     def measure() -> dict[str, Any]:
         found = {

@@ -22,7 +22,7 @@ PANELS = (0, 4, 6, 8)
 
 def run(setting: Setting) -> Section:
     """The path of three draws, and the evidence by many."""
-    problem = Problem(
+    problem = Problem.of(
         np.array([[-1.0, -1.0], [1.0, 1.0]]), np.array([1.0, 1.0]), filippone(15.0, np.exp(-1.0)), Probit()
     )
     grid = np.stack(np.meshgrid(np.linspace(-6, 14, 81), np.linspace(-6, 14, 81)), -1).reshape(-1, 2)

@@ -70,7 +70,7 @@ def run(setting: Setting) -> Section:
     for n in sizes:
         data = filippone_square(n, random_state=setting.seed)
         y = np.where(np.asarray(data.y) == np.max(data.y), 1.0, -1.0)
-        problem = Problem(np.asarray(data.X, dtype=float), y, filippone(20.0, 0.255), Probit())
+        problem = Problem.of(np.asarray(data.X, dtype=float), y, filippone(20.0, 0.255), Probit())
         draws = -(-n_theta // 2)
         settings = HMC(chains=2, warmup=15, draws=draws, default_priors="filippone")
         theta = settings(problem, Laplace(), Run(np.random.default_rng(setting.seed))).posterior.theta

@@ -57,7 +57,7 @@ def data_set(name: str, covariance: str, most: int | None = None) -> Problem:
         X, y = X[rows], y[rows]
     d = X.shape[1]
     kernel = filippone(5.0, np.sqrt(d)) if covariance == "isotropic" else filippone(5.0, 2.0, n_features=d)
-    return Problem(X, y, kernel, Probit())
+    return Problem.of(X, y, kernel, Probit())
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ def test_two_inducing_inputs_by_quadrature(likelihood):
     predicted = predict_proba(found.latent(X_new), likelihood)
     assert np.all(np.abs(predicted.proba[:, 1] - p) < 4 * predicted.mcse[:, 1] + 1e-9)
     # Rows without their rest are another model, and the error is small enough to tell.
-    no_rest = brute_force(Problem(problem.X, problem.y, 0.9 * SMOOTH, likelihood), Z, X_new)[0]
+    no_rest = brute_force(Problem.of(problem.X, problem.y, 0.9 * SMOOTH, likelihood), Z, X_new)[0]
     assert abs(found.evidence.log_z - no_rest) > 4 * found.evidence.error
     assert abs(SparseEP()(low).evidence.log_z - log_z) < 0.02
     assert log_z - 0.5 < SparseVariational()(low).evidence.log_z < log_z  # a lower bound
@@ -302,7 +302,7 @@ def test_sums_of_shards():
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
 def test_rows_far_from_every_inducing_input_say_nothing_and_are_counted(likelihood):
     problem = make_problem(30, likelihood=likelihood, kernel=2.0 * RBF(1.0))
-    far = Problem(
+    far = Problem.of(
         np.vstack([problem.X, [[1e6, 0.0], [0.0, -1e7]]]),
         np.append(problem.y, [1.0, -1.0]),
         problem.kernel,

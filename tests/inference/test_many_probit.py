@@ -238,7 +238,7 @@ def two_classes(n=20, seed=2):
 def test_two_classes_of_multinomial_probit_are_probit():
     X, y = two_classes()
     many = MultiProblem(X, y, 2, 2.0 * RBF(0.9), MultinomialProbit())
-    binary = Problem(X, 2.0 * y - 1.0, 2.0 * RBF(0.9), Probit())
+    binary = Problem.of(X, 2.0 * y - 1.0, 2.0 * RBF(0.9), Probit())
     a, b = MultinomialEP(tol=1e-9)(many, gradient=True), EP(tol=1e-9)(binary, gradient=True)
     assert a.evidence.log_z == pytest.approx(b.evidence.log_z, abs=1e-7)
     np.testing.assert_allclose(a.evidence.gradient, b.evidence.gradient, atol=1e-5)
@@ -255,7 +255,7 @@ def test_two_classes_of_multinomial_probit_are_probit():
 def test_two_classes_of_softmax_are_logit_with_twice_the_covariance():
     X, y = two_classes()
     many = MultiProblem(X, y, 2, 2.0 * RBF(0.9), Softmax())
-    binary = Problem(X, 2.0 * y - 1.0, 4.0 * RBF(0.9), Logit())
+    binary = Problem.of(X, 2.0 * y - 1.0, 4.0 * RBF(0.9), Logit())
     a, b = SoftmaxLaplace()(many, gradient=True), Laplace()(binary, gradient=True)
     assert a.evidence.log_z == pytest.approx(b.evidence.log_z, abs=1e-7)
     np.testing.assert_allclose(a.evidence.gradient, b.evidence.gradient, atol=1e-6)
