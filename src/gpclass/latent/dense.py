@@ -335,7 +335,9 @@ class DenseGaussian(Gaussian):
         shard = _only(held)
         copies = labels_of(shard, self.prior.problem.likelihood).copies
         view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
-        return replace(self, alpha=copies * view[base.ALPHA], mean=view[base.F])
+        f, alpha = view[base.F], view[base.ALPHA]
+        sites = replace(self.sites, b=alpha + self.sites.times(f))  # sites whose Gaussian has this mean
+        return replace(self, sites=sites, alpha=copies * alpha, mean=f)
 
     def shrunk(self, r: Array) -> Array:
         """(I + W K)⁻¹ r for r (L, n)."""
