@@ -93,12 +93,13 @@ def fixed_point(
         held, q = prior.begin(rule, None if start is None else start.gaussian)
     history, far = _Mixing(), rule.careful and not warm
     step, last, best, safe = 1.0, np.inf, -np.inf, (held, q)
+    slack = problem.likelihood.average_error * problem.rows.count  # a smaller fall of a bound is quadrature's
     value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
     for sweeps in range(1, max_sweeps + 1):
         careful = FIRST if far else 1.0
         swept = q.sweep(held, rule, careful * step, DEPTH)
         value = swept.value
-        if rule.bound and value < best - 1e-10 * abs(best) and step > SLOWEST:
+        if rule.bound and value < best - 1e-10 * abs(best) - slack and step > SLOWEST:
             # The bound fell: back to the sites before, in a smaller step.
             (held, q), step, value = safe, 0.5 * step, best
             history.clear()
