@@ -17,8 +17,8 @@ from gpclass.hyper import HMC
 from gpclass.hyper.base import Run
 from gpclass.inference import Exact, Laplace
 from gpclass.inference.annealed import anneal, ladder
-from gpclass.inference.elliptical_slice import Particles
-from gpclass.inference.whitened import target_around
+from gpclass.inference.around import target_around
+from gpclass.inference.particles import Particles
 from gpclass.kernels import filippone
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
