@@ -69,7 +69,9 @@ def test_softmax_with_its_rest_integrated_out(power):
     assert np.abs(no_rest - truth).max() > 0.1  # the rest is seen
 
 
-@pytest.mark.parametrize(("likelihood", "power"), [(Softmax(), 1.0), (Softmax(), 0.6), (MultinomialProbit(), 1.0)])
+@pytest.mark.parametrize(
+    ("likelihood", "power"), [(Softmax(), 1.0), (Softmax(), 0.6), (MultinomialProbit(), 1.0)]
+)
 @pytest.mark.parametrize("rest", [0.0, 0.7])
 def test_slopes_with_the_rest_integrated_out(likelihood, power, rest):
     rng = np.random.default_rng(0)
