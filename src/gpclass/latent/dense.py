@@ -364,7 +364,9 @@ class DenseGaussian(Gaussian):
         shard = _only(held)
         copies = labels_of(shard, self.prior.problem.likelihood).copies
         view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
-        return replace(self, made=self.factor, known=(copies * view[base.ALPHA], view[base.F]))
+        f, alpha = view[base.F], view[base.ALPHA]
+        sites = replace(self.sites, b=alpha + self.sites.times(f))  # sites whose Gaussian has this mean
+        return replace(self, sites=sites, made=self.factor, known=(copies * alpha, f))
 
     def shrunk(self, r: Array) -> Array:
         """(I + W K)⁻¹ r for r (L, n)."""

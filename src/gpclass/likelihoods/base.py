@@ -58,9 +58,9 @@ class Likelihood(ABC):
 
     name: ClassVar[str]
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
-    average_error: ClassVar[float] = 0.0  # of E log p of a row by ``average``, in nats
     site_step: ClassVar[float] = 1.0  # how far a matched site goes where all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
+    average_error: ClassVar[float] = 0.0  # of E log p in ``average``, by which a bound may fall near its optimum
 
     @property
     def scale(self) -> float:

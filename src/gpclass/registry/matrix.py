@@ -129,7 +129,7 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
             return given
     else:
         given = own if own is not None and spec == own.name else get_likelihood(spec)
-        if own is not None and inference.scale_is_given and given != own:
+        if own is not None and inference.scale_is_given and given.name == own.name and given != own:
             raise ValueError(
                 f"the inference says {own} and likelihood says {given}; give the scale in one place only"
             )
@@ -148,7 +148,9 @@ def check_combination(inference: Inference, strategy: Strategy, likelihood: Like
     """Refuse a combination that does not run, with the reason."""
     if likelihood.many and inference.only_two:
         raise ValueError(why_no_likelihood(inference, form, True))
-    if inference.way(type(likelihood), form.offers) is None:
+    own = inference.own_likelihood
+    other = own is not None and own.name != likelihood.name
+    if other or inference.way(type(likelihood), form.offers) is None:
         handled = [*likelihoods_for(inference, form, False), *likelihoods_for(inference, form, True)]
         if not handled:
             able = [name for name, row in INFERENCES.items() if _runs_with(row.default, form, likelihood)]
