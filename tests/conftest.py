@@ -24,4 +24,4 @@ def make_problem(n=30, d=2, likelihood="probit", kernel=None, seed=0, weights=No
     X = rng.standard_normal((n, d))
     y = np.where(X[:, 0] + 0.5 * np.sin(3 * X[:, -1]) + 0.4 * rng.standard_normal(n) > 0, 1.0, -1.0)
     kernel = 2.0 * RBF(1.2) if kernel is None else kernel
-    return Problem(X, y, kernel, get_likelihood(likelihood), weights)
+    return Problem.of(X, y, kernel, get_likelihood(likelihood), weights)
