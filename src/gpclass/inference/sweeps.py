@@ -92,15 +92,15 @@ def fixed_point(
     else:
         held, q = prior.begin(rule, None if start is None else start.gaussian)
     history, far = _Mixing(), rule.careful and not warm
-    step, last, best, safe = 1.0, np.inf, -np.inf, (held, q)
+    step, last, best, safe, mixed = 1.0, np.inf, -np.inf, (held, q), False
     value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
     for sweeps in range(1, max_sweeps + 1):
         careful = FIRST if far else 1.0
         swept = q.sweep(held, rule, careful * step, DEPTH)
         value = swept.value
         if rule.bound and value < best - 1e-10 * abs(best) and step > SLOWEST:
-            # The bound fell: back to the sites before, in a smaller step.
-            (held, q), step, value = safe, 0.5 * step, best
+            # The bound fell: back to the sites before, in a smaller step, or without the mixing that led here.
+            (held, q), step, value, mixed = safe, step if mixed else 0.5 * step, best, False
             history.clear()
             continue
         change = q.distance(swept.gaussian) / (careful * step)
@@ -108,11 +108,10 @@ def fixed_point(
         if change <= tol:
             break
         best, safe = max(value, best), (held, q)
-        if careful * step != 1.0:
-            history.clear()  # outcomes of shortened steps stand between
         slow = slow or (change > SLOW * last and (change < NEAR or sweeps >= PATIENCE))
         moved, after = swept.held, swept.gaussian
-        shares = history.shares(q, after) if careful * step == 1.0 and slow else None
+        shares = history.shares(q, after, careful * step) if slow else None
+        mixed = shares is not None
         if shares is not None:
             moved, after = _mixed(problem, rule, swept.held, swept.gaussian, shares)
         rises = rises + 1 if change > last else 0
@@ -157,9 +156,13 @@ class _Mixing:
 
     changes: list[tuple[Array, Array]] = field(default_factory=list)
 
-    def shares(self, q: Gaussian, after: Gaussian) -> Array | None:
-        """One share per outcome, newest first, that sum to one; None while there is nothing to mix."""
-        self.changes = [*self.changes[-(DEPTH - 1) :], q.difference(after)]
+    def shares(self, q: Gaussian, after: Gaussian, step: float) -> Array | None:
+        """One share per outcome, newest first, that sum to one; None while there is nothing to mix.
+
+        The outcomes are those of full steps; ``after`` is ``step`` of the way there, and q is linear in the sites.
+        """
+        dW, db = q.difference(after)
+        self.changes = [*self.changes[-(DEPTH - 1) :], (dW / step, db / step)]
         if len(self.changes) < 2:
             return None
         gamma = smallest_residual([q.in_units(change) for change in self.changes])
