@@ -43,7 +43,8 @@ class Seen:
         if sites.D is None and len(rest) > 1:
             W = sites.W
             S = np.linalg.solve(np.eye(len(rest)) + W * rest.T[:, None, :], W)
-            S = 0.5 * (S + S.transpose(0, 2, 1))
+            S, own = 0.5 * (S + S.transpose(0, 2, 1)), range(len(rest))
+            S[:, own, own] = np.maximum(S[:, own, own], 0.0)  # less is rounding
             return cls(sites, rest, S, sites.b - np.einsum("rab,br->ar", S, rest * sites.b))
         D = sites.W[:, 0, 0][None] if sites.D is None else sites.D
         G = 1.0 + rest * D
