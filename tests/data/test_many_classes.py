@@ -151,7 +151,7 @@ def test_classes_are_sorted_as_numpy_sorts_them():
         (np.array([0.0, np.nan, 1.0]), "1 of 3 labels are missing"),
         (np.array(["2020-01-01", "NaT", "2021-01-01"], dtype="M8[D]"), "1 of 3 labels are missing"),
         (np.array([1, "a", 2], dtype=object), "numbers and words.*one type"),
-        (np.array([]), "has no rows: leave it out"),
+        (np.array([]), "has no rows: remove the file, or repartition"),
         (np.array([[1, 2]]), "one label per row"),
         (np.arange(1001), r"1001 different labels.*more than 1000.*identifier.*Name the column"),
         (np.arange(1001).astype(str), "1001 different labels"),
@@ -173,7 +173,10 @@ def test_too_few_classes():
         collected(np.array(["a", "a"]), np.array(["a"]))
     with pytest.raises(ValueError, match="no rows"):
         Labels().result()
-    with pytest.raises(ValueError, match="labels that are words, part 0 labels that are numbers"):
+    with pytest.raises(
+        ValueError,
+        match="labels of part 1 are text, those of part 0 are numbers; write all parts",
+    ):
         collected(np.array([0, 1]), np.array(["a"]))
 
 

@@ -460,8 +460,13 @@ def test_configured_objects_serve_as_names(moons):
 
 
 def test_more_classes_than_an_inference_takes():
-    with pytest.raises(ValueError, match="classes"):
-        GPClassifier(inference="gpc-mc", hyperparameters="fixed").fit([[0.0], [1.0], [2.0]], ["a", "b", "c"])
+    for row in INFERENCES.values():
+        clf = GPClassifier(inference=row.default, hyperparameters="fixed")
+        if row.default.only_two:
+            with pytest.raises(ValueError, match=r"Only binary classification .* takes two"):
+                clf.fit([[0.0], [1.0], [2.0]], ["a", "b", "c"])
+    two = {name for name, row in INFERENCES.items() if row.default.only_two}
+    assert two == {"gibbs", "control-variables", "amp", "dsgq"}
 
 
 def test_a_failed_fit_keeps_the_columns_too(moons):

@@ -14,11 +14,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpclass import GPClassifier
 from gpclass.hyper import EM
 from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
-from gpclass.likelihoods import MultinomialProbit, Softmax
+from gpclass.latent.dense import Dense
+from gpclass.latent.low_rank import LowRank
+from gpclass.likelihoods import LIKELIHOODS, MultinomialProbit, Softmax
 from gpclass.priors import LogNormal
-from gpclass.registry import INFERENCES, for_many
+from gpclass.registry import INFERENCES, choose_likelihood
+from gpclass.registry.matrix import likelihoods_for
 
-MANY = [name for name, row in INFERENCES.items() if row.many is not None]
+MANY = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, Dense, True)]
 KERNEL = 3.0 * RBF(1.2)
 SHORT = {  # of the methods that draw without end by themselves
     "importance": Importance(600),
@@ -184,7 +187,7 @@ def test_refusals_name_the_cure(flowers):
         fixed(kernel=[KERNEL, KERNEL]).fit(X, y)
     with pytest.raises(ValueError, match="give it some weight, or leave its rows out"):
         fixed().fit(X, y, sample_weight=(y != 1).astype(float))
-    with pytest.raises(ValueError, match="Gaussian posterior"):
+    with pytest.raises(ValueError, match="needs one Gaussian"):
         fixed("exact", hyperparameters="em").fit(X, y)
 
 
@@ -221,22 +224,74 @@ def test_log_marginal_likelihood_and_its_gradient(flowers):
     assert slope[0] == pytest.approx((up - value) / 1e-4, rel=1e-2)
 
 
-def test_settings_go_over_to_many_classes():
-    assert for_many(Laplace(max_iter=7)).max_iter == 7
-    assert for_many(EP(tol=1e-9)).tol == 1e-9
-    assert for_many(Exact(n_samples=33)).n_samples == 33
-    assert for_many(Exact()).max_samples == for_many(for_many(Exact())).max_samples
-
-
-@pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains)|only .* effective")
-@pytest.mark.parametrize("name", MANY)
-def test_an_inference_for_many_classes_brings_its_likelihood(flowers, name):
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("n_inducing", [None, 10])
+def test_settings_reach_the_inference(flowers, monkeypatch, n_inducing, classes):
+    """Whatever the number of classes and the form of the prior: the object that runs is the one that was given."""
     X, y = flowers
-    X, y = X[y != 0], y[y != 0]
-    many = INFERENCES[name].many
-    clf = fixed(inference=for_many(SHORT.get(name, INFERENCES[name].factory()))).fit(X, y)
-    assert clf.likelihood_.name == many.likelihood
-    assert clf.predict_proba(X).shape == (len(X), 2)
+    X, y = (X, y) if classes == 3 else (X[y != 0], y[y != 0])
+    settings = {"n_inducing": n_inducing}
+    few = fixed(inference=EP(max_sweeps=2, tol=1e-6), **settings).fit(X, y)
+    assert few.fit_report_.iterations == 2
+    assert not few.fit_report_.converged
+    loose, tight = (fixed(inference=EP(tol=tol), **settings).fit(X, y).fit_report_ for tol in (1e-1, 1e-9))
+    assert loose.iterations < tight.iterations
+    seen = []
+    for cls, given in (
+        (Exact, Exact(sweeps=2, n_samples=50)),
+        (Importance, Importance(40, around="ep")),
+        (Laplace, Laplace(max_iter=7)),
+    ):
+        infer = cls.infer
+
+        def watched(self, problem, *rest, infer=infer):
+            seen.append((self, problem.form.name, problem.n_classes))
+            return infer(self, problem, *rest)
+
+        monkeypatch.setattr(cls, "infer", watched)
+        likelihood = "multinomial-probit" if classes == 3 and cls is not Laplace else "auto"
+        fixed(inference=given, likelihood=likelihood, **settings).fit(X, y)
+        assert seen[0] == (given, "dense" if n_inducing is None else "inducing", classes)
+        seen.clear()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("n_inducing", [None, 10])
+def test_importance_around_ep_is_around_ep(flowers, n_inducing, classes):
+    X, y = flowers
+    X, y = (X, y) if classes == 3 else (X[y != 0], y[y != 0])
+    likelihood = "multinomial-probit" if classes == 3 else "probit"
+    settings = {"n_inducing": n_inducing, "likelihood": likelihood}
+    clf = fixed(inference=Importance(400, around="ep"), **settings).fit(X, y)
+    ep = fixed("ep", **settings).fit(X, y)
+    error = 4 * clf.log_evidence_error_ + 0.2
+    assert clf.log_evidence_ == pytest.approx(ep.log_evidence_, abs=error)
+    other = fixed(inference=Importance(400, around="prior"), **settings).fit(X, y)
+    assert other.fit_report_.ess < clf.fit_report_.ess
+
+
+@pytest.mark.parametrize("name", ["ep", "laplace", "variational", "exact"])
+@pytest.mark.parametrize("wrong", [-1, 0.0, "small"])
+def test_settings_that_make_no_sense_are_refused_where_they_are_made(name, wrong):
+    """There is one class of settings for all numbers of classes and forms of the prior: refused alike."""
+    with pytest.raises(ValueError, match="tol must be a positive number"):
+        type(INFERENCES[name].default)(tol=wrong)
+
+
+@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("form", [Dense, LowRank])
+def test_the_likelihood_of_many_classes_is_one_that_the_inference_takes(name, form):
+    inference = INFERENCES[name].default
+    able = likelihoods_for(inference, form, True)
+    if not able:
+        assert form is LowRank
+        assert name.startswith("gpc-mc")
+        return
+    found = choose_likelihood("auto", inference, 3, form)
+    assert found.name == able[0]
+    assert inference.way(LIKELIHOODS[found.name], form.offers) is not None
 
 
 @pytest.mark.slow
@@ -275,23 +330,70 @@ def test_em_never_loses_in_its_m_step(flowers, classes, name):
 
 def test_em_climbs_the_explicit_part_of_the_gradient(flowers):
     """At its end Laplace's evidence has no slope but the mode's own motion: the bound's slope is zero."""
-    from gpclass.hyper.em import _moments, _objective, _with_jitter
+    from gpclass.hyper.em import _with_jitter
+    from gpclass.hyper.expected_prior import ExpectedPrior
     from gpclass.likelihoods import Probit
     from gpclass.model.problem import Problem
 
     X, y = flowers
-    task = Problem(X, np.where(y == 1, 1.0, -1.0), 2.0 * RBF(0.7), Probit())
+    task = Problem.of(X, np.where(y == 1, 1.0, -1.0), 2.0 * RBF(0.7), Probit())
     noisy, jitter = _with_jitter(task)
-    moments = _moments(Laplace()(noisy))
-    value, slope = _objective(noisy, noisy.theta, moments)
+    expected = ExpectedPrior.of(Laplace()(noisy))
+    value, slope = expected.value_and_slope(noisy)
     K = noisy.kernel(X)
-    direct = -0.5 * np.linalg.slogdet(K)[1] - 0.5 * np.trace(np.linalg.solve(K, moments[0]))
+    direct = -0.5 * np.linalg.slogdet(K)[1] - 0.5 * np.trace(np.linalg.solve(K, expected.moments[0]))
     assert value == pytest.approx(direct, rel=1e-8)
     for k in range(2):
         h = 1e-5 * np.eye(2)[k]
-        up, down = (_objective(noisy, noisy.theta + s * h, moments)[0] for s in (1, -1))
+        up, down = (expected.value_and_slope(noisy.at(noisy.theta + s * h))[0] for s in (1, -1))
         assert slope[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-3)
     assert jitter == pytest.approx(2e-6)
+
+
+@pytest.mark.parametrize("name", ["laplace", "ep", "variational"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_slope_of_ems_objective_with_inducing_inputs(flowers, name, classes):
+    """By differences, for a kernel that all classes share and for one each."""
+    from gpclass.hyper.em import _with_jitter
+    from gpclass.hyper.expected_prior import ExpectedPrior
+    from gpclass.model.problem import Problem
+
+    X, y = flowers
+    X, y = (X, y) if classes == 3 else (X[y != 0], y[y != 0] - 1)
+    inference = INFERENCES[name].default
+    likelihood = choose_likelihood("auto", inference, classes, LowRank)
+    kernels = [2.0 * RBF(0.7), CompoundKernel([2.0 * RBF(0.7 + 0.3 * c) for c in range(3)])][: classes - 1]
+    for kernel in kernels:
+        task = Problem.of(
+            X, likelihood.encode(y), kernel, likelihood, n_classes=classes, form=LowRank(Z=X[::6])
+        )
+        noisy, _ = _with_jitter(task)
+        expected = ExpectedPrior.of(inference(noisy))
+        theta = noisy.theta + 0.1
+        _, slope = expected.value_and_slope(noisy.at(theta))
+        assert np.abs(slope).max() > 0.1
+        for k, step in enumerate(1e-5 * np.eye(len(theta))):
+            up, down = (expected.value_and_slope(noisy.at(theta + s * step))[0] for s in (1, -1))
+            assert slope[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["laplace", "ep"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_em_with_all_rows_as_inducing_inputs_is_dense_em(flowers, name, classes):
+    X, y = flowers
+    X, y = (X, y) if classes == 3 else (X[y != 0], y[y != 0])
+    X, first = np.unique(X, axis=0, return_index=True)
+    y = y[first]
+    settings = {"kernel": 2.0 * RBF(0.7), "hyperparameters": EM(max_iter=3)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dense = fixed(name, **settings).fit(X, y)
+        through = fixed(name, inducing=X.copy(), **settings).fit(X, y)
+    np.testing.assert_allclose(through.trace_.theta, dense.trace_.theta, atol=2e-3)
+    np.testing.assert_allclose(through.trace_.evidence, dense.trace_.evidence, atol=2e-3)
+    np.testing.assert_allclose(through.trace_.bound, dense.trace_.bound, atol=2e-3)
+    np.testing.assert_allclose(through.predict_proba(X), dense.predict_proba(X), atol=2e-3)
+    assert np.all(through.trace_.gain >= 0)
 
 
 def test_em_bound_is_below_the_exact_evidence(flowers):

@@ -102,7 +102,7 @@ def test_the_plan_says_what_it_rests_on():
 def test_too_much_memory_is_said(monkeypatch):
     from gpclass.estimators import checks
 
-    monkeypatch.setattr(checks, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(planner, "available_memory", lambda: 2**20)
     X, y = make_moons(200, noise=0.3, random_state=0)
     monkeypatch.setattr(checks, "check_memory", lambda *_: None)
     plan = plan_fit(GPClassifier(inference="laplace", hyperparameters="fixed"), X, y, budget=0.1)

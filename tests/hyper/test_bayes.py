@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from gpclass.inference.samples import array_stats
 from scipy.special import logsumexp
 from scipy.stats import kstest
 from sklearn.gaussian_process.kernels import RBF
@@ -19,15 +18,19 @@ from gpclass.hyper.alternate import centred
 from gpclass.hyper.base import Run
 from gpclass.hyper.defaults import priors_for
 from gpclass.hyper.loo import cavity_log_density
-from gpclass.hyper.mixture import distil, kind_of, latent_draw, rebuild
+from gpclass.hyper.mixture import latent_draw
 from gpclass.hyper.proposal import LogDensity, adapted, find_mode, first_walk, walk
 from gpclass.hyper.pseudo_marginal import MetropolisSampler, common_start
 from gpclass.hyper.trace import Trace
 from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
+from gpclass.inference.base import Inference
+from gpclass.inference.diagnostics import array_stats
+from gpclass.inference.posteriors import GaussianPosterior, NoisyDraws, WhiteDraws
+from gpclass.latent.dense import Dense
 from gpclass.likelihoods import Logit, Probit
 from gpclass.predict import predict_proba
 from gpclass.priors import Gamma, LogNormal, resolve_priors
-from gpclass.registry import methods
+from gpclass.registry import check_combination, methods
 from tests.conftest import make_problem
 
 PRIORS = {"k1__constant_value": LogNormal(0.5, 0.7), "k2__length_scale": LogNormal(0.0, 0.5)}
@@ -184,7 +187,7 @@ def joint_after(step, prior, replicates, seed):
         at = problem.at(theta)
         f = np.linalg.cholesky(at.prior.K) @ eta
         y = np.where(rng.random(4) < at.likelihood.inverse_link(f), 1.0, -1.0)
-        out.append((step(replace(problem, y=y), theta, eta, f, rng)[0] - 0.5) / 0.7)
+        out.append((step(problem.on(problem.X, y), theta, eta, f, rng)[0] - 0.5) / 0.7)
     return np.array(out)
 
 
@@ -237,7 +240,7 @@ def test_pseudo_marginal_moves_leave_the_joint_alone(screen):
         def step(data, theta, eta, f, rng):
             guide = LogDensity(data, Laplace(), prior)
             density = LogDensity(data, Importance(2, around="prior"), prior)
-            sampler = MetropolisSampler(strategy, guide, density, mode, "white")
+            sampler = MetropolisSampler(strategy, guide, density, mode, WhiteDraws)
             other = np.linalg.cholesky(data.at(theta).prior.K) @ rng.standard_normal(4)
             logs = [data.likelihood.log_prob(data.y, g).sum() for g in (f, other)]
             state = {**sampler._switch({"theta": theta, **first_walk(mode)}, rng), "theta": theta}
@@ -283,16 +286,17 @@ def test_adaptation_finds_scale_and_shape():
 def test_vectors_stand_for_the_posterior(problem, inference):
     """All vectors give the posterior back; a few of them an unbiased part of it."""
     posterior = inference(problem, np.random.default_rng(0))
-    kind, new = kind_of(posterior), problem.X[:4] + 0.2
-    if kind == "sites":
-        vectors = distil(posterior, 1, np.random.default_rng(0))
+    kind, new = type(posterior), problem.X[:4] + 0.2
+    assert kind is inference.posterior_type(problem)
+    if kind is GaussianPosterior:
+        vectors = posterior.pack(1, np.random.default_rng(0))
     else:
-        vectors = posterior.A.T if kind == "noisy" else posterior.eta
-    again = rebuild(problem.at(problem.theta), kind, vectors).latent(new)
-    if kind == "sites":
+        vectors = posterior.A[0].T if kind is NoisyDraws else posterior.eta
+    again = kind.unpack(problem.at(problem.theta), vectors).latent(new)
+    if kind is GaussianPosterior:
         np.testing.assert_allclose(again.mean(), posterior.latent(new).mean(), rtol=1e-8)
     np.testing.assert_allclose(again.covariances, posterior.latent(new).covariances, rtol=1e-6, atol=1e-9)
-    if kind != "sites":
+    if kind is not GaussianPosterior:
         np.testing.assert_allclose(again.means, posterior.latent(new).means, rtol=1e-6, atol=1e-8)
 
 
@@ -302,8 +306,8 @@ def test_draws_of_f_have_the_posterior_moments(inference, weights):
     problem = make_problem(30, weights=weights)
     rng = np.random.default_rng(0)
     posterior = inference(problem, rng)
-    kind = kind_of(posterior)
-    f = np.array([latent_draw(problem, kind, distil(posterior, 1, rng), rng) for _ in range(1500)])
+    kind = type(posterior)
+    f = np.array([latent_draw(problem, kind, posterior.pack(1, rng), rng) for _ in range(1500)])
     mixture = posterior.latent(problem.X)
     sd = np.sqrt(mixture.variance()[:, 0])
     assert np.all(np.abs(f.mean(axis=0) - mixture.mean()[:, 0]) < 4.5 * sd / np.sqrt(1500))
@@ -318,7 +322,7 @@ def test_predictions_integrate_over_theta(problem, exact_chain):
     assert len(mixture.theta) <= 200
     parts = [
         weight * predict_proba(posterior.latent(new), problem.likelihood).proba
-        for _, weight, posterior in mixture.posteriors()
+        for _, weight, _, posterior in mixture.posteriors()
     ]
     np.testing.assert_allclose(predict_proba(mixture.latent(new), problem.likelihood).proba, sum(parts))
     draws = mixture.draw(new, 4000, np.random.default_rng(0))[:, :, 0]
@@ -334,8 +338,8 @@ def test_a_sampled_scale_of_the_link_is_integrated():
     fit = HMC.brief()(problem, Laplace(), Run(np.random.default_rng(0)))
     new = np.array([[0.5, 0.5]])
     parts = 0.0
-    for _, weight, posterior in fit.posterior.posteriors():
-        parts = parts + weight * predict_proba(posterior.latent(new), posterior.problem.likelihood).proba
+    for _, weight, at, posterior in fit.posterior.posteriors():
+        parts = parts + weight * predict_proba(posterior.latent(new), at.likelihood).proba
     ours = predict_proba(fit.posterior.latent(new), fit.problem.likelihood).proba
     np.testing.assert_allclose(ours, parts)
 
@@ -344,7 +348,7 @@ def test_a_sampled_scale_of_the_link_is_integrated():
 
 
 @dataclass(frozen=True)
-class Impatient:
+class Impatient(Inference):
     """An importance sampler that presses Ctrl-C at its k-th call."""
 
     calls: list = field(compare=False)
@@ -352,12 +356,14 @@ class Impatient:
     n_samples: int = 10
 
     name: ClassVar[str] = "importance"
+    ways: ClassVar[tuple] = Importance.ways
+    evidence_kind: ClassVar[str] = "unbiased"
 
-    def __call__(self, problem, noise=None, *, start=None, gradient=False):
+    def infer(self, problem, rng, start, gradient):
         self.calls.append(1)
         if self.at is not None and len(self.calls) == self.at:
             raise KeyboardInterrupt
-        return Importance(self.n_samples, around="laplace")(problem, noise)
+        return Importance(self.n_samples, around="laplace")(problem, rng)
 
 
 @pytest.mark.slow
@@ -561,6 +567,7 @@ def test_trace_works_with_arviz(exact_chain):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning:arviz")
 def test_leave_one_out_of_the_trace_agrees_with_leaving_out(problem):
     """EP's cavities beside points left out at one θ; over θ, PSIS on draws of (θ, f) beside the cavities."""
     chains = PseudoMarginal(chains=4, warmup=150, discard=20, draws=1600)
@@ -569,7 +576,7 @@ def test_leave_one_out_of_the_trace_agrees_with_leaving_out(problem):
     left_out = []
     for i in range(at.n):
         rest = np.delete(np.arange(at.n), i)
-        without = replace(at, X=at.X[rest], y=at.y[rest])
+        without = at.subset(rest)
         log_p = predict_proba(EP()(without).latent(at.X[i : i + 1]), at.likelihood).log_proba[0]
         left_out.append(log_p[1 if at.y[i] > 0 else 0])
     # Cavities approximate: without the point the other sites would settle a little differently.
@@ -685,14 +692,16 @@ def test_unmixed_chains_warn_and_say_what_to_do(problem):
     ("strategy", "inference", "match"),
     [
         (PseudoMarginal(), EP(), "needs an unbiased evidence"),
-        (PseudoMarginal(), EllipticalSlice(draws=4), "no evidence"),
-        (HMC(), Importance(10), "gradient"),
-        (Alternate(), Exact(), "elliptical-slice"),
+        (PseudoMarginal(approximate=True), EllipticalSlice(draws=4), "needs an unbiased evidence"),
+        (HMC(), Importance(10), "deterministic evidence"),
+        (Alternate(), Exact(), "step by step"),
     ],
 )
 def test_pairs_that_make_no_sense(problem, strategy, inference, match):
     with pytest.raises(ValueError, match=match):
-        run(strategy, problem, inference)
+        check_combination(inference, strategy, problem.likelihood, Dense)
+    with pytest.raises(ValueError, match=match):
+        GPClassifier(inference=inference, hyperparameters=strategy).fit(problem.X, problem.y)
 
 
 @pytest.mark.parametrize(
@@ -719,14 +728,39 @@ def test_fixed_kernels_have_nothing_to_sample():
             strategy(fixed, inference, Run(np.random.default_rng(0)))
 
 
-@pytest.mark.parametrize(
-    ("strategy", "inference", "reason"),
-    [("pseudo-marginal", "exact", "two-class"), ("alternate", "ep", "likelihood='softmax'")],
-)
-def test_many_classes_are_refused(strategy, inference, reason):
+@pytest.mark.parametrize("strategy", [PseudoMarginal.brief(), Alternate.brief()])
+def test_an_inference_of_two_classes_refuses_many_with_its_reason(strategy):
     X = np.random.default_rng(0).normal(size=(12, 2))
-    with pytest.raises(ValueError, match=reason):
-        GPClassifier(inference=inference, hyperparameters=strategy).fit(X, np.arange(12) % 3)
+    clf = GPClassifier(inference="gibbs", hyperparameters=strategy)
+    with pytest.raises(ValueError, match=r"inference='gibbs'.* takes two"):
+        clf.fit(X, np.arange(12) % 3)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_inducing", [None, 8])
+@pytest.mark.parametrize(
+    ("strategy", "inference"),
+    [
+        (PseudoMarginal.brief(), "exact"),
+        (PseudoMarginal.brief(), Importance(20)),
+        (Alternate.brief(), "ep"),
+        (Alternate.brief(), LatentHMC()),
+        (HMC.brief(), "ep"),
+        (HMC.brief(), "laplace"),
+    ],
+)
+def test_many_classes_and_inducing_inputs_run(strategy, inference, n_inducing):
+    """Three classes in bands: short chains from the mode already tell them apart."""
+    X = np.random.default_rng(0).normal(size=(45, 2))
+    y = np.digitize(X[:, 0], [-0.4, 0.4])
+    settings = {"inference": inference, "hyperparameters": strategy, "random_state": 0, "tol": 0.05}
+    clf = GPClassifier(2.0 * RBF(1.0), n_inducing=n_inducing, **settings).fit(X, y)
+    proba = clf.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-6)
+    assert clf.score(X, y) > 0.75
+    assert clf._trace.groups["posterior"]["k2__length_scale"].shape == (2, 6)
+    assert clf.sample_latent(X[:4], 5, random_state=0).shape == (5, 4, 3)
 
 
 def test_the_papers_priors():
@@ -777,7 +811,7 @@ def test_simulation_based_calibration():
         f = np.linalg.cholesky(base.at(theta).prior.K + 1e-9 * np.eye(10)) @ rng.standard_normal(10)
         y = np.where(rng.random(10) < base.likelihood.inverse_link(f), 1.0, -1.0)
         run_settings = Run(rng.spawn(1)[0], {"k2__length_scale": prior})
-        fit = strategy(replace(base, y=y), Importance(10, around="laplace"), run_settings)
+        fit = strategy(base.on(base.X, y), Importance(10, around="laplace"), run_settings)
         draws = np.log(fit.trace.groups["posterior"]["k2__length_scale"][0, 8::9])  # five of them
         ranks.append(int((draws < theta[0]).sum()))
         log_lik = fit.trace.groups["log_likelihood"]["y"][0, 8::9].sum(axis=1)

@@ -5,12 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gpclass.hyper.latent_prior import LatentPrior
-from gpclass.inference.many_ep import MultinomialEP
-from gpclass.inference.many_importance import SoftmaxImportance
-from gpclass.inference.many_laplace import SoftmaxLaplace
-from gpclass.inference.many_samplers import SoftmaxEllipticalSlice, SoftmaxHMC
-from gpclass.inference.samples import array_stats
 from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 
@@ -18,9 +12,12 @@ from gpclass import GPClassifier, load_model
 from gpclass.hyper import HMC, Alternate
 from gpclass.hyper.alternate import centred
 from gpclass.hyper.base import Run
-from gpclass.hyper.mixture import gaussian_vectors, kind_of, latent_draw, rebuild
+from gpclass.hyper.given_latents import GivenLatents
+from gpclass.hyper.mixture import latent_draw
 from gpclass.hyper.proposal import LogDensity
-from gpclass.inference import Laplace, LatentHMC
+from gpclass.inference import EP, EllipticalSlice, Importance, Laplace, LatentHMC
+from gpclass.inference.diagnostics import array_stats
+from gpclass.inference.posteriors import GaussianPosterior, WhiteDraws
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.predict.many import many_proba
 from gpclass.priors import LogNormal, resolve_priors
@@ -62,52 +59,48 @@ def agrees(draws, theta, w, bound=4.0):
 
 
 def laplace_evidence(at):
-    return SoftmaxLaplace()(at).evidence.log_z
+    return Laplace()(at).evidence.log_z
 
 
 @pytest.mark.slow
 def test_hmc_reproduces_quadrature_over_laplaces_evidence():
     task = problem(n=20)
-    fit = run(HMC(warmup=30, draws=200), task, SoftmaxLaplace())
+    fit = run(HMC(warmup=30, draws=200), task, Laplace())
     theta, w = grid(task, laplace_evidence)
     assert agrees(draws_of(fit), theta, w)
     assert not agrees(draws_of(fit), *grid(task, laplace_evidence, power=0.3))  # the test can fail
     # Predictions are integrated over θ: those of the grid, weighted.
     new = np.random.default_rng(1).standard_normal((6, 2))
-    each = [
-        many_proba(SoftmaxLaplace()(task.at(x)).latent(new), task.likelihood).proba for x in theta[w > 1e-6]
-    ]
+    each = [many_proba(Laplace()(task.at(x)).latent(new), task.likelihood).proba for x in theta[w > 1e-6]]
     truth = np.tensordot(w[w > 1e-6], np.array(each), axes=1)
     ours = many_proba(fit.posterior.latent(new), task.likelihood)
     assert np.all(np.abs(ours.proba - truth) < 5 * ours.mcse + 1e-3)
-    at_mode = many_proba(SoftmaxLaplace()(task.at(theta[w.argmax()])).latent(new), task.likelihood).proba
+    at_mode = many_proba(Laplace()(task.at(theta[w.argmax()])).latent(new), task.likelihood).proba
     assert np.abs(at_mode - truth).max() > 5e-3  # integrating made a difference
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("inference", [SoftmaxEllipticalSlice(around="laplace"), SoftmaxHMC(around="prior")])
+@pytest.mark.parametrize("inference", [EllipticalSlice(around="laplace"), LatentHMC(around="prior")])
 def test_alternating_reproduces_quadrature_over_the_true_evidence(inference):
     task = problem(n=8)
     rng = np.random.default_rng(7)
     fit = run(Alternate(chains=2, draws=160, warmup=60, scans=2), task, inference)
-    theta, w = grid(
-        task, lambda at: SoftmaxImportance(400, around="laplace")(at, rng).evidence.log_z, size=13
-    )
+    theta, w = grid(task, lambda at: Importance(400, around="laplace")(at, rng).evidence.log_z, size=13)
     assert agrees(draws_of(fit), theta, w)
 
 
 @pytest.mark.parametrize("kernel", [None, CompoundKernel(OWN)])
 def test_slope_of_the_density_given_f(kernel):
     task = problem(n=8, kernel=kernel)
-    density = LogDensity(task, SoftmaxLaplace(), resolve_priors(None, task.names, task.theta))
+    density = LogDensity(task, Laplace(), resolve_priors(None, task.names, task.theta))
     f = np.random.default_rng(0).normal(size=24)
     theta = task.theta + 0.1
     value, slope = centred(density, theta, f)
-    prior = LatentPrior.of(task.at(theta))
+    prior = GivenLatents.of(task.at(theta))
     np.testing.assert_allclose(prior.latents(prior.white(f)), f, atol=1e-9)
     direct = sum(
         -0.5 * f_c @ np.linalg.solve(K, f_c) - 0.5 * np.linalg.slogdet(K)[1]
-        for f_c, K in zip(f.reshape(3, 8), task.at(theta).K, strict=True)
+        for f_c, K in zip(f.reshape(3, 8), task.at(theta).prior.covariances, strict=True)
     )
     log_lik = task.likelihood.log_prob(f.reshape(3, 8).T)[np.arange(8), task.y].sum()
     assert value == pytest.approx(direct + log_lik + density.log_prior(theta), rel=1e-9)
@@ -122,15 +115,16 @@ def test_slope_of_the_density_given_f(kernel):
 
 
 @pytest.mark.parametrize("kernel", [None, CompoundKernel(OWN)])
-@pytest.mark.parametrize("method", [SoftmaxLaplace(), MultinomialEP(), SoftmaxHMC(draws=10)])
+@pytest.mark.parametrize("method", [Laplace(), EP(), LatentHMC(draws=10)])
 def test_vectors_stand_for_the_posterior(method, kernel):
     task = problem(kernel=kernel)
-    if isinstance(method, MultinomialEP):
+    if isinstance(method, EP):
         task = replace(task, likelihood=MultinomialProbit())
     posterior = method(task, np.random.default_rng(0))
-    kind, new = kind_of(posterior), task.X[:4] + 0.2
-    vectors = posterior.eta if kind == "white" else gaussian_vectors(posterior)
-    again, first = rebuild(task.at(task.theta), kind, vectors).latent(new), posterior.latent(new)
+    kind, new = type(posterior), task.X[:4] + 0.2
+    assert kind is method.posterior_type(task)
+    vectors = posterior.eta if kind is WhiteDraws else posterior.pack(1, np.random.default_rng(0))
+    again, first = kind.unpack(task.at(task.theta), vectors).latent(new), posterior.latent(new)
     np.testing.assert_allclose(again.means, first.means, atol=1e-8)
     np.testing.assert_allclose(again.covariances, first.covariances, atol=1e-8)
 
@@ -138,13 +132,14 @@ def test_vectors_stand_for_the_posterior(method, kernel):
 @pytest.mark.slow
 def test_draws_of_f_have_the_posterior_moments():
     task = problem(n=6, kernel=CompoundKernel(OWN))
-    posterior = SoftmaxLaplace()(task)
+    posterior = Laplace()(task)
     rng = np.random.default_rng(0)
-    draws = np.stack([latent_draw(task, "coupled", gaussian_vectors(posterior), rng) for _ in range(2000)])
+    vectors = posterior.pack(1, rng)
+    draws = np.stack([latent_draw(task, GaussianPosterior, vectors, rng) for _ in range(2000)])
     draws = draws.reshape(-1, 3, 6)
-    covariance = posterior.factor.covariance
+    covariance = posterior.gaussian.marginals.cov
     sd = np.sqrt(np.einsum("icc->ci", covariance))
-    assert np.all(np.abs(draws.mean(axis=0) - posterior.mean) < 4.5 * sd / np.sqrt(2000))
+    assert np.all(np.abs(draws.mean(axis=0) - posterior.gaussian.mean) < 4.5 * sd / np.sqrt(2000))
     for i in range(6):
         scale = np.outer(sd[:, i], sd[:, i])
         assert np.abs((np.cov(draws[:, :, i].T) - covariance[i]) / scale).max() < 0.13
@@ -193,7 +188,7 @@ def test_everything_works_after_sampling(inference, strategy, own, tmp_path):
 @pytest.mark.slow
 def test_labels_in_the_trace_are_drawn_from_the_probabilities():
     task = problem(n=24)
-    fit = run(HMC(chains=2, warmup=10, draws=100), task, SoftmaxLaplace())
+    fit = run(HMC(chains=2, warmup=10, draws=100), task, Laplace())
     drawn = fit.trace.groups["posterior_predictive"]["y"].reshape(-1, 24)
     shares = (drawn[..., None] == np.arange(3)).mean(axis=0)
     proba = many_proba(fit.posterior.latent(task.X), task.likelihood).proba

@@ -5,12 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-from gpclass.hyper.staged.maximize import SparseMaximize
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier
-from gpclass.hyper import PseudoMarginal
+from gpclass.hyper import Maximize, PseudoMarginal
 
 OTHER = "holds .* of other data or settings; remove it or give another path"
 DAMAGED = "cannot be read .*; remove it or give another path"
@@ -29,7 +28,7 @@ def chains(kernel, path):
 
 
 def staged(kernel, path):
-    strategy = SparseMaximize(max_iter=1, checkpoint=path)
+    strategy = Maximize(max_iter=1, checkpoint=path)
     return GPClassifier(
         kernel, inference="ep", hyperparameters=strategy, n_inducing=4, inducing="random", random_state=0
     )

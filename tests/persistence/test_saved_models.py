@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
-from gpclass.inference.many_exact import MultinomialExact
-from gpclass.persistence.again import LARGE
 from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import kernels as sk
@@ -23,15 +21,20 @@ from gpclass import GPClassifier, load_model
 from gpclass.geostat import IndicatorKriging, VariogramModel, VariogramSearch
 from gpclass.hyper import Maximize
 from gpclass.inference import Exact, Laplace
+from gpclass.inference.posteriors import LARGE
 from gpclass.inference.redraw import Seed
 from gpclass.kernels import on
+from gpclass.latent.dense import Dense
+from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Logit, Probit
 from gpclass.persistence import ModelFileError, NotSavableError, save_model
 from gpclass.persistence.container import DIGEST, MANIFEST
 from gpclass.persistence.values import Decoder, Encoder
 from gpclass.priors import Gamma, LogNormal
 from gpclass.registry import INFERENCES, STRATEGIES
+from gpclass.registry.matrix import likelihoods_for
 
+MANY = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, Dense, True)]
 X, Y = make_moons(50, noise=0.25, random_state=0)
 NEW = X[:17] + 0.03
 KERNEL = 2.0 * RBF(0.8)
@@ -79,7 +82,7 @@ def test_every_inference_comes_back_identical(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, row in INFERENCES.items() if row.many is not None])
+@pytest.mark.parametrize("name", MANY)
 @pytest.mark.filterwarnings("ignore")
 def test_more_than_two_classes_come_back_identical(name, tmp_path):
     labels = np.array(["low", "middle", "high"])[np.digitize(X[:, 0] + X[:, 1], [0.3, 1.0])]
@@ -93,13 +96,27 @@ def test_more_than_two_classes_come_back_identical(name, tmp_path):
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.filterwarnings("ignore")
 def test_every_strategy_comes_back_identical(name, tmp_path):
-    row = STRATEGIES[name]
-    brief = getattr(row.factory, "brief", None)  # a strategy may offer settings for a short run
-    strategy = row.factory() if brief is None else brief()
+    strategy = STRATEGIES[name].brief
     clf = GPClassifier(KERNEL, inference="laplace", hyperparameters=strategy, random_state=0).fit(X, Y)
     back = round_trip(clf, tmp_path)
     assert_same_predictions(clf, back)
     assert back.hyperparameters == clf.hyperparameters
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [Y, np.digitize(X[:, 0] + X[:, 1], [0.3, 1.0])], ids=["two", "many"])
+@pytest.mark.filterwarnings("ignore")
+def test_inducing_inputs_come_back_identical_and_keep_no_rows(labels, tmp_path):
+    many = labels.max() > 1
+    able = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, LowRank, many)]
+    assert {"exact", "ep", "laplace", "variational", "importance", "hmc"} <= set(able)
+    for name in able:
+        clf = fixed(name, n_inducing=8, tol=0.02).fit(X, labels)
+        back = round_trip(clf, tmp_path)
+        assert_same_predictions(clf, back)
+        assert back.log_evidence_ == clf.log_evidence_
+        with pytest.raises(ValueError, match="keeps no rows"):
+            back._problem.rows.take(np.arange(3))
 
 
 @pytest.mark.parametrize(
@@ -534,7 +551,7 @@ def test_large_draws_under_the_logit_link_are_made_again(tmp_path):
 def test_large_draws_of_many_classes_are_made_again(tmp_path):
     labels = np.digitize(X[:, 0] + X[:, 1], [0.3, 1.0])
     for kernel in (KERNEL, [KERNEL, 1.0 * RBF(0.5), 1.0 * Matern(1.0)]):
-        clf = fixed(MultinomialExact(n_samples=LARGE // 150 + 100), kernel=kernel).fit(X, labels)
+        clf = fixed(Exact(n_samples=LARGE // 150 + 100), kernel=kernel).fit(X, labels)
         path = clf.save(tmp_path / "m.gpclass")
         assert path.stat().st_size < 8 * LARGE / 10
         assert_same_predictions(clf, load_model(path))

@@ -81,7 +81,7 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
 def _part(clf: Any, X: Array, y: Any, m: int | None) -> Task:
     """The task of some rows, its inducing inputs placed at random, worked on by one thread."""
     given = not isinstance(clf.inducing, str)
-    asked = clf.get_params()
+    asked = clf.get_params(deep=False)
     few = {} if given or m is None else {"n_inducing": min(m, len(X)), "inducing": "random"}
     task = array_task(type(clf)(**{**asked, **few}), X, y, None)
     problem = task.problem.placed(np.random.default_rng(0))

@@ -68,7 +68,8 @@ def chain_figures(values: Array) -> ChainFigures:
     moving = per_value[spread > 0]
     if len(moving) < len(per_value):
         return ChainFigures(np.inf, 0.0, 0.0, np.inf)
-    rhat = np.asarray(stats.rhat(moving))
+    with np.errstate(divide="ignore", invalid="ignore"):  # chains that each stand still, at different places
+        rhat = np.asarray(stats.rhat(moving))
     bulk, tail = np.asarray(stats.ess(moving)), np.asarray(stats.ess(moving, method="tail", prob=TAILS))
     mcse = np.asarray(stats.mcse(moving)) / spread
     return ChainFigures(float(rhat.max()), float(bulk.min()), float(tail.min()), float(mcse.max()))

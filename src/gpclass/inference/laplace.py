@@ -85,7 +85,7 @@ class Laplace(Inference):
     """
 
     max_iter: int = 50
-    tol: float = 1e-14
+    tol: float = 1e-18
 
     name: ClassVar[str] = "laplace"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("expand third", "given"),)

@@ -93,15 +93,15 @@ def fixed_point(
         held, q = prior.begin(rule, None if start is None else start.gaussian)
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # a bound by quadrature may fall this much by itself
-    shrink, last, last_step, best, safe = 1.0, np.inf, np.inf, -np.inf, (held, q)
+    shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
     value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
     for sweeps in range(1, max_sweeps + 1):
         step = shrink * (min(FIRST, near_step) if far else near_step)
         swept = q.sweep(held, rule, step, DEPTH)
         value = swept.value
         if rule.bound and value < best - slack - 1e-10 * abs(best) and shrink > SLOWEST:
-            # The bound fell: back to the sites before, in a smaller step.
-            (held, q), shrink, value = safe, 0.5 * shrink, best
+            # The bound fell: back to the sites before, in a smaller step, or without the mixing that led here.
+            (held, q), shrink, value, mixed = safe, shrink if mixed else 0.5 * shrink, best, False
             history.clear()
             continue
         change = q.distance(swept.gaussian) / step
@@ -114,6 +114,7 @@ def fixed_point(
         slow = slow or (change > SLOW * last and (change < NEAR or sweeps >= PATIENCE))
         moved, after = swept.held, swept.gaussian
         shares = history.shares(q, after) if slow and not far else None
+        mixed = shares is not None
         if shares is not None:
             moved, after = _mixed(problem, rule, swept.held, swept.gaussian, shares)
         rises = rises + 1 if change > last else 0

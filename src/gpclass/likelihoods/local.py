@@ -46,7 +46,10 @@ def precision(D: Array) -> Array:
     if len(D) == 1:
         return np.asarray(D.T[:, :, None])
     W = -D.T[:, :, None] * D.T[:, None, :] / np.maximum(D.sum(axis=0), 1e-300)[:, None, None]
-    W[:, range(len(D)), range(len(D))] += D.T
+    own = range(len(D))
+    W[:, own, own] = np.maximum(
+        W[:, own, own] + D.T, 0.0
+    )  # nothing is left where one class has it all, but rounding
     return np.asarray(W)
 
 
