@@ -183,7 +183,8 @@ def methods(
         ),
     ] = "",
     matrix: Annotated[
-        bool, typer.Option("--matrix", help="What goes with what, for two and many classes, dense and inducing.")
+        bool,
+        typer.Option("--matrix", help="What goes with what, for two and many classes, dense and inducing."),
     ] = False,
     as_json: Json = False,
 ) -> None:

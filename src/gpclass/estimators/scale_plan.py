@@ -103,4 +103,3 @@ def _last_step(part: Problem, inference: Inference, n: int, workers: int) -> flo
             times.append(time.perf_counter() - began)
         each = max(times[1] - times[0], 0.0) / inference.first
         return compared + each * (inference.first + inference.most_of_u(part, n)) * n / part.n / workers
-

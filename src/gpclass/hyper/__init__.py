@@ -14,4 +14,14 @@ from gpclass.hyper.maximize import Maximize
 from gpclass.hyper.pseudo_marginal import PseudoMarginal
 from gpclass.hyper.staged.settings import Stages
 
-__all__ = ["EM", "HMC", "Alternate", "CrossValidation", "Fixed", "Map", "Maximize", "PseudoMarginal", "Stages"]
+__all__ = [
+    "EM",
+    "HMC",
+    "Alternate",
+    "CrossValidation",
+    "Fixed",
+    "Map",
+    "Maximize",
+    "PseudoMarginal",
+    "Stages",
+]

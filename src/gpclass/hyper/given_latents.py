@@ -88,7 +88,9 @@ class DenseLatents(GivenLatents):
         slope = prior.pull(0.5 * (np.outer(a, a) - inverse) for a, inverse in pairs)
         if problem.scale_is_free:  # given f, the scale is in the likelihood alone
             _, d1 = problem.likelihood.slope(problem.y, f.reshape(1, problem.n_latents, problem.n))
-            slope = np.append(slope[:-1], problem.weighted((f.reshape(d1[0].shape) * d1[0]).sum(axis=0)).sum())
+            slope = np.append(
+                slope[:-1], problem.weighted((f.reshape(d1[0].shape) * d1[0]).sum(axis=0)).sum()
+            )
         return slope
 
 
@@ -104,4 +106,6 @@ class InducingLatents(GivenLatents):
 
     def slope(self, f: Array, white: Array) -> Array:
         """Not worked out: moves by Hamiltonian dynamics are for the dense prior."""
-        raise ValueError("Alternate(move='hmc') needs the dense prior; use move='metropolis' with inducing inputs")
+        raise ValueError(
+            "Alternate(move='hmc') needs the dense prior; use move='metropolis' with inducing inputs"
+        )

@@ -123,7 +123,9 @@ class Maximize(Strategy):
                 climbs = [climb(problem, guide, starts[0], prior, self, seed, bar.update)]
             else:
                 jobs = Parallel(n_jobs=run.n_jobs)
-                climbs = jobs(delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts)
+                climbs = jobs(
+                    delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts
+                )
         best = max(climbs, key=lambda c: c.value)
         evaluations = sum(c.evaluations for c in climbs)
         theta, last = best.theta, best.posterior

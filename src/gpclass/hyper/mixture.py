@@ -86,9 +86,7 @@ class ThetaMixture(Posterior):
         return problem.likelihood.scale / self.problem.likelihood.scale
 
 
-def latent_draw(
-    problem: Problem, of: type[Posterior], vectors: Array, rng: np.random.Generator
-) -> Array:
+def latent_draw(problem: Problem, of: type[Posterior], vectors: Array, rng: np.random.Generator) -> Array:
     """One draw of f at the rows, (L n,), from vectors that stand for the posterior."""
     f = of.unpack(problem, vectors).latent_draw(rng)
     if not problem.form.predicts_from_rows or len(f) == problem.n * problem.n_latents:

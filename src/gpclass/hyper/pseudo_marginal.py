@@ -125,7 +125,11 @@ class PseudoMarginal(OfLength, Strategy):
     def __post_init__(self) -> None:
         check_lengths(self, chains=1, warmup=0, discard=0, draws=1, particles=1, keep=1, vectors=1)
         check_priors(self.default_priors)
-        if self.guide not in (None, *BASES) or self.start not in ("mode", "prior") or not 0 < self.acceptance < 1:
+        if (
+            self.guide not in (None, *BASES)
+            or self.start not in ("mode", "prior")
+            or not 0 < self.acceptance < 1
+        ):
             raise ValueError(
                 f"PseudoMarginal: guide must be one of {list(BASES)}, start 'mode' or 'prior', acceptance "
                 f"between 0 and 1; got {self.guide!r}, {self.start!r}, {self.acceptance!r}"

@@ -152,7 +152,9 @@ class Controls:
     def at(cls, target: Whitened, X: Array) -> Controls:
         """Controls at given places."""
         C, _ = factor(target.problem.covariance(X), what="the covariance of the control points")
-        cross = solve_triangular(target.L, target.problem.covariance(target.problem.X, X), lower=True)  # (n, M), L⁻¹K_fc
+        cross = solve_triangular(
+            target.L, target.problem.covariance(target.problem.X, X), lower=True
+        )  # (n, M), L⁻¹K_fc
         V = solve_triangular(C, cross.T, lower=True)  # (M, n)
         _, s, directions = np.linalg.svd(V, full_matrices=False)
         s = np.minimum(s, 1.0)

@@ -16,7 +16,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 PILOTS = 4  # at most
-GROWTH, WORTH = 5, 4  # of a pilot over the last, at most; and of the draws that are wanted over a pilot, at least
+GROWTH, WORTH = (
+    5,
+    4,
+)  # of a pilot over the last, at most; and of the draws that are wanted over a pilot, at least
 SPARE = 1.2  # more draws than the root law asks for
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 

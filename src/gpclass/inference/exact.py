@@ -197,9 +197,7 @@ class Exact(Inference):
             return quick
         return expectation_propagation(box.S, factors, max_sweeps=self.sweeps, tol=EP_TOL)
 
-    def complete(
-        self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False
-    ) -> NoisyDraws:
+    def complete(self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False) -> NoisyDraws:
         """Draws in the orthant behind a guide."""
         problem, box, ep = outline.problem, outline.box, outline.ep
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
@@ -322,9 +320,7 @@ def look_at(problem: Problem) -> IntArray:
     return np.unique(np.linspace(0, problem.n - 1, few).astype(np.intp))
 
 
-def _error_at_rows(
-    problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator
-) -> Any:
+def _error_at_rows(problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator) -> Any:
     """A function from draws to the largest Monte Carlo error of a probability at some rows."""
     prior = dense_prior(problem)
     cross = [K[:, few] for K in prior.covariances]

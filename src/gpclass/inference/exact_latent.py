@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from gpclass.inference.exact import Exact
 
 
-
 def reweighted(
     settings: Exact,
     problem: Problem,

@@ -47,8 +47,12 @@ class GaussianPosterior(Posterior):
     gaussian: Gaussian
     evidence: Evidence
     report: Report
-    start: Start | None = field(default=None, repr=False)  # rows' values, from which a neighbouring θ may start
-    gradient_Z: Array | None = None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
+    start: Start | None = field(
+        default=None, repr=False
+    )  # rows' values, from which a neighbouring θ may start
+    gradient_Z: Array | None = (
+        None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
+    )
 
     @property
     def n_components(self) -> int:
@@ -135,7 +139,13 @@ class WhiteDraws(Posterior):
 
     @classmethod
     def of(
-        cls, target: Target, eta: Array, weights: Array, group: IntArray, evidence: Evidence | None, report: Report
+        cls,
+        target: Target,
+        eta: Array,
+        weights: Array,
+        group: IntArray,
+        evidence: Evidence | None,
+        report: Report,
     ) -> WhiteDraws:
         """Draws of a sampler."""
         return cls(target.problem, eta, weights, group, evidence, report, target.roots)
@@ -235,7 +245,9 @@ class NoisyDraws(Posterior):
     report: Report
     sites: Sites | None = None  # of EP on the standardised v, from which the next θ starts (two classes)
     start: Start | None = field(default=None, repr=False)  # of EP on the rows (many classes)
-    recipe: Recipe | LatentRecipe | None = None  # what the draws were made of; a file may keep it instead of A
+    recipe: Recipe | LatentRecipe | None = (
+        None  # what the draws were made of; a file may keep it instead of A
+    )
 
     @property
     def n_components(self) -> int:

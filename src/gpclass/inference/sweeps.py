@@ -92,7 +92,9 @@ def fixed_point(
     else:
         held, q = prior.begin(rule, None if start is None else start.gaussian)
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
-    slack = problem.likelihood.average_error * problem.rows.count  # a bound by quadrature may fall this much by itself
+    slack = (
+        problem.likelihood.average_error * problem.rows.count
+    )  # a bound by quadrature may fall this much by itself
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
     value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
     for sweeps in range(1, max_sweeps + 1):

@@ -49,7 +49,9 @@ class SiteRule(ABC):
     """How an approximation describes and updates the site of each row. Picklable: it travels to the rows."""
 
     name: ClassVar[str]
-    careful: ClassVar[bool] = False  # whether sweeps of all rows at once overshoot while far from the fixed point
+    careful: ClassVar[bool] = (
+        False  # whether sweeps of all rows at once overshoot while far from the fixed point
+    )
     bound: ClassVar[bool] = False  # whether the value is a lower bound that no sweep may lower
 
     @abstractmethod
@@ -69,7 +71,6 @@ class SiteRule(ABC):
         self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
     ) -> tuple[Array, Array]:
         """Numbers of the new sites, and what each copy adds to the evidence or bound at the old ones, (r,)."""
-
 
     def step(self, likelihood: Likelihood) -> float:
         """How far towards its update a site goes in a sweep near the fixed point."""

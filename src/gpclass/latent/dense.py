@@ -232,7 +232,9 @@ class DensePrior(LatentPrior):
     def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
         """V = L⁻¹ k(X, X_new): |v|² ≤ k**, so a nearly singular K costs no accuracy."""
         V, rest = [], []
-        for root, cross, own in zip(roots or self.roots, self.cross(X_new), self.variances(X_new), strict=True):
+        for root, cross, own in zip(
+            roots or self.roots, self.cross(X_new), self.variances(X_new), strict=True
+        ):
             found = np.asarray(solve_triangular(root, cross, lower=True, check_finite=False))
             V.append(found)
             rest.append(np.maximum(own - np.einsum("ij,ij->j", found, found), 0.0))
@@ -244,7 +246,10 @@ class DensePrior(LatentPrior):
 
     def joint_root(self, X_new: Array, features: Features) -> list[Array]:
         """Roots of k(X_new) − VᵀV."""
-        what, each = "the posterior covariance of the new points", zip(self.joint(X_new), features.V, strict=True)
+        what, each = (
+            "the posterior covariance of the new points",
+            zip(self.joint(X_new), features.V, strict=True),
+        )
         return [factor(K - V.T @ V, what=what, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
     def whitened(self, gaussian: Gaussian | None) -> Target:

@@ -375,9 +375,7 @@ class LowRankGaussian(Gaussian):
         u = self.q.draws(rng.standard_normal((n, len(self.q.mean)))).reshape(n, self.prior.spec.L, -1)
         L = self.prior.spec.L
         V, roots = features.spread(features.V, L), features.spread(self.prior.joint_root(X_new, features), L)
-        each = [
-            u[:, c] @ V[c] + rng.standard_normal((n, len(X_new))) @ roots[c].T for c in range(L)
-        ]
+        each = [u[:, c] @ V[c] + rng.standard_normal((n, len(X_new))) @ roots[c].T for c in range(L)]
         return np.stack(each, axis=2)
 
     def draw_rows(self, rng: np.random.Generator) -> Array:
@@ -512,9 +510,7 @@ def aim(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q) 
     return shard.with_values(values), {"decrement": decrement}
 
 
-def third_order(
-    shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q
-) -> tuple[Shard, Sums]:
+def third_order(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q) -> tuple[Shard, Sums]:
     """Rows with s = ½ Σ ∂³ log p behind their own numbers; Σ s a."""
     k, L = rule.numbers(likelihood, spec.L), spec.L
     values, total = np.empty((k + 2 * L, len(shard))), np.zeros(L * spec.m)

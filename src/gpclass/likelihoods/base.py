@@ -60,7 +60,9 @@ class Likelihood(ABC):
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
     site_step: ClassVar[float] = 1.0  # how far a matched site goes where all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
-    average_error: ClassVar[float] = 0.0  # of E log p in ``average``, by which a bound may fall near its optimum
+    average_error: ClassVar[float] = (
+        0.0  # of E log p in ``average``, by which a bound may fall near its optimum
+    )
 
     @property
     def scale(self) -> float:
@@ -93,7 +95,9 @@ class Likelihood(ABC):
     @classmethod
     def offers(cls) -> frozenset[str]:
         """Names of what this likelihood implements."""
-        return frozenset(["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))])
+        return frozenset(
+            ["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))]
+        )
 
     def near_probit(self) -> Likelihood | None:
         """A likelihood that is close to this one and offers an orthant; None if there is none."""

@@ -58,7 +58,9 @@ class Parameters:
     def names(self) -> list[str]:
         """Names of θ's entries, as scikit-learn names kernel parameters; those of class c's own kernel begin with c."""
         if isinstance(self.kernel, CompoundKernel):
-            found = [f"{c}__{name}" for c, kernel in enumerate(self.kernels) for name in parameter_names(kernel)]
+            found = [
+                f"{c}__{name}" for c, kernel in enumerate(self.kernels) for name in parameter_names(kernel)
+            ]
         else:
             found = parameter_names(self.kernel)
         return found + ([SCALE_NAME] if self.scale_is_free else [])

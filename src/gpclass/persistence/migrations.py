@@ -14,16 +14,6 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.hyper import Fixed, Map, Maximize, Stages
 from gpclass.hyper.mixture import ThetaMixture
-from gpclass.inference import (
-    EP,
-    Annealed,
-    EllipticalSlice,
-    Exact,
-    Importance,
-    Laplace,
-    LatentHMC,
-    Variational,
-)
 from gpclass.inference.exact import drawn_again, latents_drawn_again
 from gpclass.inference.posteriors import (
     GaussianPosterior,
@@ -49,61 +39,6 @@ from gpclass.posterior import Posterior
 State = dict[str, Any]
 
 # ---- settings -------------------------------------------------------------------------------------------------
-
-
-def inference_exact_multinomial_probit(state: State) -> Exact:
-    """The same settings."""
-    return Exact(**state)
-
-
-def inference_exact_inducing(state: State) -> Exact:
-    """The same settings."""
-    return Exact(**state)
-
-
-def inference_ep_multinomial_probit(state: State) -> EP:
-    """The same settings."""
-    return EP(**state)
-
-
-def inference_ep_inducing(state: State) -> EP:
-    """The same settings."""
-    return EP(**state)
-
-
-def inference_laplace_softmax(state: State) -> Laplace:
-    """The same settings."""
-    return Laplace(**state)
-
-
-def inference_laplace_inducing(state: State) -> Laplace:
-    """The same settings."""
-    return Laplace(**state)
-
-
-def inference_variational_inducing(state: State) -> Variational:
-    """The same settings."""
-    return Variational(**state)
-
-
-def inference_importance_softmax(state: State) -> Importance:
-    """The same settings."""
-    return Importance(**state)
-
-
-def inference_annealed_softmax(state: State) -> Annealed:
-    """The same settings."""
-    return Annealed(**state)
-
-
-def inference_elliptical_slice_softmax(state: State) -> EllipticalSlice:
-    """The same settings."""
-    return EllipticalSlice(**state)
-
-
-def inference_hmc_softmax(state: State) -> LatentHMC:
-    """The same settings."""
-    return LatentHMC(**state)
 
 
 def strategy_fixed_inducing(state: State) -> Fixed:
@@ -151,7 +86,9 @@ def start_inducing(state: State) -> State:
 # ---- posteriors -----------------------------------------------------------------------------------------------
 
 
-def _dense_gaussian(problem: Problem, found: Any, D: Array, b: Array, alpha: Array, mean: Array) -> DenseGaussian:
+def _dense_gaussian(
+    problem: Problem, found: Any, D: Array, b: Array, alpha: Array, mean: Array
+) -> DenseGaussian:
     return DenseGaussian(dense_prior(problem), RowSites(b=b, D=D), 1.0, found, (alpha, mean))
 
 
@@ -236,7 +173,12 @@ def posterior_particles_many(state: State) -> NoisyDraws:
 
 def posterior_theta_mixture(state: State) -> ThetaMixture:
     """What the vectors stand for was named by a word."""
-    kinds: dict[str, type[Posterior]] = {"noisy": NoisyDraws, "white": WhiteDraws, "sites": GaussianPosterior, "coupled": GaussianPosterior}
+    kinds: dict[str, type[Posterior]] = {
+        "noisy": NoisyDraws,
+        "white": WhiteDraws,
+        "sites": GaussianPosterior,
+        "coupled": GaussianPosterior,
+    }
     of = kinds[state.pop("kind")]
     return ThetaMixture(**state, of=of)
 

@@ -11,7 +11,7 @@ making files unreadable. Three tables hold everything; nothing else of a file be
     is ever added to it.
 ``MIGRATIONS``
     Stable names that are no longer written, to a function of :mod:`gpclass.persistence.migrations` that makes an object of the present code from the state
-    that a file holds under that name. Names of a class that was merged into another, or whose fields changed so that
+    that a file holds under that name, or to the name of a class with the same fields. Names of a class that was merged into another, or whose fields changed so that
     ``Class(**state)`` would fail or mislead, move here from ``PATHS``; the class as it is now has another name there.
     A field that was added with a default needs no migration.
 
@@ -109,17 +109,17 @@ PATHS: dict[str, str] = {
 }
 
 MIGRATIONS: dict[str, str] = {
-    "inference/exact-multinomial-probit": "inference_exact_multinomial_probit",
-    "inference/ep-multinomial-probit": "inference_ep_multinomial_probit",
-    "inference/laplace-softmax": "inference_laplace_softmax",
-    "inference/importance-softmax": "inference_importance_softmax",
-    "inference/annealed-softmax": "inference_annealed_softmax",
-    "inference/elliptical-slice-softmax": "inference_elliptical_slice_softmax",
-    "inference/hmc-softmax": "inference_hmc_softmax",
-    "inference/exact-inducing": "inference_exact_inducing",
-    "inference/ep-inducing": "inference_ep_inducing",
-    "inference/laplace-inducing": "inference_laplace_inducing",
-    "inference/variational-inducing": "inference_variational_inducing",
+    "inference/exact-multinomial-probit": "inference/exact",
+    "inference/ep-multinomial-probit": "inference/ep",
+    "inference/laplace-softmax": "inference/laplace",
+    "inference/importance-softmax": "inference/importance",
+    "inference/annealed-softmax": "inference/annealed",
+    "inference/elliptical-slice-softmax": "inference/elliptical-slice",
+    "inference/hmc-softmax": "inference/hmc",
+    "inference/exact-inducing": "inference/exact",
+    "inference/ep-inducing": "inference/ep",
+    "inference/laplace-inducing": "inference/laplace",
+    "inference/variational-inducing": "inference/variational",
     "strategy/fixed-inducing": "strategy_fixed_inducing",
     "strategy/maximize-inducing": "strategy_maximize_inducing",
     "problem/two": "problem_two",
@@ -267,7 +267,10 @@ def stable(name: str) -> str:
 
 
 def migration(name: str) -> Callable[[dict[str, Any]], Any]:
-    """The function that reads what a file holds under a retired name."""
+    """The function that reads what a file holds under a retired name; a present name takes the same fields."""
+    if MIGRATIONS[name] in PATHS:
+        cls = class_of(MIGRATIONS[name])
+        return lambda state: cls(**state)
     found: Callable[[dict[str, Any]], Any] = getattr(
         import_module("gpclass.persistence.migrations"), MIGRATIONS[name]
     )

@@ -144,7 +144,9 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
     return given
 
 
-def check_combination(inference: Inference, strategy: Strategy, likelihood: Likelihood, form: type[Form]) -> None:
+def check_combination(
+    inference: Inference, strategy: Strategy, likelihood: Likelihood, form: type[Form]
+) -> None:
     """Refuse a combination that does not run, with the reason."""
     if likelihood.many and inference.only_two:
         raise ValueError(why_no_likelihood(inference, form, True))

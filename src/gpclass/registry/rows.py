@@ -82,7 +82,12 @@ class Method:
             key: getattr(self, key) for key in ("name", "axis", "summary", "cost", "reference", "exact")
         }
         if self.axis == "inference":
-            return {**found, "likelihoods": list(self.likelihoods), "evidence": self.evidence, "gradient": self.gradient}
+            return {
+                **found,
+                "likelihoods": list(self.likelihoods),
+                "evidence": self.evidence,
+                "gradient": self.gradient,
+            }
         return {**found, "needs": self.default.needs}
 
 

@@ -43,7 +43,9 @@ from gpclass.priors import PriorSet
 from gpclass.progress import progress
 
 MAX_ITER, TOL = 60, 1e-5  # over all rows, by default
-LOOSE = 0.5  # how far sites may be from their fixed point: the evidence is then wrong by a tenth of a nat or so
+LOOSE = (
+    0.5  # how far sites may be from their fixed point: the evidence is then wrong by a tenth of a nat or so
+)
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
 FEWEST_LEFT_OUT = 50  # rows whose log loss says something
 
@@ -96,7 +98,14 @@ class _Work:
         with progress(self.max_iter, label, verbose=run.verbose) as bar, saying_how_to_go_on(checkpoint):
             absent = self._left_out(problem.n)
             climb = Climb(
-                self.stages, self.guide, self.prior, run.n_restarts, run.n_jobs, self.rng, absent, Told(bar, label)
+                self.stages,
+                self.guide,
+                self.prior,
+                run.n_restarts,
+                run.n_jobs,
+                self.rng,
+                absent,
+                Told(bar, label),
             )
             if kept is not None:
                 climb.absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None

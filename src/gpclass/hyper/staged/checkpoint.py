@@ -124,9 +124,7 @@ def between_stages(kept: dict[str, Array] | None) -> bool:
     return kept is not None and "sizes" in kept
 
 
-def standing(
-    arrays: dict[str, Array], problem: Problem, method: str, rng: np.random.Generator
-) -> Standing:
+def standing(arrays: dict[str, Array], problem: Problem, method: str, rng: np.random.Generator) -> Standing:
     """Where a file says the stages before all rows stood; ``rng`` goes on from there."""
     rng.bit_generator.state = json.loads(str(arrays["rng"]))
     earlier, start = None, with_inducing(problem.at(arrays["theta0"]), arrays["Z0"])

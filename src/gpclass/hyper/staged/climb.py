@@ -92,7 +92,9 @@ class Climb:
                 self.told.rows(few.n)
                 problem = problem.at(self._few(_few_placed(few, self.rng)))
         problem = problem.placed(self.rng)
-        sizes = growing(n, len(inducing(problem)) + problem.n_features, s.some_rows) if s.move_inducing else []
+        sizes = (
+            growing(n, len(inducing(problem)) + problem.n_features, s.some_rows) if s.move_inducing else []
+        )
         # Where other processes keep the rows, these do the work on more than some of them.
         return Standing(
             problem, None, tuple(sizes if isinstance(problem.rows.executor, Local) else sizes[:1])
