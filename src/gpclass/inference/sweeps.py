@@ -29,6 +29,7 @@ from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.posterior import Evidence, Posterior, Report
 
 SLOWEST = 0.05  # smallest step of a damped sweep
+SHORTEST = 1e-3  # the same where a bound falls
 FIRST = 0.7  # step of a careful rule while q still moves far: sites all at once overshoot
 FAR = 3.0  # that far, in standard deviations
 SLOW = 0.25  # a sweep that leaves more than this of the last change is helped by mixing
@@ -92,13 +93,14 @@ def fixed_point(
     else:
         held, q = prior.begin(rule, None if start is None else start.gaussian)
     history, far = _Mixing(), rule.careful and not warm
+    error = problem.likelihood.average_error
     step, last, best, safe, mixed = 1.0, np.inf, -np.inf, (held, q), False
     value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
     for sweeps in range(1, max_sweeps + 1):
         careful = FIRST if far else 1.0
         swept = q.sweep(held, rule, careful * step, DEPTH)
         value = swept.value
-        if rule.bound and value < best - 1e-10 * abs(best) and step > SLOWEST:
+        if rule.bound and value < best - error * abs(best) and step > SHORTEST:
             # The bound fell: back to the sites before, in a smaller step, or without the mixing that led here.
             (held, q), step, value, mixed = safe, step if mixed else 0.5 * step, best, False
             history.clear()
@@ -116,9 +118,9 @@ def fixed_point(
             moved, after = _mixed(problem, rule, swept.held, swept.gaussian, shares)
         rises = rises + 1 if change > last else 0
         if sweeps >= PATIENCE and rises >= 2:  # it cycles
-            step, rises = max(0.5 * step, SLOWEST), 0
+            step, rises = max(0.5 * step, min(step, SLOWEST)), 0
             history.clear()
-        elif step < 1.0 and change < 0.7 * last:
+        elif step < 1.0 and (change < 0.7 * last or step < SLOWEST):
             step = min(1.0, 1.5 * step)
         held, q, last = moved, after, change
     return FixedPoint(held, q, value, sweeps, change <= tol, change)

@@ -58,6 +58,9 @@ class Likelihood(ABC):
 
     name: ClassVar[str]
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
+    average_error: ClassVar[float] = (
+        1e-10  # share of a bound to which ``average`` agrees with its derivatives
+    )
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
 
     @property
@@ -91,7 +94,9 @@ class Likelihood(ABC):
     @classmethod
     def offers(cls) -> frozenset[str]:
         """Names of what this likelihood implements."""
-        return frozenset(["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))])
+        return frozenset(
+            ["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))]
+        )
 
     def near_probit(self) -> Likelihood | None:
         """A likelihood that is close to this one and offers an orthant; None if there is none."""
