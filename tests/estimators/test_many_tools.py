@@ -117,8 +117,9 @@ def test_the_pairs_of_the_matrix_are_those_that_work(strategy, form):
             ran += 1
         elif row.default.only_two:
             assert row.default.only_two in found.reason
-            with pytest.raises(ValueError, match=r"Only binary classification .* takes two"):
+            with pytest.raises(ValueError, match=r"Only binary classification .* takes two") as refused:
                 clf.fit(X, y)
+            assert row.default.only_two in str(refused.value)
         else:
             with pytest.raises(ValueError) as refused:  # noqa: PT011 (the message is compared below)
                 clf.fit(X, y)

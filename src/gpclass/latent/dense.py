@@ -427,6 +427,9 @@ class DenseGaussian(Gaussian):
 
     def draw_rows(self, rng: np.random.Generator) -> Array:
         """One draw of the latent values at the rows, (L n,)."""
+        if isinstance(self.factor, FullFactor):  # its sites have no white coordinates
+            K = self.prior.covariances
+            return np.asarray((self.mean + self.factor.draw(K, K, 1, rng)[0].T).ravel())
         target = self.prior.whitened(self)
         return np.asarray(target.latents(rng.standard_normal((1, target.dimension)))[0])
 
