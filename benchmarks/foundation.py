@@ -47,7 +47,7 @@ def laplace():
 
 
 def _ep(X, y, kernel, tol):
-    return EP(tol=tol)(Problem(X, y.astype(float), kernel, Probit()))
+    return EP(tol=tol)(Problem.of(X, y.astype(float), kernel, Probit()))
 
 
 def _gpy(X, y, kernel):

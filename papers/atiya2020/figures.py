@@ -18,9 +18,9 @@ import numpy as np
 
 from gpclass.inference import Exact
 from gpclass.inference.annealed import annealed_evidence, ladder
-from gpclass.inference.elliptical_slice import elliptical_step
+from gpclass.inference.around import target_around
+from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.hmc import hmc_step
-from gpclass.inference.whitened import whiten_around
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
 from gpclass.plots._style import MARKERS, PALETTE, pyplot
@@ -58,7 +58,7 @@ def chains(name: str, skip: int, problem: Linear, draws: int, seed: int) -> tupl
         evidence=False,
     )
     begin = time.process_time()
-    data = Problem(problem.x[:, None], problem.y, linear_kernel(), Probit())
+    data = Problem.of(problem.x[:, None], problem.y, linear_kernel(), Probit())
     posterior = settings(data, np.random.default_rng(seed))
     latent = posterior.latent(problem.x_new[:, None])
     plus, _ = Probit().log_predictive(latent.means[:, :, 0], latent.covariances[:, :, 0, 0])
@@ -71,7 +71,7 @@ def chains(name: str, skip: int, problem: Linear, draws: int, seed: int) -> tupl
         def step(target: Any, state: Any, rng: Any, power: float) -> Any:
             return hmc_step(target, state, rng, power, size=tuned["step_size"], leapfrog=tuned["leapfrog"])[0]
 
-    target, _ = whiten_around(data, "prior")
+    target = target_around(data, "prior")
     evidence = annealed_evidence(
         target, ladder(data.n, skip * draws), RUNS, np.random.default_rng([seed, 1]), step
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpclass.inference.particles import as_box, noise_factor
+from gpclass.inference.posteriors import noise_factor
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
 from gpclass.orthant.plan import Plan, bare_plan, fit_sites
@@ -34,10 +34,10 @@ def answer(problem: Linear, plan: Plan, data: Problem, kind: Any, sizes: list[in
     x, log_w, _ = plan.draw(kind, sizes, np.random.default_rng(seed))
     v = plan.box.restore(x).T[np.argsort(plan.order)]  # (n, M)
     w = np.exp(log_w - log_w.max())
-    factor, cross = noise_factor(data), data.cross(problem.x_new[:, None])
-    means = (factor.solve(data.y[:, None] * v)).T @ cross
+    factor, cross = noise_factor(data), data.covariance(data.X, problem.x_new[:, None])
+    means = factor.solve((data.y[:, None] * v)[None])[0].T @ cross
     variance = data.covariance.diag(problem.x_new[:, None]) - np.einsum(
-        "ij,ij->j", cross, factor.solve(cross)
+        "ij,ij->j", cross, factor.solve(cross[None])[0]
     )
     plus, _ = Probit().log_predictive(means, np.maximum(variance, 0.0)[None])
     return Answer(w @ np.exp(plus) / w.sum(), log_mean(log_w), 0.0)
@@ -51,8 +51,8 @@ def run(setting: Setting, problems: tuple[int, ...] = (1, 3), M: int = 5000) -> 
         errors: dict[str, list[tuple[float, float]]] = {name: [] for name in CHOICES}
         for r in range(repeats):
             problem = Linear.draw(number, setting.seed + r)
-            data = Problem(problem.x[:, None], problem.y, linear_kernel(), Probit())
-            box = as_box(data)
+            data = Problem.of(problem.x[:, None], problem.y, linear_kernel(), Probit())
+            box = data.prior.box()
             plan = bare_plan(box, fit_sites(box), defend=False)
             for name, (kind, shifts) in CHOICES.items():
                 got = answer(problem, plan, data, kind, replicate_sizes(M, shifts), setting.seed + r)

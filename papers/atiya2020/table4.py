@@ -20,9 +20,9 @@ from gpclass.datasets import load
 from gpclass.datasets.simulate import atiya_gaussians
 from gpclass.inference import GPCMC, ControlVariables, EllipticalSlice, Exact, LatentHMC
 from gpclass.inference.annealed import annealed_evidence, ladder
-from gpclass.inference.elliptical_slice import elliptical_step
+from gpclass.inference.around import target_around
+from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.hmc import hmc_step
-from gpclass.inference.whitened import whiten_around
 from gpclass.kernels import atiya
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
@@ -123,7 +123,7 @@ def answer(problem: Problem, X_new: Any, name: str, lengths: Lengths, seed: int)
         if name == "hmc":
             tuned = posterior.report.details
             step = partial(_hmc, tuned["step_size"], tuned["leapfrog"])
-        target, _ = whiten_around(problem, "prior")
+        target = target_around(problem, "prior")
         beta = ladder(problem.n, lengths.temperatures)
         log_z = annealed_evidence(target, beta, lengths.annealed, rng, step).log_z
     return {"proba": proba, "log_z": log_z, "seconds": seconds}
@@ -137,7 +137,7 @@ def measured(setting: Setting, number: int, alpha: float, beta: float) -> dict[s
     """All methods on one problem with one parameter set: their errors, evidences and seconds."""
     one = task(number)
     lengths = setting.choose(QUICK if len(one.y) < 200 else LARGE, FULL)
-    problem = Problem(one.X, one.y, atiya(alpha, beta), Probit())
+    problem = Problem.of(one.X, one.y, atiya(alpha, beta), Probit())
 
     def measure() -> dict[str, Any]:
         found = {

@@ -40,7 +40,7 @@ def draw_classes(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
 def problem_at(X: Any, y: Any, alpha: float, beta: float) -> Problem:
     """The data under β exp(−r²/α²); scikit-learn's RBF has exp(−½ r²/ℓ²)."""
     kernel = ConstantKernel(beta, "fixed") * RBF(alpha / np.sqrt(2.0), "fixed")
-    return Problem(X, y, kernel, Probit())
+    return Problem.of(X, y, kernel, Probit())
 
 
 def grid_evidence(X: Any, y: Any, inference: Any, seed: int) -> tuple[np.ndarray, float]:

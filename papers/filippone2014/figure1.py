@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gpclass.inference.elliptical_slice import Particles, elliptical_step
-from gpclass.inference.whitened import whiten_around
+from gpclass.inference.around import target_around
+from gpclass.inference.elliptical_step import elliptical_step
+from gpclass.inference.particles import Particles
 from gpclass.kernels import filippone
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
@@ -22,13 +23,13 @@ PANELS = (0, 4, 6, 8)
 
 def run(setting: Setting) -> Section:
     """The path of three draws, and the evidence by many."""
-    problem = Problem(
+    problem = Problem.of(
         np.array([[-1.0, -1.0], [1.0, 1.0]]), np.array([1.0, 1.0]), filippone(15.0, np.exp(-1.0)), Probit()
     )
     grid = np.stack(np.meshgrid(np.linspace(-6, 14, 81), np.linspace(-6, 14, 81)), -1).reshape(-1, 2)
     rows, panels = [], []
     for around in ("prior", "laplace"):
-        target, _ = whiten_around(problem, around)
+        target = target_around(problem, around)
         state = Particles.draw(target, 3, np.random.default_rng(setting.seed))
         spread = Particles.draw(target, 4000, np.random.default_rng(1))
         beta, log_w = np.concatenate([[0.0], BETA]), np.zeros(4000)

@@ -17,8 +17,8 @@ from gpclass.hyper import HMC
 from gpclass.hyper.base import Run
 from gpclass.inference import Exact, Laplace
 from gpclass.inference.annealed import anneal, ladder
-from gpclass.inference.elliptical_slice import Particles
-from gpclass.inference.whitened import target_around
+from gpclass.inference.around import target_around
+from gpclass.inference.particles import Particles
 from gpclass.kernels import filippone
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
@@ -70,7 +70,7 @@ def run(setting: Setting) -> Section:
     for n in sizes:
         data = filippone_square(n, random_state=setting.seed)
         y = np.where(np.asarray(data.y) == np.max(data.y), 1.0, -1.0)
-        problem = Problem(np.asarray(data.X, dtype=float), y, filippone(20.0, 0.255), Probit())
+        problem = Problem.of(np.asarray(data.X, dtype=float), y, filippone(20.0, 0.255), Probit())
         draws = -(-n_theta // 2)
         settings = HMC(chains=2, warmup=15, draws=draws, default_priors="filippone")
         theta = settings(problem, Laplace(), Run(np.random.default_rng(setting.seed))).posterior.theta

@@ -13,11 +13,10 @@ from gpclass.datasets import load
 from gpclass.hyper.base import Inference
 from gpclass.hyper.chains import ChainRun, run_chains
 from gpclass.hyper.defaults import priors_for
-from gpclass.hyper.mixture import kind_of
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode
 from gpclass.hyper.pseudo_marginal import MetropolisSampler, PseudoMarginal, common_start
 from gpclass.inference import EP, Annealed, Exact, Importance, Laplace
-from gpclass.inference.samples import array_stats
+from gpclass.inference.diagnostics import array_stats
 from gpclass.kernels import filippone
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
@@ -57,7 +56,7 @@ def data_set(name: str, covariance: str, most: int | None = None) -> Problem:
         X, y = X[rows], y[rows]
     d = X.shape[1]
     kernel = filippone(5.0, np.sqrt(d)) if covariance == "isotropic" else filippone(5.0, 2.0, n_features=d)
-    return Problem(X, y, kernel, Probit())
+    return Problem.of(X, y, kernel, Probit())
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,7 @@ def chains(
         chains=n_chains, warmup=0, discard=discard, draws=draws, approximate=True, vectors=1, screen=screen
     )
     guide, density = LogDensity(problem, Laplace(), prior), estimator(tuned, inference)
-    kind = kind_of(inference(problem, np.random.default_rng(0)))
-    sampler = MetropolisSampler(settings, guide, density, tuned.mode, kind)
+    sampler = MetropolisSampler(settings, guide, density, tuned.mode, inference.posterior_type(problem))
     return run_chains(sampler, n_chains, np.random.default_rng(seed))
 
 

@@ -16,7 +16,7 @@ from gpclass.datasets import load, roeder_field
 from gpclass.datasets.load import FOLDER_VARIABLE
 from gpclass.geostat import IndicatorKriging, predict_map, regular_grid
 from gpclass.inference import AMP, DSGQ
-from gpclass.inference.exact_latent import K0
+from gpclass.likelihoods.binary import K0
 from papers.common import Section, Setting, Table, Verdict
 from papers.roeder2011.ladder import Effort, tune
 

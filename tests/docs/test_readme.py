@@ -6,11 +6,9 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from benchmarks import readme
 from sklearn.datasets import make_moons
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier
@@ -79,18 +77,3 @@ def test_pairs_are_those_that_run(strategy):
             clf.fit(X, y)
             able.append(name)
     assert able == inferences_for(strategy)
-
-
-def test_worked_example_of_contributing():
-    (block,) = blocks((ROOT / "CONTRIBUTING.md").read_text())
-    space = {"__name__": "least_squares"}
-    exec(compile(block, "CONTRIBUTING", "exec"), space)
-    X, y = make_moons(40, noise=0.2, random_state=0)
-    kernel = 1.0 * RBF(0.7)
-    clf = GPClassifier(kernel, inference=space["LeastSquares"](noise=0.2), hyperparameters="fixed").fit(X, y)
-    peer = GaussianProcessRegressor(kernel, alpha=0.2, optimizer=None).fit(X, 2.0 * y - 1.0)
-    assert clf.log_evidence_ == pytest.approx(peer.log_marginal_likelihood_value_, abs=1e-8)
-    mean, sd = peer.predict(X, return_std=True)
-    spread = clf.predict_uncertainty(X)
-    np.testing.assert_allclose(spread.latent_mean[:, 0], mean, atol=1e-8)
-    np.testing.assert_allclose(spread.latent_sd[:, 0], sd, atol=1e-6)

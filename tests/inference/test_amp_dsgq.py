@@ -40,7 +40,7 @@ def fixed(inference, kernel=KERNEL, **settings):
 def test_amp_satisfies_its_stationarity_equation(c0, kernel):
     X, y = field()
     clf = fixed(AMP(c0=c0), kernel).fit(X, y)
-    phi, alpha = clf.posterior_.mean, clf.posterior_.alpha
+    phi, alpha = clf.posterior_.gaussian.mean[0], clf.posterior_.gaussian.alpha[0]
     np.testing.assert_allclose(kernel(X) @ alpha, phi, atol=1e-9 * np.abs(phi).max())  # alpha is Σ⁻¹φ
     residual = -alpha + c0 * (y - expit(c0 * phi))
     assert np.abs(residual).max() < 1e-8
@@ -67,7 +67,7 @@ def test_amp_is_simple_kriging_of_the_mode():
     new = np.random.default_rng(0).random((20, 2))
     kriging = IndicatorKriging("simplicial", kernel=KERNEL).fit(X, y)
     place = np.argmin(cdist(kriging.sites_.X, X), axis=1)  # kriging orders its sites
-    phi = clf.posterior_.mean[place]
+    phi = clf.posterior_.gaussian.mean[0][place]
     np.testing.assert_allclose(
         clf.predict_proba(new)[:, 1], expit(1.7 * kriging.kriging_weights(new) @ phi), rtol=1e-7
     )
@@ -76,7 +76,7 @@ def test_amp_is_simple_kriging_of_the_mode():
 def test_amp_is_laplaces_mode_without_its_variance():
     problem = make_problem(40, likelihood=Logit(1.4))
     mode, laplace = AMP()(problem, gradient=True), Laplace(tol=1e-18)(problem, gradient=True)
-    np.testing.assert_allclose(mode.mean, laplace.mean, atol=1e-9)
+    np.testing.assert_allclose(mode.gaussian.mean, laplace.gaussian.mean, atol=1e-9)
     assert mode.evidence.log_z == pytest.approx(laplace.evidence.log_z, abs=1e-9)
     np.testing.assert_allclose(mode.evidence.gradient, laplace.evidence.gradient, atol=1e-9)
     new = problem.X + 0.2
@@ -93,10 +93,11 @@ def test_amp_with_weights_and_blocks(monkeypatch):
     problem = make_problem(25, likelihood=Logit(2.0), weights=weights)
     posterior = AMP()(problem)
     assert posterior.report.converged
-    residual = weights * 2.0 * ((problem.y + 1) / 2 - expit(2.0 * posterior.mean)) - posterior.alpha
+    f, alpha = posterior.gaussian.mean[0], posterior.gaussian.alpha[0]
+    residual = weights * 2.0 * ((problem.y + 1) / 2 - expit(2.0 * f)) - alpha
     assert np.abs(residual).max() < 1e-8
     whole = posterior.latent(problem.X).means
-    monkeypatch.setattr("gpclass.inference.amp.BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr("gpclass.inference.posteriors.BLOCK_ELEMENTS", 100)
     np.testing.assert_allclose(posterior.latent(problem.X).means, whole)
 
 
@@ -167,7 +168,7 @@ def test_figure_4(correlation, published):
     """One training point of class 0; the correlation is that of ξ, after the noise is added."""
     variance = 0.96 / (1 - 0.96) / K0**2  # noise leaves .96 of the variance
     distance = -np.log(correlation / 0.96) if correlation else 1e6
-    problem = Problem(np.zeros((1, 1)), -np.ones(1), C(variance) * Matern(1.0, nu=0.5), Probit(K0))
+    problem = Problem.of(np.zeros((1, 1)), -np.ones(1), C(variance) * Matern(1.0, nu=0.5), Probit(K0))
     posterior = DSGQ(tol=1e-4, max_samples=400_000)(problem, np.random.default_rng(0))
     p = predict_proba(posterior.latent(np.array([[distance]])), problem.likelihood)
     truth = 0.5 - np.arcsin(correlation) / np.pi

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from gpclass.inference.whitened import whiten
 from scipy.optimize import check_grad
 from sklearn.gaussian_process.kernels import RBF, Matern
 
@@ -14,6 +13,7 @@ from gpclass.inference.control_variables import (
     left_open,
     place_controls,
 )
+from gpclass.latent.whitened import whiten
 from gpclass.predict import predict_proba
 from tests.conftest import make_problem
 from tests.inference.test_samplers import PROBLEMS, exact_probit, joint_scores
@@ -44,7 +44,7 @@ def test_conditional_of_the_latents_given_the_controls():
     problem = make_problem(8, kernel=2.0 * RBF(1.0))
     X_c = problem.X[:3] + 0.2
     controls = Controls.at(whiten(problem), X_c)
-    K_cc, K_fc = problem.covariance(X_c), problem.cross(X_c)
+    K_cc, K_fc = problem.covariance(X_c), problem.covariance(problem.X, X_c)
     L = controls.target.L
     np.testing.assert_allclose(L @ controls.to_white, K_fc @ np.linalg.inv(K_cc), atol=1e-9)
     draws = controls.rest(np.random.default_rng(0), 200_000) @ L.T
@@ -76,7 +76,7 @@ def _state(problem, f, rng):
     """Controls at fixed places, with f_c drawn given f."""
     X_c = np.array([[0.0, 0.0], [1.0, -0.5]])
     controls = Controls.at(whiten(problem), X_c)
-    K, K_fc = problem.prior.K, problem.cross(X_c)
+    K, K_fc = problem.prior.K, problem.covariance(problem.X, X_c)
     A = np.linalg.solve(K, K_fc)
     left = np.linalg.cholesky(problem.covariance(X_c) - K_fc.T @ A)
     f_c = f @ A + rng.standard_normal((len(f), 2)) @ left.T

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from gpclass.inference.many_laplace import SoftmaxLaplace
-from gpclass.model.many_problem import MultiProblem
 from scipy.special import logsumexp, softmax
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 from sklearn.gaussian_process.kernels import ConstantKernel as Constant
 
+from gpclass.inference import Laplace
 from gpclass.likelihoods import Softmax
+from gpclass.model.problem import Problem
 
 OWN = [2.0 * RBF(0.8), 1.5 * Matern(1.1, nu=1.5), 0.7 * RBF(1.5) + Constant(0.4)]
 
@@ -20,13 +20,17 @@ def problem(n=25, C=3, kernel=None, seed=0, weights=None, likelihood=None):
     centres = rng.standard_normal((C, 2))
     y = np.argmax(X @ centres.T + 0.5 * rng.standard_normal((n, C)), axis=1)
     y[:C] = np.arange(C)
-    return MultiProblem(
-        X, y, C, 2.0 * RBF(0.9) if kernel is None else kernel, likelihood or Softmax(), weights
-    )
+    kernel = 2.0 * RBF(0.9) if kernel is None else kernel
+    return Problem.of(X, y, kernel, likelihood or Softmax(), weights, n_classes=C)
+
+
+def kernels_of(task):
+    """One kernel per class."""
+    return task.kernel.kernels if isinstance(task.kernel, CompoundKernel) else [task.kernel] * task.n_classes
 
 
 def laplace(task, **settings):
-    return SoftmaxLaplace(tol=1e-20)(task, **settings)
+    return Laplace(tol=1e-20)(task, **settings)
 
 
 def dense_laplace(task, X_new):
@@ -36,8 +40,7 @@ def dense_laplace(task, X_new):
     K = np.zeros((C * n, C * n))
     cross = np.zeros((C * n, C * len(X_new)))
     prior = np.zeros((C * len(X_new), C * len(X_new)))
-    kernels = [task.kernel] * C if task.shared else task.kernel.kernels
-    for c, k in enumerate(kernels):
+    for c, k in enumerate(kernels_of(task)):
         own, new = slice(c * n, (c + 1) * n), slice(c * len(X_new), (c + 1) * len(X_new))
         K[own, own], cross[own, new], prior[new, new] = k(task.X), k(task.X, X_new), k(X_new)
     target = (np.arange(C)[:, None] == task.y).ravel()
@@ -79,7 +82,7 @@ def test_softmax_laplace_is_the_direct_newton(kernel, weights):
     np.testing.assert_allclose(latent.means[0], mean, atol=1e-8)
     np.testing.assert_allclose(latent.covariances[0], covariance, atol=1e-8)
     at_data = dense_laplace(task, task.X)
-    np.testing.assert_allclose(found.factor.covariance, at_data[2], atol=1e-8)
+    np.testing.assert_allclose(found.gaussian.covariance, at_data[2], atol=1e-8)
 
 
 @pytest.mark.parametrize("kernel", [None, CompoundKernel(OWN)])

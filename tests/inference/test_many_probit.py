@@ -1,26 +1,19 @@
 """Multinomial probit: EP against EP on the dense orthant, the exact engine against brute force."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from gpclass.inference.many_ep import MultinomialEP
-from gpclass.inference.many_exact import MultinomialExact
-from gpclass.inference.many_importance import importance_posterior
-from gpclass.inference.many_laplace import SoftmaxLaplace
-from gpclass.latent.many_orthant import orthant_covariance
-from gpclass.model.many_problem import MultiProblem
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 
-from gpclass.inference import EP, Exact, Laplace
+from gpclass.inference import EP, Exact, Importance, Laplace
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.model.problem import Problem
 from gpclass.orthant.box import standard_form
 from gpclass.orthant.plan import fit_sites as dense_sites
 from gpclass.predict import predict_proba
 from gpclass.predict.many import many_proba
-from tests.inference.test_many_laplace import OWN, WEIGHTS, problem
+from tests.inference.test_many_laplace import OWN, WEIGHTS, kernels_of, problem
 from tests.normal import log_orthant
 
 
@@ -32,15 +25,21 @@ def tiny(n, C, y=None, kernel=None, seed=4):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 2))
     y = np.arange(n) % C if y is None else np.asarray(y)
-    return MultiProblem(X, y, C, 2.0 * RBF(1.0) if kernel is None else kernel, MultinomialProbit())
+    kernel = 2.0 * RBF(1.0) if kernel is None else kernel
+    return Problem.of(X, y, kernel, MultinomialProbit(), n_classes=C)
+
+
+def orthant_covariance(task):
+    """Covariance of the differences u_y − u_c, row by row, as the box of the exact engine has it."""
+    box = task.prior.box()
+    return box.scale[:, None] * box.S * box.scale
 
 
 def slow_log_evidence(task):
     """P(own utility beats all others, at every point) by the cdf of the differences' dense covariance."""
     n, C = task.n, task.n_classes
-    kernels = [task.kernel] * C if task.shared else task.kernel.kernels
     U = np.zeros((n * C, n * C))  # utilities, point-major
-    for c, kernel in enumerate(kernels):
+    for c, kernel in enumerate(kernels_of(task)):
         U[c::C, c::C] = kernel(task.X) + np.eye(n)
     A = []
     for i in range(n):
@@ -71,7 +70,7 @@ def test_covariance_of_the_differences_is_that_of_drawn_utilities():
     "task", [probit(), probit(n=40, C=4, kernel=30.0 * RBF(1.5)), probit(kernel=CompoundKernel(OWN))]
 )
 def test_ep_is_ep_on_the_dense_orthant(task):
-    found = MultinomialEP(tol=1e-8)(task)
+    found = EP(tol=1e-8)(task)
     dense = dense_sites(standard_form(orthant_covariance(task)), tol=1e-9, max_sweeps=100)
     assert found.report.converged
     assert found.evidence.log_z == pytest.approx(dense.log_z, abs=1e-7)
@@ -81,7 +80,7 @@ def test_ep_is_ep_on_the_dense_orthant(task):
 @pytest.mark.parametrize("kernel", [None, CompoundKernel(OWN)])
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_ep_gradient_is_that_of_differences(kernel, weights):
-    task, ep = probit(kernel=kernel, weights=weights), MultinomialEP(tol=1e-10)
+    task, ep = probit(kernel=kernel, weights=weights), EP(tol=1e-10)
     slope = ep(task, gradient=True).evidence.gradient
     for k in range(len(slope)):
         h = np.zeros(len(slope))
@@ -94,7 +93,7 @@ def test_ep_gradient_is_that_of_differences(kernel, weights):
 
 
 def test_ep_starts_from_a_neighbour():
-    task, ep = probit(n=40, kernel=30.0 * RBF(1.5)), MultinomialEP()
+    task, ep = probit(n=40, kernel=30.0 * RBF(1.5)), EP()
     cold = ep(task)
     near = task.at(task.theta + 0.05)
     warm = ep(near, start=cold)
@@ -103,18 +102,18 @@ def test_ep_starts_from_a_neighbour():
 
 
 def test_ep_says_when_it_did_not_converge():
-    report = MultinomialEP(max_sweeps=2)(probit()).report
+    report = EP(max_sweeps=2)(probit()).report
     assert not report.converged
     assert "2 sweeps" in report.reason
 
 
-@pytest.mark.parametrize("method", [MultinomialEP(tol=1e-9), SoftmaxLaplace()])
+@pytest.mark.parametrize("method", [EP(tol=1e-9), Laplace()])
 def test_whole_weights_are_repeated_rows(method):
     likelihood = Softmax() if method.name == "laplace" else MultinomialProbit()
     copies = 1.0 + np.arange(25) % 3
     task = problem(likelihood=likelihood, weights=copies)
     rows = np.repeat(np.arange(25), copies.astype(int))
-    repeated = replace(task, weights=None, X=task.X[rows], y=task.y[rows])
+    repeated = task.on(task.X[rows], task.y[rows])
     one, other = method(task), method(repeated)
     assert one.evidence.log_z == pytest.approx(other.evidence.log_z, abs=1e-6)
     a, b = one.latent(task.X[:3]), other.latent(task.X[:3])
@@ -130,7 +129,7 @@ def test_whole_weights_are_repeated_rows(method):
 def test_evidence_against_brute_force(n, C, own):
     kernel = CompoundKernel([*OWN, 3.0 * Matern(0.7)][:C]) if own else None
     task = tiny(n, C, kernel=kernel)
-    evidence = MultinomialExact(n_samples=20_000)(task, np.random.default_rng(1)).evidence
+    evidence = Exact(n_samples=20_000)(task, np.random.default_rng(1)).evidence
     assert 0 < evidence.error < 2e-3
     assert abs(evidence.log_z - slow_log_evidence(task)) < 4 * evidence.error + 1e-4
     wrong = slow_log_evidence(tiny(n, C, y=np.zeros(n, dtype=int), kernel=kernel))
@@ -140,7 +139,7 @@ def test_evidence_against_brute_force(n, C, own):
 @pytest.mark.parametrize(("n", "C"), [(3, 3), (2, 4)])
 def test_probabilities_of_all_labelings_sum_to_one(n, C):
     runs = [
-        MultinomialExact(n_samples=1000)(tiny(n, C, y=y), np.random.default_rng(k)).evidence
+        Exact(n_samples=1000)(tiny(n, C, y=y), np.random.default_rng(k)).evidence
         for k, y in enumerate(product(range(C), repeat=n))
     ]
     p = np.exp([run.log_z for run in runs])
@@ -151,9 +150,7 @@ def test_probabilities_of_all_labelings_sum_to_one(n, C):
 
 def test_exact_gradient_is_that_of_brute_force():
     task = tiny(3, 3, kernel=CompoundKernel(OWN))
-    slope = MultinomialExact(n_samples=40_000)(
-        task, np.random.default_rng(2), gradient=True
-    ).evidence.gradient
+    slope = Exact(n_samples=40_000)(task, np.random.default_rng(2), gradient=True).evidence.gradient
     for k in range(len(slope)):
         h = np.zeros(len(slope))
         h[k] = 0.05
@@ -165,14 +162,14 @@ def test_exact_agrees_with_importance_sampling():
     """Two unbiased ways that share nothing but EP: draws of v in the orthant, draws of f weighted by the link."""
     task = probit(n=20)
     new = np.random.default_rng(9).standard_normal((5, 2))
-    draws = MultinomialExact(n_samples=10_000)(task, np.random.default_rng(0))
-    other = importance_posterior(MultinomialEP()(task), 10_000, np.random.default_rng(1), "importance")
+    draws = Exact(n_samples=10_000)(task, np.random.default_rng(0))
+    other = Importance(n_samples=10_000, around="ep")(task, np.random.default_rng(1))
     gap = draws.evidence.log_z - other.evidence.log_z
     assert abs(gap) < 4 * np.hypot(draws.evidence.error, other.evidence.error)
     one, two = (many_proba(p.latent(new), task.likelihood) for p in (draws, other))
     z = (one.proba - two.proba) / np.hypot(one.mcse, two.mcse)
     assert np.all(np.abs(z) < 4.5)
-    ep = many_proba(MultinomialEP()(task).latent(new), task.likelihood)
+    ep = many_proba(EP()(task).latent(new), task.likelihood)
     assert np.abs(ep.proba - one.proba).max() < 0.02
 
 
@@ -184,8 +181,8 @@ def test_softmax_laplace_is_near_the_true_posterior():
     """
     task = problem(n=20, kernel=1.0 * RBF(1.0))
     new = np.random.default_rng(9).standard_normal((5, 2))
-    laplace = SoftmaxLaplace()(task)
-    truth = importance_posterior(laplace, 40_000, np.random.default_rng(1), "importance")
+    laplace = Laplace()(task)
+    truth = Importance(n_samples=40_000, around="laplace")(task, np.random.default_rng(1))
     assert truth.report.ess > 20_000
     assert truth.report.khat < 0.7
     assert abs(laplace.evidence.log_z - truth.evidence.log_z) < 0.3
@@ -201,7 +198,7 @@ def test_errors_are_calibrated():
     new = np.array([[0.2, 0.1], [-1.0, 0.5]])
 
     def answer(M, seed):
-        posterior = MultinomialExact(n_samples=M)(task, np.random.default_rng(seed))
+        posterior = Exact(n_samples=M)(task, np.random.default_rng(seed))
         found = many_proba(posterior.latent(new), task.likelihood)
         return found, posterior.evidence
 
@@ -219,7 +216,7 @@ def test_fractional_weights_lie_between_whole_ones():
     found = []
     for w in (1.0, 1.5, 2.0):
         weights = np.where(np.arange(15) < 5, w, 1.0)
-        posterior = MultinomialExact(n_samples=4000)(probit(n=15, weights=weights), np.random.default_rng(0))
+        posterior = Exact(n_samples=4000)(probit(n=15, weights=weights), np.random.default_rng(0))
         found.append(many_proba(posterior.latent(new), MultinomialProbit()))
     low, middle, high = (f.proba[0, 0] for f in found)
     slack = 4 * max(f.mcse.max() for f in found)
@@ -237,15 +234,15 @@ def two_classes(n=20, seed=2):
 
 def test_two_classes_of_multinomial_probit_are_probit():
     X, y = two_classes()
-    many = MultiProblem(X, y, 2, 2.0 * RBF(0.9), MultinomialProbit())
-    binary = Problem(X, 2.0 * y - 1.0, 2.0 * RBF(0.9), Probit())
-    a, b = MultinomialEP(tol=1e-9)(many, gradient=True), EP(tol=1e-9)(binary, gradient=True)
+    many = Problem.of(X, y, 2.0 * RBF(0.9), n_classes=2, likelihood=MultinomialProbit())
+    binary = Problem.of(X, 2.0 * y - 1.0, 2.0 * RBF(0.9), Probit())
+    a, b = EP(tol=1e-9)(many, gradient=True), EP(tol=1e-9)(binary, gradient=True)
     assert a.evidence.log_z == pytest.approx(b.evidence.log_z, abs=1e-7)
     np.testing.assert_allclose(a.evidence.gradient, b.evidence.gradient, atol=1e-5)
     new = X[:5] + 0.2
     p, q = many_proba(a.latent(new), many.likelihood), predict_proba(b.latent(new), binary.likelihood)
     np.testing.assert_allclose(p.proba, q.proba, atol=1e-7)
-    c = MultinomialExact(n_samples=4000)(many, np.random.default_rng(0))
+    c = Exact(n_samples=4000)(many, np.random.default_rng(0))
     d = Exact(n_samples=4000)(binary, np.random.default_rng(1))
     assert abs(c.evidence.log_z - d.evidence.log_z) < 4 * np.hypot(c.evidence.error, d.evidence.error)
     p, q = many_proba(c.latent(new), many.likelihood), predict_proba(d.latent(new), binary.likelihood)
@@ -254,9 +251,9 @@ def test_two_classes_of_multinomial_probit_are_probit():
 
 def test_two_classes_of_softmax_are_logit_with_twice_the_covariance():
     X, y = two_classes()
-    many = MultiProblem(X, y, 2, 2.0 * RBF(0.9), Softmax())
-    binary = Problem(X, 2.0 * y - 1.0, 4.0 * RBF(0.9), Logit())
-    a, b = SoftmaxLaplace()(many, gradient=True), Laplace()(binary, gradient=True)
+    many = Problem.of(X, y, 2.0 * RBF(0.9), n_classes=2, likelihood=Softmax())
+    binary = Problem.of(X, 2.0 * y - 1.0, 4.0 * RBF(0.9), Logit())
+    a, b = Laplace()(many, gradient=True), Laplace()(binary, gradient=True)
     assert a.evidence.log_z == pytest.approx(b.evidence.log_z, abs=1e-7)
     np.testing.assert_allclose(a.evidence.gradient, b.evidence.gradient, atol=1e-6)
     new = X[:5] + 0.2
@@ -265,16 +262,14 @@ def test_two_classes_of_softmax_are_logit_with_twice_the_covariance():
 
 
 @pytest.mark.parametrize("kernel", [None, OWN])
-@pytest.mark.parametrize(
-    "method", [SoftmaxLaplace(), MultinomialEP(tol=1e-11), MultinomialExact(n_samples=4000)]
-)
+@pytest.mark.parametrize("method", [Laplace(), EP(tol=1e-11), Exact(n_samples=4000)])
 def test_names_of_classes_do_not_matter(method, kernel):
     turn = np.array([2, 0, 1])  # the new name of each class
     likelihood = Softmax() if method.name == "laplace" else MultinomialProbit()
     task = problem(likelihood=likelihood, kernel=None if kernel is None else CompoundKernel(kernel))
     moved = None if kernel is None else CompoundKernel([kernel[c] for c in np.argsort(turn)])
     renamed = problem(likelihood=likelihood, kernel=moved)
-    renamed = replace(renamed, y=turn[task.y])
+    renamed = renamed.on(renamed.X, turn[task.y])
     new = np.random.default_rng(1).standard_normal((6, 2))
     one, other = method(task, np.random.default_rng(0)), method(renamed, np.random.default_rng(5))
     p, q = (many_proba(post.latent(new), likelihood) for post in (one, other))

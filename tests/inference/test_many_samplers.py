@@ -4,34 +4,35 @@ from functools import cache
 
 import numpy as np
 import pytest
-from gpclass.inference.many_importance import SoftmaxImportance
-from gpclass.inference.many_laplace import SoftmaxLaplace
-from gpclass.inference.many_samplers import SoftmaxAnnealed, SoftmaxEllipticalSlice, SoftmaxHMC
-from gpclass.model.many_problem import MultiProblem
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.linalg import block_diag
 from scipy.special import log_softmax
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 
-from gpclass.inference.elliptical_slice import Particles, elliptical_step
+from gpclass.inference import Annealed, EllipticalSlice, Importance, Laplace, LatentHMC
+from gpclass.inference.around import target_around
+from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.hmc import hmc_step
+from gpclass.inference.particles import Particles
+from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.centred import centred
-from gpclass.latent.many_whitened import SOFTMAX_AROUND, whiten_many_around
 from gpclass.likelihoods import MultinomialProbit, Softmax
 from gpclass.likelihoods.averages import log_softmax_average
+from gpclass.model.problem import Problem
 from gpclass.predict.many import many_proba
-from tests.inference.test_many_laplace import OWN, WEIGHTS, problem
+from tests.inference.test_many_laplace import OWN, WEIGHTS, kernels_of, problem
 
+SOFTMAX_AROUND = ["prior", "laplace", "variational"]
 KERNELS = [None, CompoundKernel(OWN)]
-WEIGHTED = [SoftmaxImportance, SoftmaxAnnealed]
-CHAINS = [SoftmaxEllipticalSlice, SoftmaxHMC]
+WEIGHTED = [Importance, Annealed]
+CHAINS = [EllipticalSlice, LatentHMC]
 
 
 def dense(target):
     """Mean and covariance of q from the sites alone, and the prior's covariance, all of dimension C n."""
     task = target.problem
-    K = block_diag(*task.K)
+    K = block_diag(*task.prior.covariances)
     if target.sites is None:
         return np.zeros(len(K)), K, K
     D, n, C = target.sites.D, task.n, task.n_classes
@@ -50,8 +51,7 @@ def quadrature(task, X_new):
     z = np.stack(np.meshgrid(*[x] * 4, indexing="ij"), -1).reshape(-1, 4)
     mass = np.prod(np.stack(np.meshgrid(*[w] * 4, indexing="ij"), -1).reshape(-1, 4), axis=1)
     both = np.vstack([task.X, X_new])
-    kernels = [task.kernel] * 3 if task.shared else task.kernel.kernels
-    K = [k(both) for k in kernels]
+    K = [k(both) for k in kernels_of(task)]
     S = np.block([[K[a] * (a == b) + K[2] for b in range(2)] for a in range(2)])  # f_a − f_2, class by class
     size = len(both)
     seen = np.array([0, 1, size, size + 1])
@@ -81,7 +81,7 @@ def quadrature(task, X_new):
 @pytest.mark.parametrize("around", SOFTMAX_AROUND)
 def test_coordinates_are_those_of_the_gaussian(kernel, around):
     task = problem(kernel=kernel, weights=WEIGHTS)
-    target, _ = whiten_many_around(task, around, power=0.9)
+    target = target_around(task, around, power=0.9)
     mean, covariance, K = dense(target)
     A = target.spread(np.eye(target.dimension)).T
     np.testing.assert_allclose(A @ A.T, covariance, atol=1e-10)
@@ -99,12 +99,12 @@ def test_coordinates_are_those_of_the_gaussian(kernel, around):
 @pytest.mark.parametrize("around", SOFTMAX_AROUND)
 def test_slopes_and_prior_coordinates(kernel, around):
     task = problem(n=8, kernel=kernel, weights=WEIGHTS[:8])
-    target, _ = whiten_many_around(task, around)
+    target = target_around(task, around)
     rng = np.random.default_rng(0)
     xi = rng.standard_normal((3, target.dimension))
     f = target.latents(xi)
     eta = target.prior_coordinates(xi)
-    posterior = target.as_posterior(eta, np.full(3, 1 / 3), np.zeros(3, dtype=int), None, None)
+    posterior = WhiteDraws.of(target, eta, np.full(3, 1 / 3), np.zeros(3, dtype=int), None, None)
     np.testing.assert_allclose(posterior.f.reshape(3, -1), f, atol=1e-10)
     some = np.array([0, 9, 23])
     np.testing.assert_allclose(target.some_latents(eta, some), f[:, some], atol=1e-10)
@@ -120,7 +120,7 @@ def test_slopes_and_prior_coordinates(kernel, around):
 
 def test_what_the_labels_tie_together_is_drawn_given_f():
     """ξ drawn, f kept, ζ drawn again: ξ must be standard normal still; without the draw its variance is too small."""
-    target, _ = whiten_many_around(problem(n=6), "laplace")
+    target = target_around(problem(n=6), "laplace")
     rng = np.random.default_rng(0)
     xi = rng.standard_normal((20_000, target.dimension))
     again = target.from_prior_coordinates(target.prior_coordinates(xi), rng)
@@ -133,13 +133,13 @@ def test_what_the_labels_tie_together_is_drawn_given_f():
 
 def test_the_moved_gaussian_has_the_posterior_mean():
     task = problem(kernel=20.0 * RBF(1.5))
-    laplace = SoftmaxLaplace()(task)
-    alpha, D = centred(task, laplace.alpha, laplace.factor.D)
+    laplace = Laplace()(task).gaussian
+    alpha, D = centred(task, laplace.alpha, laplace.D)
     assert np.all(D > 0)
-    draws = SoftmaxHMC(draws=500)(task, np.random.default_rng(0)).f
+    draws = LatentHMC(draws=500)(task, np.random.default_rng(0)).f
     truth, sd = draws.mean(axis=0), draws.std(axis=0)
     before = np.sqrt(np.mean(((laplace.mean - truth) / sd) ** 2))
-    after = np.sqrt(np.mean(((task.times_K(alpha) - truth) / sd) ** 2))
+    after = np.sqrt(np.mean(((task.prior.product(alpha) - truth) / sd) ** 2))
     assert after < 0.4 * before
 
 
@@ -149,7 +149,7 @@ def test_the_moved_gaussian_has_the_posterior_mean():
 def small(kernel=None, weights=None):
     X = np.array([[0.0, 0.0], [0.7, 0.4]])
     kernel = 6.0 * RBF(1.0) if kernel is None else kernel
-    return MultiProblem(X, np.array([0, 2]), 3, kernel, Softmax(), weights)
+    return Problem.of(X, np.array([0, 2]), kernel, Softmax(), weights, n_classes=3)
 
 
 NEW = np.array([[0.3, 0.1], [1.5, -0.5]])
@@ -197,7 +197,7 @@ def test_chains_against_quadrature(method, around):
 def test_steps_at_another_temperature_are_told_apart(step):
     """The negative control: chains of the posterior with half the log ratio do not have its probabilities."""
     task = TASKS["one"]
-    target, _ = whiten_many_around(task, "prior")
+    target = target_around(task, "prior")
     rng = np.random.default_rng(0)
     _, proba = truth_of("one")
     for power, right in ((1.0, True), (0.5, False)):
@@ -205,7 +205,7 @@ def test_steps_at_another_temperature_are_told_apart(step):
         for _ in range(15):
             state = step(target, state, rng, power)
         eta = target.prior_coordinates(state.xi)
-        found = target.as_posterior(eta, np.full(4000, 1 / 4000), np.arange(4000), None, None)
+        found = WhiteDraws.of(target, eta, np.full(4000, 1 / 4000), np.arange(4000), None, None)
         ours = many_proba(found.latent(NEW), task.likelihood)
         assert (np.abs(ours.proba - proba).max() < 4 * ours.mcse.max()) == right
 
@@ -218,12 +218,12 @@ def test_steps_at_another_temperature_are_told_apart(step):
 def test_samplers_agree_with_importance_sampling(kernel):
     task = problem(n=40, kernel=kernel)
     new = np.random.default_rng(5).standard_normal((10, 2))
-    reference = SoftmaxImportance(n_samples=20_000)(task, np.random.default_rng(0))
+    reference = Importance(n_samples=20_000)(task, np.random.default_rng(0))
     truth = many_proba(reference.latent(new), task.likelihood)
     for method in (
-        SoftmaxAnnealed(1000),
-        SoftmaxEllipticalSlice(chains=16, draws=150),
-        SoftmaxHMC(chains=16, draws=150),
+        Annealed(1000),
+        EllipticalSlice(chains=16, draws=150),
+        LatentHMC(chains=16, draws=150),
     ):
         found = method(task, np.random.default_rng(1))
         ours = many_proba(found.latent(new), task.likelihood)
@@ -240,10 +240,10 @@ def test_laplace_beside_long_hmc():
     gaps = []
     for kernel in (0.5 * RBF(1.0), 2.0 * RBF(1.0), 50.0 * RBF(1.0)):
         task = problem(n=40, kernel=kernel)
-        found = SoftmaxHMC(chains=8, draws=600)(task, np.random.default_rng(0))
+        found = LatentHMC(chains=8, draws=600)(task, np.random.default_rng(0))
         assert found.report.details["latent_rhat"] < 1.02
         truth = many_proba(found.latent(new), task.likelihood)
-        laplace = many_proba(SoftmaxLaplace()(task).latent(new), task.likelihood)
+        laplace = many_proba(Laplace()(task).latent(new), task.likelihood)
         assert truth.mcse.max() < 0.012
         gaps.append(np.abs(laplace.proba - truth.proba).max())
     assert gaps[0] < 0.02
@@ -254,17 +254,19 @@ def test_laplace_beside_long_hmc():
 @pytest.mark.slow
 def test_chains_go_on_from_draws_of_a_neighbour():
     task = problem()
-    first = SoftmaxHMC(draws=50)(task, np.random.default_rng(0))
+    first = LatentHMC(draws=50)(task, np.random.default_rng(0))
     new = task.at(task.theta + 0.05)
-    from_there = SoftmaxHMC(warmup=5, draws=100)(new, np.random.default_rng(1), start=first)
-    cold = SoftmaxHMC(draws=100)(new, np.random.default_rng(2))
+    from_there = LatentHMC(warmup=5, draws=100)(new, np.random.default_rng(1), start=first)
+    cold = LatentHMC(draws=100)(new, np.random.default_rng(2))
     a, b = (many_proba(p.latent(task.X[:5]), task.likelihood) for p in (from_there, cold))
     assert np.all(np.abs(a.proba - b.proba) < 5 * np.hypot(a.mcse, b.mcse))
 
 
 def test_bad_settings_name_the_cure():
     with pytest.raises(ValueError, match="'variational'"):
-        SoftmaxHMC(around="ep")
+        LatentHMC(around="posterior")
+    with pytest.raises(ValueError, match="use one of 'prior', 'variational', 'laplace'"):
+        LatentHMC(around="ep")(problem())
     task = problem(likelihood=MultinomialProbit())
     with pytest.raises(ValueError, match="use one of 'prior', 'ep'"):
-        whiten_many_around(task, "laplace")
+        target_around(task, "laplace")

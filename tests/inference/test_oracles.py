@@ -82,7 +82,7 @@ def test_ep_against_the_orthant_probability(n):
 def test_coincident_points_closed_form():
     """x* = x_1, one observation: p* = ½ + asin(β/(1+β))/π."""
     beta = 3.0
-    problem = Problem(np.zeros((1, 1)), np.ones(1), C(beta) * RBF(1.0), Probit())
+    problem = Problem.of(np.zeros((1, 1)), np.ones(1), C(beta) * RBF(1.0), Probit())
     posterior = TIGHT["ep"](problem)
     p = predict_proba(posterior.latent(np.zeros((1, 1))), problem.likelihood).proba[0, 1]
     assert posterior.evidence.log_z == pytest.approx(np.log(0.5), abs=1e-12)
@@ -151,7 +151,7 @@ def test_warm_start_changes_nothing_but_work(name, likelihood):
     near = inference(problem.at(problem.theta + 0.05))
     cold, warm = inference(problem), inference(problem, start=near)
     assert warm.evidence.log_z == pytest.approx(cold.evidence.log_z, abs=1e-5)
-    np.testing.assert_allclose(warm.mean, cold.mean, atol=1e-4)
+    np.testing.assert_allclose(warm.gaussian.mean, cold.gaussian.mean, atol=1e-4)
     assert warm.report.iterations <= cold.report.iterations
 
 
@@ -170,7 +170,7 @@ def test_predictions_in_blocks_are_the_same(name, monkeypatch):
     problem = make_problem(n=30)
     posterior = TIGHT[name](problem)
     whole = posterior.latent(problem.X)
-    monkeypatch.setattr("gpclass.inference.gaussian.BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr("gpclass.latent.dense.BLOCK_ELEMENTS", 100)
     parts = posterior.latent(problem.X)
     np.testing.assert_allclose(parts.means, whole.means)
     np.testing.assert_allclose(parts.covariances, whole.covariances)

@@ -91,8 +91,8 @@ class Slice:
         return self.model.predict(self.frame(points))
 
     def predict_proba(self, points: Any) -> Array:
-        """See the model's method."""
-        return self.model.predict_proba(self.frame(points))
+        """As the model's."""
+        return np.asarray(self.model.predict_proba(self.frame(points)))
 
     def predict_uncertainty(self, points: Any, level: float = 0.9) -> Any:
         """See the model's method."""
@@ -138,6 +138,8 @@ def write_picture(
 
     axes = decision_map(view, frame[view.names], labels, panel=panel, resolution=resolution, level=level)
     figure = np.atleast_1d(np.asarray(axes, dtype=object))[0].figure
-    with replacing(path) as draft:
-        figure.savefig(draft, dpi=150, bbox_inches="tight")
-    plt.close(figure)
+    try:
+        with replacing(path) as draft:
+            figure.savefig(draft, dpi=150, bbox_inches="tight")
+    finally:
+        plt.close(figure)

@@ -15,45 +15,48 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from gpclass.estimators.mixins import Deciding, Savable
+from gpclass.estimators.wrapping import Wrapping, of_inner
 
-class WithKernelOf(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+
+class WithKernelOf(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """Fit ``guide``, give its kernel to ``classifier`` and fit that with the parameters fixed.
 
-    Both use the same rows, so no information leaks from a test fold into the kernel. All other attributes are those
-    of the fitted classifier.
+    Both see the same rows, so nothing leaks from a test fold into the kernel. Predictions and fitted attributes
+    are those of the fitted classifier.
+
+    Parameters
+    ----------
+    guide : GPClassifier
+        Finds the kernel parameters.
+    classifier : GPClassifier
+        Predicts with them.
+
+    Attributes
+    ----------
+    guide_, classifier_ : both, fitted.
+    classes_ : ndarray of shape (C,)
     """
+
+    n_features_in_ = of_inner("n_features_in_")
+    feature_names_in_ = of_inner("feature_names_in_")
 
     def __init__(self, guide: Any, classifier: Any) -> None:
         self.guide = guide
         self.classifier = classifier
 
-    def fit(self, X: Any, y: Any) -> WithKernelOf:
-        """Fit the guide, then the classifier."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> WithKernelOf:
+        """Fit the guide, then the classifier, both with the same weights."""
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         guide = clone(self.guide)
         if _link_is_softmax(self.classifier, y):
             guide.set_params(inference="laplace")
-        self.guide_ = guide.fit(X, y)
-        self.classifier_ = clone(self.classifier).set_params(
-            kernel=self.guide_.kernel_, hyperparameters="fixed"
-        )
-        self.classifier_.fit(X, y)
+        guide.fit(X, y, **weights)
+        classifier = clone(self.classifier).set_params(kernel=guide.kernel_, hyperparameters="fixed")
+        classifier.fit(X, y, **weights)
+        self.guide_, self.classifier_ = guide, classifier  # a fit that fails changes nothing
         self.classes_ = self.classifier_.classes_
         return self
-
-    def predict(self, X: Any) -> Any:
-        """See the classifier's method."""
-        return self.classifier_.predict(X)
-
-    def predict_proba(self, X: Any) -> Any:
-        """See the classifier's method."""
-        return self.classifier_.predict_proba(X)
-
-    def __getattr__(self, name: str) -> Any:
-        """Forward to the classifier: predict_uncertainty, kernel_, log_evidence_, ..."""
-        fitted = self.__dict__.get("classifier_")
-        if fitted is None or name.startswith("__"):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(fitted, name)
 
 
 def _link_is_softmax(classifier: Any, y: Any) -> bool:

@@ -32,8 +32,8 @@ from gpclass.compare.agreement import add_agreement, number
 from gpclass.compare.presets import default_methods
 from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
 from gpclass.estimators.pipelines import final_step
+from gpclass.estimators.readable import parameter_names, sampled_parameters
 from gpclass.numerics.threads import few_threads
-from gpclass.plots.parameters import parameter_names, sampled_parameters
 from gpclass.progress import progress
 
 REFERENCES = ("exact", "ep")  # in order of preference

@@ -24,7 +24,11 @@ BATCH = 65_536  # rows per batch
 
 
 def encoded_folder(
-    folder: str | os.PathLike[str] | ParquetFolder, target: str, *, standardize: bool = True
+    folder: str | os.PathLike[str] | ParquetFolder,
+    target: str,
+    *,
+    weights: str | None = None,
+    standardize: bool = True,
 ) -> ParquetFolder:
     """The folder with the encoding of its columns, learned from all its rows.
 
@@ -32,15 +36,18 @@ def encoded_folder(
     ----------
     folder : path or ParquetFolder
     target : name of the column with the labels
+    weights : name of the column with the sample weights, default=None
+        It is no feature.
     standardize : bool, default=True
         Scale numeric columns to (x − mean)/sd.
     """
     if not isinstance(folder, ParquetFolder):
         folder = ParquetFolder(folder)
     files = folder.files()
-    names = check_columns(folder, files, [target], numbers=False)
+    beside = [target] if weights is None else [target, weights]
+    names = check_columns(folder, files, beside, numbers=False)
     columns = {name: _Column(name) for name in names}
-    read = (*names, target) if folder.drop_missing else names  # also drop rows without a label
+    read = (*names, *beside) if folder.drop_missing else names  # rows without a label are left out too
     pq = arrow()
     for file in files:
         with pq.ParquetFile(file) as opened:

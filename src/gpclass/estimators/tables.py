@@ -12,8 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
 from gpclass.estimators.mixins import Deciding, Savable
+from gpclass.estimators.wrapping import Wrapping, where_inner_has
 from gpclass.names import did_you_mean
+
+if TYPE_CHECKING:
+    from gpclass.estimators.planner import Plan
 
 MAX_CATEGORIES = 50
 MAX_CODES = 20  # different numbers that may still be the names of categories
@@ -174,7 +177,7 @@ def check_missing(frame: Any, names: Sequence[Any], cure: str = "--drop-missing,
         )
 
 
-class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """A classifier behind an encoding of data frames; what ``gpclass fit`` saves.
 
     Parameters
@@ -187,15 +190,18 @@ class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # typ
     Attributes
     ----------
     encoding_ : Encoding
-    classifier_ : the fitted classifier. Whatever else is asked for (``kernel_``, ``fit_report_``) is its.
-    classes_ : ndarray
+    classifier_ : the fitted classifier, which sees the encoded matrix.
+    classes_ : ndarray of shape (C,)
+    n_features_in_ : int, columns of the frame.
+    kernel_, likelihood_, theta_, posterior_, fit_report_, trace_, inducing_, log_evidence_, log_evidence_error_, \
+    evidence_kind_, log_marginal_likelihood_value_ : those of ``classifier_``, where it has them.
     """
 
     def __init__(self, classifier: Any = None, *, standardize: bool = True) -> None:
         self.classifier = classifier
         self.standardize = standardize
 
-    def fit(self, frame: Any, y: Any) -> Self:
+    def fit(self, frame: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the encoding and fit the classifier.
 
         Parameters
@@ -203,22 +209,26 @@ class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # typ
         frame : pandas DataFrame of shape (n, d), or path of a Parquet folder
             Features alone; of a folder also the labels. A folder needs a classifier with ``n_inducing``.
         y : labels of shape (n,), or the name of the folder's column that holds them
+        sample_weight : array of shape (n,), or the name of the folder's column that holds them, default=None
+            Handed to the classifier.
         """
         from gpclass.estimators.classifier import GPClassifier
 
         classifier = GPClassifier() if self.classifier is None else clone(self.classifier)
-        encoding, X = self._encoded(frame, y)
-        self.classifier_ = classifier.fit(X, y)
+        encoding, X = self._encoded(frame, y, sample_weight)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.classifier_ = classifier.fit(X, y, **weights)
         self.encoding_ = encoding
         self.classes_ = self.classifier_.classes_
         self.n_features_in_ = len(self.encoding_.columns)
         return self
 
-    def _encoded(self, frame: Any, y: Any) -> tuple[Encoding, Any]:
+    def _encoded(self, frame: Any, y: Any, sample_weight: Any) -> tuple[Encoding, Any]:
         """The encoding, and what the classifier is fitted to."""
         from gpclass.data.parquet import ParquetFolder
+        from gpclass.data.sources import in_files
 
-        if not isinstance(frame, (str, PathLike, ParquetFolder)):
+        if not in_files(frame):
             encoding = Encoding.learn(frame, standardize=self.standardize)
             return encoding, encoding.encode(frame)
         from gpclass.data.encoded import encoded_folder
@@ -228,7 +238,8 @@ class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # typ
                 "a Parquet folder needs the name of the column with the labels: fit(folder, 'label')"
             )
         if not isinstance(frame, ParquetFolder) or frame.encoding is None:
-            frame = encoded_folder(frame, y, standardize=self.standardize)
+            weights = sample_weight if isinstance(sample_weight, str) else None
+            frame = encoded_folder(frame, y, weights=weights, standardize=self.standardize)
         assert frame.encoding is not None
         return frame.encoding, frame
 
@@ -237,24 +248,28 @@ class TableClassifier(Savable, Deciding, ClassifierMixin, BaseEstimator):  # typ
         check_is_fitted(self)
         return self.encoding_.encode(frame)
 
-    def predict(self, frame: Any) -> npt.NDArray[Any]:
-        """The most probable class of each row."""
-        return np.asarray(self.classifier_.predict(self.encode(frame)))
+    def _seen(self, X: Any) -> Array:
+        return self.encode(X)
 
-    def predict_proba(self, frame: Any) -> Array:
-        """Probabilities of the classes, (m, C)."""
-        return np.asarray(self.classifier_.predict_proba(self.encode(frame)))
+    @where_inner_has("plan")  # type: ignore[untyped-decorator]  # scikit-learn is untyped
+    def plan(self, frame: Any, y: Any, *, budget: float = 2.0) -> Plan:
+        """What ``fit(frame, y)`` is expected to cost; see :meth:`gpclass.GPClassifier.plan`.
 
-    def predict_uncertainty(self, frame: Any, level: float = 0.9) -> Any:
-        """As the classifier's: probabilities, Monte Carlo error and credible interval."""
-        return self.classifier_.predict_uncertainty(self.encode(frame), level=level)
+        Parameters
+        ----------
+        frame : pandas DataFrame of shape (n, d)
+        y : labels of shape (n,)
+        budget : float, default=2.0
+            Seconds that the calibration may take, about.
+        """
+        from gpclass.data.sources import in_files
+        from gpclass.estimators.classifier import GPClassifier
 
-    def __getattr__(self, name: str) -> Any:
-        """What is asked of the classifier: kernel_, fit_report_, log_evidence_, ..."""
-        fitted = self.__dict__.get("classifier_")
-        if fitted is None or name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(fitted, name)
+        classifier: Any = GPClassifier() if self.classifier is None else self.classifier
+        if not in_files(frame):  # which the classifier refuses, with the cure
+            frame = Encoding.learn(frame, standardize=self.standardize).encode(frame)
+        plan: Plan = classifier.plan(frame, y, budget=budget)
+        return plan
 
 
 def prediction_names(classes: Any) -> list[str]:

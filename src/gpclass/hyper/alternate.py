@@ -127,8 +127,8 @@ class Alternate(OfLength, Strategy):
 
     @classmethod
     def brief(cls) -> Alternate:
-        """A run of seconds that says nothing, for tests."""
-        return cls(chains=2, warmup=3, draws=6)
+        """Two short chains, for tests."""
+        return cls(chains=2, warmup=2, draws=4, scans=1)
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Sample θ and f."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -95,6 +95,11 @@ class Maximize(Strategy):
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Climb from the kernel's parameters, and from ``run.n_restarts`` random ones."""
         return self._search(problem, inference, run, prior=None)
+
+    @classmethod
+    def brief(cls) -> Self:
+        """Three iterations."""
+        return cls(max_iter=3, polish_steps=1)
 
     def why_not(self, inference: Inference) -> str:
         """With the cure."""

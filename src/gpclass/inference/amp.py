@@ -111,7 +111,7 @@ def _polished(problem: Problem, found: GaussianPosterior) -> tuple[DenseGaussian
     for _ in range(POLISH):
         slope = problem.weighted(problem.likelihood.expand(problem.y, gaussian.mean).slope)
         alpha = gaussian.alpha + gaussian.shrunk(slope - gaussian.alpha)
-        moved = replace(gaussian, alpha=alpha, mean=gaussian.prior.product(alpha))
+        moved = replace(gaussian, made=gaussian.factor, known=(alpha, gaussian.prior.product(alpha)))
         new_residual = stationarity(problem, moved.mean[0], moved.alpha[0])
         if not new_residual < residual:
             break

@@ -4,7 +4,7 @@ A pilot of M draws measures the error e of what is wanted; 1.2 M (e/tol)² draws
 root law. Points of a lattice do better than that law, so where many more are wanted a larger pilot is asked first. The
 number is fixed by draws that are thrown away: an estimate that was accepted because its own error looked small would
 be biased.
-Cost: the pilots, at most half of the draws that count or so.
+Cost: the pilots, together less than half of the draws that count.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 PILOTS = 4  # at most
-GROWTH = 5  # of a pilot over the last, and of the draws that count over the last pilot unless it was the largest
+GROWTH, WORTH = 5, 4  # of a pilot over the last, at most; and of the draws that are wanted over a pilot, at least
 SPARE = 1.2  # more draws than the root law asks for
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 
@@ -58,9 +58,10 @@ def enough(
     for _ in range(PILOTS):
         e = error(draw(M, rng.spawn(1)[0]))
         wanted = int(np.clip(SPARE * M * (e / tol) ** 2, first, most))
-        if wanted <= GROWTH * M or GROWTH * M >= most:
+        larger = min(GROWTH * M, wanted // WORTH)
+        if larger < 2 * M:
             break
-        M *= GROWTH
+        M = larger
     expected = float(e * np.sqrt(M / wanted))
     return Enough(draw(wanted, rng.spawn(1)[0]), expected, bool(expected <= SLACK * tol))
 

@@ -63,6 +63,18 @@ class MomentMatching(SiteRule):
         """The likelihood's."""
         return likelihood.match(labels, numbers, at)
 
+    def step(self, likelihood: Likelihood) -> float:
+        """The likelihood's."""
+        return likelihood.site_step
+
+    def packed(self, likelihood: Likelihood, numbers: Array) -> Array:
+        """The likelihood's."""
+        return likelihood.pack_sites(numbers)
+
+    def unpacked(self, likelihood: Likelihood, packed: Array) -> Array:
+        """The likelihood's."""
+        return likelihood.unpack_sites(packed)
+
     def sound(self, mixed: Array, newest: Array) -> BoolArray:
         """Precisions, the first half of the numbers, that have not fallen to nothing."""
         half = len(mixed) // 2
@@ -171,8 +183,7 @@ class EP(Inference):
         t, h = found.sites.precision, found.sites.shift
         one = RowSites(b=(h / labels.copies)[None], D=(t / labels.copies)[None])
         alpha = h - t * found.mean
-        gaussian = DenseGaussian(
-            prior, one, labels.copies, prior.with_sites(one, labels.copies), alpha[None], found.mean[None]
-        )
+        known = (alpha[None], found.mean[None])
+        gaussian = DenseGaussian(prior, one, labels.copies, None, known)
         held: Held = (shard.with_values(np.stack([one.D[0] if one.D is not None else t, one.b[0]])),)
         return FixedPoint(held, gaussian, found.log_z, found.sweeps, found.converged, found.change)

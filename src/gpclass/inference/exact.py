@@ -40,6 +40,7 @@ from gpclass.inference.posteriors import (
     NoiseFactor,
     NoisyDraws,
     WhiteDraws,
+    anchored,
     noise_factor,
     noisy_latents,
 )
@@ -226,7 +227,7 @@ class Exact(Inference):
                 log_mean(drawn.log_w),
                 relative_error(drawn.log_w, drawn.group),
                 "unbiased",
-                _score(problem, found, A, drawn.weights) if gradient else None,
+                _score(problem, found, A, drawn) if gradient else None,
             ),
             report=self._report(problem, got, plan, ep),
             sites=ep.sites if problem.n_latents == 1 else None,
@@ -345,14 +346,19 @@ def _error_at_rows(
     return error
 
 
-def _score(problem: Problem, found: NoiseFactor, A: Array, w: Array) -> Array:
-    """The score, averaged over the draws: d log p/dK_c = ½ (E[α_c α_cᵀ] − M_cc)."""
-    prior = dense_prior(problem)
+def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> Array:
+    """The score, averaged over the draws: d log p/dK_c = ½ (E[α_c α_cᵀ] − M_cc).
+
+    α = (K + I/s²)⁻¹ z for two classes. For more α = M u⁰, the mean over the rows' hub utilities, so that the drawn ones
+    in ``A`` add no noise.
+    """
+    prior, w = dense_prior(problem), drawn.weights
     if found.one is not None:
         return prior.pull_low_rank(found.one.inverse, A[0] * (0.5 * w), A[0])
     assert found.coupled is not None
+    alpha = found.coupled.solve(anchored(problem, drawn.v))
     blocks = enumerate(found.coupled.blocks())
-    return prior.pull(0.5 * ((A[c] * w) @ A[c].T - block) for c, block in blocks)
+    return prior.pull(0.5 * ((alpha[c] * w) @ alpha[c].T - block) for c, block in blocks)
 
 
 def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:

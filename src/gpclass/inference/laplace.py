@@ -31,7 +31,7 @@ from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.latent import base
 from gpclass.latent.base import Gaussian, Held, SiteRule, Start, labels_of
 from gpclass.likelihoods.base import Likelihood
-from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.likelihoods.local import RowMarginals, RowSites, times_precision
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels, Shard, Sums, blank
 from gpclass.posterior import Evidence, Posterior, Report
@@ -43,29 +43,30 @@ SMALL = 1e-8  # nats: a decrement that counts as none where no step raises Ψ
 
 
 class SecondOrder(SiteRule):
-    """Sites that expand the likelihood to second order at f, the first L numbers of a row."""
+    """Sites that expand the likelihood to second order at f; rows keep them with f in Newton's layout."""
 
     name: ClassVar[str] = "laplace"
 
     def numbers(self, likelihood: Likelihood, L: int) -> int:
-        """The latent values."""
-        return L
+        """Newton's layout."""
+        return base.NEWTON * L
 
     def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
-        """W and b at f."""
-        at = likelihood.expand(labels.y, numbers)
-        sites = RowSites(b=labels.power * at.slope, D=labels.power * at.D)
-        return RowSites(b=sites.b + sites.times(numbers), D=sites.D)
+        """W and b at f, as :func:`move` left them."""
+        view = numbers.reshape(base.NEWTON, -1, numbers.shape[1])
+        return RowSites(b=view[base.SITE_B], D=view[base.SITE_D])
 
     def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
         """At the marginals' means."""
-        return at.mean
+        numbers = np.zeros((base.NEWTON, *at.mean.shape))
+        numbers[base.F] = at.mean
+        return look(likelihood, labels, numbers.reshape(-1, at.mean.shape[1]))[0]
 
     def update(
         self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
     ) -> tuple[Array, Array]:
         """A full Newton step; Newton's method proper is :func:`find_mode`."""
-        return at.mean, likelihood.expand(labels.y, numbers).log_p
+        return self.first(likelihood, labels, at), likelihood.expand(labels.y, numbers[: len(at.mean)]).log_p
 
 
 RULE = SecondOrder()
@@ -186,15 +187,24 @@ def _at_mode(gaussian: Gaussian, held: Held) -> Gaussian:
     return gaussian.moved_to(held)
 
 
-def move(shard: Shard, likelihood: Likelihood, step: float) -> tuple[Shard, Sums]:
-    """Rows a step along, with the residual there; Ψ."""
-    values = shard.kept.copy()
-    f, alpha, residual, step_alpha, step_f = values.reshape(base.NEWTON, -1, values.shape[1])
-    labels = labels_of(shard, likelihood)
-    if step:
-        f += step * step_f
-        alpha += step * step_alpha
+def look(likelihood: Likelihood, labels: Labels, values: Array) -> tuple[Array, Array]:
+    """Rows in Newton's layout with residual and second-order sites at their f; each copy's part of Ψ, (r,)."""
+    view = values.reshape(base.NEWTON, -1, values.shape[1])
+    f, alpha = view[base.F], view[base.ALPHA]
     at = likelihood.expand(labels.y, f)
-    residual[:] = labels.power * at.slope - alpha
-    terms = labels.power * at.log_p - 0.5 * (alpha * f).sum(axis=0)
+    slope, D = labels.power * at.slope, labels.power * at.D
+    view[base.RESIDUAL] = slope - alpha
+    view[base.SITE_D] = D
+    view[base.SITE_B] = slope + times_precision(D, f)
+    return values, labels.power * at.log_p - 0.5 * (alpha * f).sum(axis=0)
+
+
+def move(shard: Shard, likelihood: Likelihood, step: float) -> tuple[Shard, Sums]:
+    """Rows a step along, with what Newton's method needs to know there; Ψ."""
+    values = shard.kept.copy()
+    view, labels = values.reshape(base.NEWTON, -1, values.shape[1]), labels_of(shard, likelihood)
+    if step:
+        view[base.F] += step * view[base.STEP_F]
+        view[base.ALPHA] += step * view[base.STEP_ALPHA]
+    values, terms = look(likelihood, labels, values)
     return shard.with_values(values), {"psi": float(np.sum(labels.copies * terms))}

@@ -109,8 +109,7 @@ class ModePosterior(GaussianPosterior):
         step = max(1, BLOCK_ELEMENTS // self.problem.n)
         for start in range(0, m, step):
             block = slice(start, start + step)
-            cross = self.problem.covariance(self.problem.X, X_new[block])
-            mean[block] = cross.T @ gaussian.alpha[0]
+            mean[block] = gaussian.prior.cross(X_new[block])[0].T @ gaussian.alpha[0]
         return LatentMixture.single(mean, np.zeros(m))
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
@@ -245,21 +244,17 @@ class NoisyDraws(Posterior):
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
-        problem, L = self.problem, len(self.A)
-        per = dense_prior(problem).per_latent
-        cross = per([k(problem.X, X_new) for k in problem.covariances])
-        diag = per([k.diag(X_new) for k in problem.covariances])
+        prior, L = dense_prior(self.problem), len(self.A)
+        cross, diag = prior.per_latent(prior.cross(X_new)), prior.per_latent(prior.variances(X_new))
         means = np.stack([a.T @ k for a, k in zip(self.A, cross, strict=True)], axis=2)
         variances = np.maximum(self.factor.variances(cross, diag), 0.0)  # (m, L)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
-        problem = self.problem
-        per = dense_prior(problem).per_latent
-        cross = per([k(problem.X, X_new) for k in problem.covariances])
-        prior = per([k(X_new) for k in problem.covariances])
-        roots = self.factor.roots(cross, prior)
+        prior = dense_prior(self.problem)
+        cross = prior.per_latent(prior.cross(X_new))
+        roots = self.factor.roots(cross, prior.per_latent(prior.joint(X_new)))
         chosen = rng.choice(self.n_components, size=n, p=self.weights)
         each = [
             a.T[chosen] @ k + rng.standard_normal((n, len(X_new))) @ root.T

@@ -2,7 +2,7 @@ r"""Sites at their fixed point, all rows at once: what parallel EP and the varia
 
 Given the Gaussian q that the sites make of the prior, every row computes its own new site from its marginal
 (:class:`~gpclass.latent.base.SiteRule`); the new sites make the next q. Where sweeps converge slowly they are mixed by
-Anderson's method: the next sites are a mixture of the last outcomes, with shares that make the change of q smallest.
+Anderson's method: the next sites are a mixture of those of the last sweeps, with shares that make the change of q smallest.
 Where they cycle, or a bound falls, steps are damped. The sites are at their fixed point when q stands still: its
 distance from one sweep to the next is below ``tol``. The evidence, stationary in the sites, is then right to the square
 of it.
@@ -29,13 +29,12 @@ from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.posterior import Evidence, Posterior, Report
 
 SLOWEST = 0.05  # smallest step of a damped sweep
-SHORTEST = 1e-3  # the same where a bound falls
 FIRST = 0.7  # step of a careful rule while q still moves far: sites all at once overshoot
 FAR = 3.0  # that far, in standard deviations
 SLOW = 0.25  # a sweep that leaves more than this of the last change is helped by mixing
 NEAR = 3.0  # of a change, in standard deviations: farther off, mixing helps little
 PATIENCE = 8  # sweeps before steps are damped, and mixed however far off
-DEPTH = 8  # outcomes that the mixing remembers
+DEPTH = 8  # sweeps that the mixing remembers
 WILDEST = 50.0  # shares of a mixture whose absolute values sum to more come from rounding
 
 
@@ -92,79 +91,81 @@ def fixed_point(
         q = prior.given(held, rule)
     else:
         held, q = prior.begin(rule, None if start is None else start.gaussian)
-    history, far = _Mixing(), rule.careful and not warm
-    error = problem.likelihood.average_error
-    step, last, best, safe, mixed = 1.0, np.inf, -np.inf, (held, q), False
+    history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
+    slack = problem.likelihood.average_error * problem.rows.count  # a bound by quadrature may fall this much by itself
+    shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
     value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
     for sweeps in range(1, max_sweeps + 1):
-        careful = FIRST if far else 1.0
-        swept = q.sweep(held, rule, careful * step, DEPTH)
+        step = shrink * (min(FIRST, near_step) if far else near_step)
+        swept = q.sweep(held, rule, step, DEPTH)
         value = swept.value
-        if rule.bound and value < best - error * abs(best) and step > SHORTEST:
+        if rule.bound and value < best - slack - 1e-10 * abs(best) and shrink > SLOWEST:
             # The bound fell: back to the sites before, in a smaller step, or without the mixing that led here.
-            (held, q), step, value, mixed = safe, step if mixed else 0.5 * step, best, False
+            (held, q), shrink, value, mixed = safe, shrink if mixed else 0.5 * shrink, best, False
             history.clear()
             continue
-        change = q.distance(swept.gaussian) / (careful * step)
+        change = q.distance(swept.gaussian) / step
         far = rule.careful and change > FAR
         if change <= tol:
             break
         best, safe = max(value, best), (held, q)
+        if step != last_step:
+            history.clear()  # sweeps of another step stand between
         slow = slow or (change > SLOW * last and (change < NEAR or sweeps >= PATIENCE))
         moved, after = swept.held, swept.gaussian
-        shares = history.shares(q, after, careful * step) if slow else None
+        shares = history.shares(q, after) if slow and not far else None
         mixed = shares is not None
         if shares is not None:
             moved, after = _mixed(problem, rule, swept.held, swept.gaussian, shares)
         rises = rises + 1 if change > last else 0
         if sweeps >= PATIENCE and rises >= 2:  # it cycles
-            step, rises = max(0.5 * step, min(step, SLOWEST)), 0
+            shrink, rises = max(0.5 * shrink, SLOWEST), 0
             history.clear()
-        elif step < 1.0 and (change < 0.7 * last or step < SLOWEST):
-            step = min(1.0, 1.5 * step)
-        held, q, last = moved, after, change
+        elif shrink < 1.0 and change < 0.7 * last:
+            shrink = min(1.0, 1.5 * shrink)
+        held, q, last, last_step = moved, after, change, step
     return FixedPoint(held, q, value, sweeps, change <= tol, change)
 
 
 def _mixed(
     problem: Problem, rule: SiteRule, held: Held, newest: Gaussian, shares: Array
 ) -> tuple[Held, Gaussian]:
-    """Rows with a mixture of their last outcomes, and its Gaussian; the newest alone where that fails."""
+    """Rows with a mixture of their last sites, and its Gaussian; the newest alone where that fails."""
     k = rule.numbers(problem.likelihood, problem.n_latents)
     mixed, _ = problem.map(mix_rows, held, rule, k, shares)
     try:
-        return mixed, problem.prior.given(mixed, rule)
+        after = problem.prior.given(mixed, rule)
+        if np.isfinite(after.half_log_det):  # its factor is there
+            return mixed, after
     except NotPositiveDefiniteError:
-        return held, newest
+        pass
+    return held, newest
 
 
 def mix_rows(
     shard: Shard, likelihood: Likelihood, rule: SiteRule, k: int, shares: Array
 ) -> tuple[Shard, Sums]:
-    """Sites that are a mixture of the kept outcomes, newest first; the newest alone where that is no site."""
+    """Sites that are a mixture of those of the last sweeps, newest first; the newest alone where that is no site."""
     values = shard.kept.copy()
-    outcomes = values[k : k + k * len(shares)].reshape(len(shares), k, -1)
-    mixed = np.einsum("j,jkr->kr", shares, outcomes)
-    values[:k] = np.where(rule.sound(mixed, outcomes[0]), mixed, outcomes[0])
+    past = values[k : k + k * len(shares)].reshape(len(shares), k, -1)
+    packed = [share * rule.packed(likelihood, one) for share, one in zip(shares, past, strict=True)]
+    mixed = rule.unpacked(likelihood, np.sum(packed, axis=0))
+    values[:k] = np.where(rule.sound(mixed, past[0]), mixed, past[0])
     return shard.with_values(values), {}
 
 
 @dataclass
 class _Mixing:
-    """Anderson's mixing (:mod:`gpclass.numerics.anderson`) as shares of the last outcomes.
+    """Anderson's mixing (:mod:`gpclass.numerics.anderson`) as shares of the last sweeps.
 
     Residuals are the changes of q in units of its own spread, whatever the prior makes of them.
     """
 
     changes: list[tuple[Array, Array]] = field(default_factory=list)
 
-    def shares(self, q: Gaussian, after: Gaussian, step: float) -> Array | None:
-        """One share per outcome, newest first, that sum to one; None while there is nothing to mix.
-
-        The outcomes are those of full steps; ``after`` is ``step`` of the way there, and q is linear in the sites.
-        """
-        dW, db = q.difference(after)
-        self.changes = [*self.changes[-(DEPTH - 1) :], (dW / step, db / step)]
+    def shares(self, q: Gaussian, after: Gaussian) -> Array | None:
+        """One share per sweep, newest first, that sum to one; None while there is nothing to mix."""
+        self.changes = [*self.changes[-(DEPTH - 1) :], q.difference(after)]
         if len(self.changes) < 2:
             return None
         gamma = smallest_residual([q.in_units(change) for change in self.changes])

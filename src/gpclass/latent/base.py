@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 Held: TypeAlias = "tuple[Any, ...]"  # shards with values, wherever they are
 
-F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F = range(5)  # what Newton's method keeps per row, L numbers each
-NEWTON = 5
+F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F, SITE_D, SITE_B = range(7)  # Newton's method keeps L of each per row
+NEWTON = 7
 
 
 class SiteRule(ABC):
@@ -71,6 +71,18 @@ class SiteRule(ABC):
         """Numbers of the new sites, and what each copy adds to the evidence or bound at the old ones, (r,)."""
 
 
+    def step(self, likelihood: Likelihood) -> float:
+        """How far towards its update a site goes in a sweep near the fixed point."""
+        return 1.0
+
+    def packed(self, likelihood: Likelihood, numbers: Array) -> Array:
+        """Numbers in coordinates in which sites may be mixed."""
+        return numbers
+
+    def unpacked(self, likelihood: Likelihood, packed: Array) -> Array:
+        """Numbers from such coordinates."""
+        return packed
+
     def sound(self, mixed: Array, newest: Array) -> BoolArray:
         """Which rows' mixtures of earlier sites may stand for sites, (r,), beside the newest ones (k, r)."""
         return np.asarray(np.isfinite(mixed).all(axis=0))
@@ -80,7 +92,7 @@ class SiteRule(ABC):
 class Swept:
     """What one sweep over all rows gave."""
 
-    held: Held  # with the new sites, and the outcomes of the last full steps behind them
+    held: Held  # with the new sites, and those of the last sweeps behind them
     gaussian: Gaussian  # of the new sites
     value: float  # evidence or bound at the old sites
 
@@ -97,7 +109,10 @@ class Start:
 class Gaussian(ABC):
     """The prior times Gaussian sites."""
 
-    chord: ClassVar[bool] = False  # whether ``newton`` serves again after a step, with the same factor
+    @property
+    def chord(self) -> bool:
+        """Whether ``newton`` serves again after a step, with the same factor, and that is worth while."""
+        return False
 
     @property
     @abstractmethod
@@ -127,7 +142,7 @@ class Gaussian(ABC):
 
     @abstractmethod
     def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
-        """New sites for every row, moved by ``step``; the last ``remember`` outcomes of full steps are kept."""
+        """New sites for every row, moved by ``step``; those of the last ``remember`` sweeps are kept behind them."""
 
     @abstractmethod
     def distance(self, other: Gaussian) -> float:
@@ -319,10 +334,8 @@ def labels_of(shard: Shard, likelihood: Likelihood, rows: slice = slice(None)) -
     return Labels.of(shard, rows, likelihood.powers)
 
 
-def remembered(old: Array, new: Array, outcome: Array, remember: int) -> Array:
-    """Values after a sweep: the new sites, the outcome of its full step, and those of the sweeps before."""
+def remembered(old: Array, new: Array, remember: int) -> Array:
+    """Values after a sweep: the new sites, and behind them those of the last sweeps, newest first."""
     k = len(new)
     known = min(remember, len(old) // k)
-    if known == 0:
-        return new
-    return np.concatenate([new, outcome, old[k : known * k]])
+    return new if known == 0 else np.concatenate([new, new, old[k : known * k]])

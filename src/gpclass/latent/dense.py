@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
+FLOOR = 1e-3  # a site below this part of its marginal's precision is judged by its absolute change
+CHORD_FROM = 250  # latent values, from which a factor serves several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
 
 
@@ -74,9 +76,29 @@ class DensePrior(LatentPrior):
         """Latent values per row."""
         return self.problem.n_latents
 
+    # ---- the covariances: all that another dense prior has to replace -----------------------------------------
+
+    def values(self) -> list[tuple[Array, Callable[[Array], Array]]]:
+        """Per kernel, the covariance at the rows, (n, n), and the function that contracts its derivatives by θ."""
+        return [covariance.value_and_vjp(self.problem.X) for covariance in self.problem.covariances]
+
+    def cross(self, X_new: Array) -> list[Array]:
+        """Per kernel, the covariance of the rows with new points, (n, m)."""
+        return [covariance(self.problem.X, X_new) for covariance in self.problem.covariances]
+
+    def variances(self, X_new: Array) -> list[Array]:
+        """Per kernel, the prior variances of new points, (m,)."""
+        return [covariance.diag(X_new) for covariance in self.problem.covariances]
+
+    def joint(self, X_new: Array) -> list[Array]:
+        """Per kernel, the prior covariance of new points, (m, m)."""
+        return [covariance(X_new) for covariance in self.problem.covariances]
+
+    # -----------------------------------------------------------------------------------------------------------
+
     @cached_property
     def _values(self) -> list[tuple[Array, Callable[[Array], Array]]]:
-        return [covariance.value_and_vjp(self.problem.X) for covariance in self.problem.covariances]
+        return self.values()
 
     @cached_property
     def covariances(self) -> list[Array]:
@@ -157,10 +179,7 @@ class DensePrior(LatentPrior):
 
     def gaussian(self, sites: RowSites, copies: Array | float = 1.0) -> DenseGaussian:
         """The Gaussian of sites, each counted ``copies`` times."""
-        found = self.with_sites(sites, copies)
-        b = copies * sites.b
-        alpha = b - found.solve(self.product(b))
-        return DenseGaussian(self, sites, copies, found, alpha, self.product(alpha))
+        return DenseGaussian(self, sites, copies)
 
     def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
         """First sites by the prior's marginals."""
@@ -190,7 +209,8 @@ class DensePrior(LatentPrior):
             found = OneFactor(self.K, t)
             Kh = self.K @ h
             mean = Kh - self.K @ found.site.solve(Kh)
-            return DenseGaussian(self, RowSites(h[None], t[None]), 1.0, found, (h - t * mean)[None], mean[None])
+            known = ((h - t * mean)[None], mean[None])
+            return DenseGaussian(self, RowSites(h[None], t[None]), 1.0, found, known)
         if len(vectors) == 2 * L:
             D, alpha = np.split(vectors, 2)
             return self.from_kept({"D": D, "alpha": alpha})
@@ -205,19 +225,17 @@ class DensePrior(LatentPrior):
         mean = kept["mean"] if "mean" in kept else self.product(alpha)
         b = kept["b"] if "b" in kept else alpha + RowSites(alpha, D).times(mean)
         sites = RowSites(b=b, D=D)
-        return DenseGaussian(self, sites, 1.0, self.with_sites(sites), alpha, mean)
+        return DenseGaussian(self, sites, 1.0, None, (alpha, mean))
 
     # ---- white coordinates ------------------------------------------------------------------------------------
 
     def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
         """V = L⁻¹ k(X, X_new): |v|² ≤ k**, so a nearly singular K costs no accuracy."""
         V, rest = [], []
-        for root, covariance in zip(roots or self.roots, self.problem.covariances, strict=True):
-            found = np.asarray(
-                solve_triangular(root, covariance(self.problem.X, X_new), lower=True, check_finite=False)
-            )
+        for root, cross, own in zip(roots or self.roots, self.cross(X_new), self.variances(X_new), strict=True):
+            found = np.asarray(solve_triangular(root, cross, lower=True, check_finite=False))
             V.append(found)
-            rest.append(np.maximum(covariance.diag(X_new) - np.einsum("ij,ij->j", found, found), 0.0))
+            rest.append(np.maximum(own - np.einsum("ij,ij->j", found, found), 0.0))
         return Features(V, rest)
 
     def white_dimension(self) -> int:
@@ -226,14 +244,8 @@ class DensePrior(LatentPrior):
 
     def joint_root(self, X_new: Array, features: Features) -> list[Array]:
         """Roots of k(X_new) − VᵀV."""
-        return [
-            factor(
-                k(X_new) - V.T @ V,
-                what="the posterior covariance of the new points",
-                scale=float(np.mean(k.diag(X_new))),
-            )[0]
-            for k, V in zip(self.problem.covariances, features.V, strict=True)
-        ]
+        what, each = "the posterior covariance of the new points", zip(self.joint(X_new), features.V, strict=True)
+        return [factor(K - V.T @ V, what=what, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
     def whitened(self, gaussian: Gaussian | None) -> Target:
         """Coordinates of :mod:`gpclass.latent.whitened`, or of :mod:`gpclass.latent.many_whitened`."""
@@ -281,11 +293,13 @@ class DenseGaussian(Gaussian):
     prior: DensePrior
     sites: RowSites  # of one copy of each row
     copies: Array | float
-    factor: Factor
-    alpha: Array  # (L, n), K⁻¹ mean, all copies together
-    mean: Array  # (L, n), at the rows
+    made: Factor | None = None  # the factor, where it is there already
+    known: tuple[Array, Array] | None = None  # α and mean, where they are known better than from the sites
 
-    chord: ClassVar[bool] = True
+    @property
+    def chord(self) -> bool:
+        """Where a factorisation costs much more than a step with it."""
+        return self.prior.problem.n * self.prior.L >= CHORD_FROM
 
     @property
     def half_log_det(self) -> float:
@@ -296,6 +310,21 @@ class DenseGaussian(Gaussian):
     def jitter(self) -> float:
         """That of the factor."""
         return self.factor.jitter
+
+    @cached_property
+    def factor(self) -> Factor:
+        """Of the prior times sites, computed when first asked for."""
+        return self.prior.with_sites(self.sites, self.copies) if self.made is None else self.made
+
+    @cached_property
+    def alpha(self) -> Array:
+        """K⁻¹ mean, all copies together, (L, n)."""
+        return self.known[0] if self.known is not None else self.shrunk(self.copies * self.sites.b)
+
+    @cached_property
+    def mean(self) -> Array:
+        """At the rows, (L, n)."""
+        return self.known[1] if self.known is not None else self.prior.product(self.alpha)
 
     @property
     def log_mass(self) -> float:
@@ -335,7 +364,9 @@ class DenseGaussian(Gaussian):
         shard = _only(held)
         copies = labels_of(shard, self.prior.problem.likelihood).copies
         view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
-        return replace(self, alpha=copies * view[base.ALPHA], mean=view[base.F])
+        f, alpha = view[base.F], view[base.ALPHA]
+        sites = replace(self.sites, b=alpha + self.sites.times(f))  # sites whose Gaussian has this mean
+        return replace(self, sites=sites, made=self.factor, known=(copies * alpha, f))
 
     def shrunk(self, r: Array) -> Array:
         """(I + W K)⁻¹ r for r (L, n)."""
@@ -367,17 +398,20 @@ class DenseGaussian(Gaussian):
         new, terms = rule.update(likelihood, labels, old, self.marginals)
         moved = new if step == 1.0 else old + step * (new - old)
         value = self.log_mass + float(np.sum(labels.copies * terms))
-        next_held = (shard.with_values(base.remembered(shard.kept, moved, new, remember)),)
+        next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
         return Swept(next_held, self.prior.given(next_held, rule), value)
 
     def distance(self, other: Gaussian) -> float:
-        """The largest change of a mean, a variance or a site's precision, relative to the spread."""
+        """The largest change of a site, relative to itself or to a thousandth of its marginal's precision."""
         assert isinstance(other, DenseGaussian)
         sd = np.sqrt(np.maximum(np.einsum("nll->ln", self.covariance), 1e-300))
-        moved = float(np.max(np.abs(self.mean - other.mean) / sd))
-        W, W_new = self.sites.W, other.sites.W
-        scale = np.maximum(np.abs(W_new), 1e-3 / (sd.T[:, :, None] * sd.T[:, None, :]))
-        return max(moved, float(np.max(np.abs(W_new - W) / scale)))
+        change = []
+        for old, new, unit in (
+            (self.sites.W, other.sites.W, 1.0 / (sd.T[:, :, None] * sd.T[:, None, :])),
+            (self.sites.b, other.sites.b, 1.0 / sd),
+        ):
+            change.append(float(np.max(np.abs(new - old) / np.maximum(np.abs(new), FLOOR * unit))))
+        return max(change)
 
     def difference(self, after: Gaussian) -> tuple[Array, Array]:
         """Changes of the sites."""
@@ -411,25 +445,23 @@ class DenseGaussian(Gaussian):
         for start in range(0, m, step):
             block = slice(start, start + step)
             new = X_new[block]
-            cross = self.prior.per_latent([k(problem.X, new) for k in problem.covariances])
-            diag = self.prior.per_latent([k.diag(new) for k in problem.covariances])
+            cross = self.prior.per_latent(self.prior.cross(new))
+            diag = self.prior.per_latent(self.prior.variances(new))
             mean[block] = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
             covariance[block] = self.factor.predict(cross, diag)
         return LatentMixture(np.ones(1), mean[None], covariance[None], np.zeros(1, dtype=np.intp))
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
-        problem = self.prior.problem
-        cross = self.prior.per_latent([k(problem.X, X_new) for k in problem.covariances])
-        prior = self.prior.per_latent([k(X_new) for k in problem.covariances])
+        cross = self.prior.per_latent(self.prior.cross(X_new))
+        prior = self.prior.per_latent(self.prior.joint(X_new))
         mean = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
         return mean + self.factor.draw(cross, prior, n, rng)
 
     def draw_rows(self, rng: np.random.Generator) -> Array:
         """One draw of the latent values at the rows, (L n,)."""
-        if isinstance(self.factor, FullFactor):  # its sites have no white coordinates
-            K = self.prior.covariances
-            return np.asarray((self.mean + self.factor.draw(K, K, 1, rng)[0].T).ravel())
+        if self.prior.L > 1 and self.sites.D is None:
+            return np.asarray(self.draw(self.prior.problem.X, 1, rng)[0].T.ravel())
         target = self.prior.whitened(self)
         return np.asarray(target.latents(rng.standard_normal((1, target.dimension)))[0])
 

@@ -462,10 +462,10 @@ def sweep_rows(
 ) -> tuple[Shard, Sums]:
     """New sites for every row, moved by ``step``, from q of the old ones; their sums, and the evidence of the old.
 
-    Beside the new sites the shard keeps the last ``remember`` outcomes of full steps, for mixing.
+    Behind the new sites the shard keeps those of the last ``remember`` sweeps, for mixing.
     """
     k = rule.numbers(likelihood, spec.L)
-    moved, outcome, value = np.empty((k, len(shard))), np.empty((k, len(shard))), 0.0
+    moved, value = np.empty((k, len(shard))), 0.0
     sums = Accumulator(spec)
     for rows, A, rest in blocks(shard, spec.bases):
         labels, old, lam = labels_of(shard, likelihood, rows), shard.kept[:k, rows], spec.rest(rest)
@@ -473,10 +473,9 @@ def sweep_rows(
         new, terms = rule.update(likelihood, labels, old, seen.marginals(*q.marginals(spec, A)))
         value += float(np.sum(labels.copies * (terms + seen.log_rest)))
         new = labels.clear_absent(new)
-        outcome[:, rows] = new
         moved[:, rows] = new if step == 1.0 else old + step * (new - old)
         sums.add(A, Seen.of(rule.sites(likelihood, labels, moved[:, rows]), lam), labels)
-    values = base.remembered(shard.kept, moved, outcome, remember)
+    values = base.remembered(shard.kept, moved, remember)
     return shard.with_values(values), {**sums.result(), "value": value}
 
 

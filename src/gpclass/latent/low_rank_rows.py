@@ -43,8 +43,9 @@ class Seen:
         if sites.D is None and len(rest) > 1:
             W = sites.W
             S = np.linalg.solve(np.eye(len(rest)) + W * rest.T[:, None, :], W)
-            S, own = 0.5 * (S + S.transpose(0, 2, 1)), range(len(rest))
-            S[:, own, own] = np.maximum(S[:, own, own], 0.0)  # less is rounding
+            S = 0.5 * (S + S.transpose(0, 2, 1))
+            diagonal = np.einsum("rll->rl", S)
+            np.maximum(diagonal, 0.0, out=diagonal)  # a row that is sure of its class: rounding alone is left
             return cls(sites, rest, S, sites.b - np.einsum("rab,br->ar", S, rest * sites.b))
         D = sites.W[:, 0, 0][None] if sites.D is None else sites.D
         G = 1.0 + rest * D
@@ -63,18 +64,12 @@ class Seen:
     @property
     def log_rest(self) -> Array:
         """Log mass of the sites over e, (r,): the part of log ∫ prior × sites that is not in u."""
-        b, rest, D = self.sites.b, self.rest, self.sites.D
-        moved = rest * b
-        quadratic = 0.5 * np.sum(b * moved - moved * self.times(moved), axis=0)
-        if D is None and len(rest) > 1:
-            return np.asarray(quadratic - 0.5 * _log_det(self.sites.W, rest))
+        b, rest = self.sites.b, self.rest
         if len(rest) == 1:
             t = self.sites.W[:, 0, 0]
             return np.asarray(-0.5 * np.log1p(rest[0] * t) + 0.5 * rest[0] * b[0] ** 2 / (1.0 + rest[0] * t))
-        assert D is not None
-        G = 1.0 + rest * D
-        total = np.log(np.maximum((D / G).sum(axis=0), 1e-300)) - np.log(np.maximum(D.sum(axis=0), 1e-300))
-        return np.asarray(quadratic - 0.5 * (np.log(G).sum(axis=0) + total))
+        moved = rest * b
+        return np.asarray(0.5 * np.sum(b * moved - moved * self.times(moved), axis=0) - self.half_log)
 
     @property
     def half_log(self) -> Array:

@@ -58,10 +58,9 @@ class Likelihood(ABC):
 
     name: ClassVar[str]
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
-    average_error: ClassVar[float] = (
-        1e-10  # share of a bound to which ``average`` agrees with its derivatives
-    )
+    site_step: ClassVar[float] = 1.0  # how far a matched site goes where all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
+    average_error: ClassVar[float] = 0.0  # of E log p in ``average``, by which a bound may fall near its optimum
 
     @property
     def scale(self) -> float:
@@ -94,9 +93,7 @@ class Likelihood(ABC):
     @classmethod
     def offers(cls) -> frozenset[str]:
         """Names of what this likelihood implements."""
-        return frozenset(
-            ["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))]
-        )
+        return frozenset(["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))])
 
     def near_probit(self) -> Likelihood | None:
         """A likelihood that is close to this one and offers an orthant; None if there is none."""
@@ -137,6 +134,14 @@ class Likelihood(ABC):
     def sites(self, y: npt.NDArray[Any], numbers: Array) -> RowSites:
         """The sites that numbers (k, r) describe."""
         raise NotOffered(self, "match")
+
+    def pack_sites(self, numbers: Array) -> Array:
+        """Numbers of sites in coordinates in which they may be mixed."""
+        return numbers
+
+    def unpack_sites(self, packed: Array) -> Array:
+        """Numbers of sites from such coordinates."""
+        return packed
 
     def first_site(self, labels: Labels, at: RowMarginals) -> Array:
         """Numbers (k, r) of sites to start from, given the prior's marginals or a neighbour's."""

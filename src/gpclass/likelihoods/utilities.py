@@ -25,6 +25,7 @@ FINE, COARSE = (0.95, 6.7, 40.0), (1.4, 5.0, 10.0)
 SURE = 6.0  # standard deviations behind the best from which, coarsely, a class has only that one to beat
 FAR = 20.0  # standard deviations below its mean down to which a tail is computed without logs
 SMALLEST = 1e-300
+SPACING = 0.5  # of nodes for slopes, in the smallest standard deviation
 BUCKET = 4  # numbers of nodes are multiples of this, plus one
 CELLS = 400_000  # rows × nodes × classes taken at once
 LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -138,7 +139,7 @@ def largest_slopes(means: Array, sds: Array, y: IntArray, nodes: int = 61) -> tu
     means, sds : (N, C) arrays
     y : (N,) array, a class for each row
     nodes : int
-        Of the trapezoidal rule.
+        Of the trapezoidal rule at least; more where the standard deviations differ, so that no class is stepped over.
 
     Returns
     -------
@@ -165,6 +166,7 @@ def _slopes(m: Array, s: Array, y: IntArray, nodes: int) -> tuple[Array, Array]:
     best, wide = m[rows, rival], s[rows, rival]
     meet = np.maximum((own * wide**2 + best * sd**2) / (wide**2 + sd**2), own)
     low, high = np.minimum(own, meet) - 7.0 * sd, np.maximum(own, meet) + 7.0 * sd
+    nodes = max(nodes, int(np.ceil(np.max((high - low) / s.min(axis=1)) / SPACING)))
     t = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, nodes)  # (N, J)
     z = (t[:, None, :] - m[:, :, None]) / s[:, :, None]  # (N, C, J)
     below = log_ndtr(z)

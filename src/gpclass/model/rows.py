@@ -65,7 +65,9 @@ class Shard:
 
     def with_values(self, values: Array | None) -> Shard:
         """The same rows with other values; the scratch is shared."""
-        return replace(self, values=values)
+        made = object.__new__(Shard)  # rows that were checked once; this is called at every step
+        vars(made).update(vars(self), values=values)
+        return made
 
     @property
     def kept(self) -> Array:

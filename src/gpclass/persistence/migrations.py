@@ -152,7 +152,7 @@ def start_inducing(state: State) -> State:
 
 
 def _dense_gaussian(problem: Problem, found: Any, D: Array, b: Array, alpha: Array, mean: Array) -> DenseGaussian:
-    return DenseGaussian(dense_prior(problem), RowSites(b=b, D=D), 1.0, found, alpha, mean)
+    return DenseGaussian(dense_prior(problem), RowSites(b=b, D=D), 1.0, found, (alpha, mean))
 
 
 def _one_factor(site: SiteFactor) -> OneFactor:

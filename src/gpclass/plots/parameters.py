@@ -10,76 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Product
 
 from gpclass._typing import Array
 from gpclass.estimators.pipelines import final_step
-from gpclass.hyper.trace import Trace
+from gpclass.estimators.readable import parameter_names, sampled_parameters
 from gpclass.plots._style import PALETTE, axes_for, foreground
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-def parameter_names(kernel: Any, feature_names: Sequence[str] | None = None) -> list[str]:
-    """One readable name per free parameter of a kernel, in the order of ``kernel.theta``.
-
-    Parameters
-    ----------
-    kernel : scikit-learn kernel
-    feature_names : sequence of str, optional
-        Label the entries of a length scale by feature instead of by number.
-
-    Examples
-    --------
-    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-    >>> parameter_names(ConstantKernel(2.0) * RBF([1.0, 1.0]) + ConstantKernel(1.0))
-    ['variance of RBF', 'length scale[0]', 'length scale[1]', 'variance of constant']
-    """
-    free = [h for h in kernel.hyperparameters if not h.fixed]
-    last = [h.name.split("__")[-1] for h in free]
-    roles = [_role(kernel, h.name) for h in free]
-    names: list[str] = []
-    for h, short, role in zip(free, last, roles, strict=True):
-        # Qualify a name only if it is ambiguous: by its role, or else by its position in the tree.
-        text = short if last.count(short) == 1 else role if roles.count(role) == 1 else h.name
-        text = text.replace("__", " ").replace("_", " ")
-        entries: Sequence[Any] = range(h.n_elements)
-        if feature_names is not None and len(feature_names) == h.n_elements:
-            entries = feature_names
-        names += [text] if h.n_elements == 1 else [f"{text}[{k}]" for k in entries]
-    return names
-
-
-def sampled_parameters(clf: Any) -> Array | None:
-    """Posterior draws of the kernel parameters in natural units, (S, p) in the order of theta; None if not sampled."""
-    trace = getattr(final_step(clf), "_trace", None)
-    if not isinstance(trace, Trace):
-        return None
-    draws = [
-        np.asarray(v) for v in trace.groups["posterior"].values()
-    ]  # (chains, draws) or (chains, draws, k)
-    flat = np.hstack([v.reshape(v.shape[0] * v.shape[1], -1) for v in draws])
-    return flat[:, : len(final_step(clf).kernel_.theta)]  # further columns: the scale of the link
-
-
-def _role(kernel: Any, name: str) -> str:
-    """The role of a parameter in a kernel's tree: a constant factor is the variance of the part it multiplies."""
-    *path, last = name.split("__")
-    if last != "constant_value":
-        return f"{last} of {type(_part(kernel, path)).__name__}"
-    above = _part(kernel, path[:-1]) if path else None
-    if isinstance(above, Product):
-        other = above.k2 if path[-1] == "k1" else above.k1
-        return f"variance of {type(getattr(other, 'kernel', other)).__name__}"
-    return "variance of constant"
-
-
-def _part(kernel: Any, path: Sequence[str]) -> Any:
-    """The kernel at a path such as k1, k2, kernel."""
-    for step in path:
-        kernel = getattr(kernel, step)
-    return kernel
 
 
 def _free_parameters(clf: Any) -> tuple[list[str], Array]:

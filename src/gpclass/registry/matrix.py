@@ -131,7 +131,7 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
             raise ValueError(_not_with(inference, form, many))
     else:
         given = own if own is not None and spec == own.name else get_likelihood(spec)
-        if own is not None and inference.scale_is_given and given != own:
+        if own is not None and inference.scale_is_given and given.name == own.name and given != own:
             raise ValueError(
                 f"the inference says {own} and likelihood says {given}; give the scale in one place only"
             )
@@ -153,7 +153,9 @@ def check_combination(
     """Refuse a combination that does not run, with the reason."""
     if likelihood.many and inference.only_two:
         raise ValueError(why_no_likelihood(inference, form, True))
-    if inference.way(type(likelihood), form.offers) is None:
+    own = inference.own_likelihood
+    other = own is not None and own.name != likelihood.name
+    if other or inference.way(type(likelihood), form.offers) is None:
         handled = [*likelihoods_for(inference, form, False), *likelihoods_for(inference, form, True)]
         if not handled:
             raise ValueError(_not_with(inference, form, likelihood.many))

@@ -1,0 +1,205 @@
+"""Every cell of the matrix that runs, on a tiny problem, against a slow oracle.
+
+The oracle is a sum over the prior's own white coordinates: f = V η + e at the rows, η a large fixed set of standard
+normal points, so that evidence and probabilities are ratios of weighted means, whatever the likelihood and the prior.
+Exact methods must agree with it within their Monte Carlo error and its own; approximations within what they are known
+to leave. Strategies are run briefly, and must find finite, better-than-chance probabilities.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from gpclass import GPClassifier
+from gpclass.latent.dense import Dense
+from gpclass.latent.low_rank import LowRank
+from gpclass.likelihoods import get_likelihood
+from gpclass.likelihoods.averages import normal_points
+from gpclass.model.problem import Problem
+from gpclass.posterior import LatentMixture
+from gpclass.predict import predict_proba
+from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cell, cells, counts
+from gpclass.registry.matrix import CLASSES
+
+CELLS = [c for c in cells() if c.runs]
+KERNEL = ConstantKernel(1.5, (0.3, 5.0)) * RBF(1.2, (0.4, 4.0))
+NEW = np.array([[0.2, -0.3], [1.5, 1.0], [-0.8, 0.6]])
+POINTS = 2**15
+SMALL = {  # draws that keep a test short; the errors that they leave are part of the bounds
+    "exact": {"n_samples": 2000},
+    "dsgq": {"n_samples": 2000},
+    "importance": {"n_samples": 4000},
+    "annealed": {"n_samples": 1000},
+    "gpc-mc": {"n_samples": 20_000},
+    "gpc-mc-hard": {"n_samples": 20_000},
+    "elliptical-slice": {"chains": 8, "warmup": 50, "draws": 250, "thin": 4},
+    "hmc": {"chains": 8, "warmup": 60, "draws": 250},
+    "gibbs": {"chains": 16, "warmup": 40, "draws": 120, "thin": 4},
+    "control-variables": {"chains": 8, "warmup": 50, "draws": 250, "thin": 2},
+}
+BRIEF = {  # for the strategies, where only the way is tested
+    "exact": {"n_samples": 60},
+    "dsgq": {"n_samples": 60},
+    "importance": {"n_samples": 60},
+    "annealed": {"n_samples": 40},
+    "gpc-mc": {"n_samples": 2000},
+    "gpc-mc-hard": {"n_samples": 2000},
+    "elliptical-slice": {"chains": 2, "warmup": 5, "draws": 20},
+    "hmc": {"chains": 2, "warmup": 10, "draws": 20},
+    "gibbs": {"chains": 2, "warmup": 5, "draws": 20},
+    "control-variables": {"chains": 2, "warmup": 5, "draws": 20},
+}
+LEAVES = {
+    "laplace": 0.08,
+    "amp": 0.16,
+    "variational": 0.05,
+    "ep": 0.01,
+}  # largest |Δp| of approximations here
+EVIDENCE = {"laplace": 0.5, "amp": 0.5, "variational": 0.35, "ep": 0.05}  # nats
+TRUTHS = {}  # by classes, form and likelihood: the inferences share the problem
+SKEWED = {"gibbs": 0.03}  # the logit's scan has noise of its own
+
+
+def settings(name, table):
+    return replace(INFERENCES[name].default, **table.get(name, {}))
+
+
+def data(classes, n):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, 2))
+    noisy = X + 0.5 * rng.normal(size=(n, 2))
+    if classes == "two":
+        return X, (noisy[:, 0] > 0).astype(int)
+    return X, np.argmax(np.column_stack([noisy, -noisy.sum(axis=1)]), axis=1)
+
+
+def tiny(c, n=5):
+    X, index = data(c.classes, n)
+    index[:3] = (0, 1, 2 if c.classes == "many" else 0)  # every class is there
+    inference = settings(c.inference, SMALL)
+    likelihood = inference.own_likelihood or get_likelihood(c.likelihood)
+    form = Dense() if c.form == "dense" else LowRank(Z=X[:3] + 0.1)
+    n_classes = 3 if c.classes == "many" else 2
+    return Problem.of(X, likelihood.encode(index), KERNEL, likelihood, None, n_classes, form), inference
+
+
+def oracle(problem, X_new):
+    """Log evidence and probabilities at new points, by a plain sum over white coordinates."""
+    prior, L, n = problem.prior, problem.n_latents, problem.n
+    rows, new = prior.features(problem.X), prior.features(X_new)
+    k = prior.white_dimension() // L
+    z = normal_points(L * k + L * n, POINTS)
+    z = np.vstack([z, -z])
+    eta = z[:, : L * k].reshape(-1, L, k)
+    e = z[:, L * k :].reshape(-1, L, n)
+    V, rest = rows.spread(rows.V, L), rows.spread(rows.rest, L)
+    f = np.stack([eta[:, c] @ V[c] + e[:, c] * np.sqrt(rest[c]) for c in range(L)], axis=1)
+    log_w = problem.likelihood.log(problem.y, f).sum(axis=1)
+    w = np.exp(log_w - logsumexp(log_w))
+    V, rest = new.spread(new.V, L), new.spread(new.rest, L)
+    means = np.stack([eta[:, c] @ V[c] for c in range(L)], axis=2)
+    some = w > 1e-9 * w.max()
+    covariance = np.stack(rest, axis=1)[None, :, :, None] * np.eye(L)
+    mixture = LatentMixture(w[some] / w[some].sum(), means[some], covariance, np.arange(some.sum()))
+    found = predict_proba(mixture, problem.likelihood)
+    error = np.sqrt(
+        np.mean(np.exp(2 * (log_w - log_w.max()))) / np.mean(np.exp(log_w - log_w.max())) ** 2 / len(w)
+    )
+    return float(logsumexp(log_w) - np.log(len(w))), error, found.proba, found.mcse
+
+
+def one_per_inference():
+    chosen = {}
+    for c in CELLS:
+        chosen.setdefault((c.inference, c.classes, c.form), c)
+    return list(chosen.values())
+
+
+def name_of(c):
+    return "-".join((c.inference, c.strategy, c.classes, c.form))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # short chains say that they are short
+@pytest.mark.parametrize("c", one_per_inference(), ids=name_of)
+def test_inferences_agree_with_a_plain_sum(c):
+    problem, inference = tiny(c)
+    key = (c.classes, c.form, repr(problem.likelihood))
+    if key not in TRUTHS:
+        TRUTHS[key] = oracle(problem, NEW)
+    log_z, log_error, proba, error = TRUTHS[key]
+    posterior = inference(problem, np.random.default_rng(1))
+    found = predict_proba(posterior.latent(NEW), problem.likelihood)
+    bound = LEAVES.get(c.inference, SKEWED.get(c.inference, 0.0))
+    own = np.where(np.isnan(found.mcse), 0.0, found.mcse)
+    allowed = bound + 5.0 * np.hypot(own, error) + 1e-3
+    assert np.all(np.abs(found.proba - proba) < allowed), (found.proba, proba)
+    if posterior.evidence is not None:
+        stated = posterior.evidence.error or 0.0
+        gap = abs(posterior.evidence.log_z - log_z)
+        assert gap < EVIDENCE.get(c.inference, 0.0) + 5.0 * np.hypot(stated, log_error) + 2e-3, gap
+    if inference.evidence_kind == "bound":
+        assert posterior.evidence.log_z < log_z + 5.0 * log_error
+
+
+def test_the_oracle_can_tell_another_problem():
+    c = next(c for c in CELLS if c.inference == "ep" and c.form == "dense" and c.classes == "two")
+    problem, inference = tiny(c)
+    other = replace(problem, kernel=ConstantKernel(6.0) * RBF(1.2))
+    assert (
+        np.abs(
+            oracle(other, NEW)[2] - predict_proba(inference(problem).latent(NEW), problem.likelihood).proba
+        ).max()
+        > 0.02
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # brief chains and climbs say that they are brief
+@pytest.mark.parametrize("c", CELLS, ids=name_of)
+def test_every_cell_that_says_yes_runs(c):
+    X, y = data(c.classes, 24)
+    clf = GPClassifier(
+        KERNEL,
+        inference=settings(c.inference, BRIEF),
+        hyperparameters=STRATEGIES[c.strategy].brief,
+        n_inducing=6 if c.form == "inducing" else None,
+        random_state=0,
+    ).fit(X, y)
+    proba = clf.predict_proba(X)
+    assert np.allclose(proba.sum(axis=1), 1.0, atol=1e-6)
+    assert clf.likelihood_.name == c.likelihood
+    assert np.mean(clf.predict(X) == y) > np.bincount(y).max() / len(y)
+
+
+@pytest.mark.parametrize("c", [c for c in cells() if not c.runs], ids=name_of)
+def test_every_cell_that_says_no_says_why(c):
+    X, y = data(c.classes, 12)
+    y[:3] = (0, 1, 2 if c.classes == "many" else 0)
+    clf = GPClassifier(
+        KERNEL,
+        inference=INFERENCES[c.inference].default,
+        hyperparameters=STRATEGIES[c.strategy].default,
+        n_inducing=3 if c.form == "inducing" else None,
+    )
+    assert c.reason
+    with pytest.raises(ValueError, match=r"inference|hyperparameters|binary"):
+        clf.fit(X, y)
+
+
+def test_the_matrix_is_computed_from_offers_and_needs(monkeypatch):
+    exact, fixed = INFERENCES["exact"].default, STRATEGIES["fixed"].default
+    assert cell(exact, fixed, LowRank, "many").runs
+    monkeypatch.setattr(LowRank, "offers", frozenset(["given"]))
+    refused = cell(exact, fixed, LowRank, "many")
+    assert not refused.runs
+    assert "needs" in refused.reason
+
+
+def test_the_matrix_covers_every_registered_part():
+    found = {(c.inference, c.strategy, c.classes, c.form) for c in cells()}
+    assert len(found) == len(INFERENCES) * len(STRATEGIES) * len(CLASSES) * len(FORMS)
+    assert set(counts()) == {(classes, form) for classes in CLASSES for form in FORMS}
