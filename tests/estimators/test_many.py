@@ -272,6 +272,30 @@ def test_importance_around_ep_is_around_ep(flowers, n_inducing, classes):
     assert other.fit_report_.ess < clf.fit_report_.ess
 
 
+@pytest.mark.parametrize("n_inducing", [None, 10])
+def test_variational_sweeps_of_softmax_converge(flowers, n_inducing):
+    """Its averages at fixed points do not agree with their derivatives to the last digit: no fall is chased there."""
+    X, y = flowers
+    for variance, most in ((3.0, 25), (30.0, 45), (300.0, 90)):
+        clf = fixed("variational", kernel=variance * RBF(1.2), n_inducing=n_inducing)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "probabilities under|the evidence")
+            clf.fit(X, y)
+        assert clf.fit_report_.iterations <= most
+
+
+def test_draws_at_the_rows_under_sites_without_a_short_form(flowers):
+    """What the samplers over kernel parameters keep of a variational softmax posterior."""
+    X, y = flowers
+    gaussian = fixed("variational").fit(X, y).posterior_.gaussian
+    rng = np.random.default_rng(0)
+    f = np.stack([gaussian.draw_rows(rng) for _ in range(1500)]).reshape(1500, 3, 60)
+    sd = np.sqrt(np.einsum("ncc->cn", gaussian.covariance))
+    assert np.all(np.abs(f.mean(axis=0) - gaussian.mean) < 4.5 * sd / np.sqrt(1500))
+    np.testing.assert_allclose(f.std(axis=0), sd, rtol=0.1)
+
+
 @pytest.mark.parametrize("name", ["ep", "laplace", "variational", "exact"])
 @pytest.mark.parametrize("wrong", [-1, 0.0, "small"])
 def test_settings_that_make_no_sense_are_refused_where_they_are_made(name, wrong):

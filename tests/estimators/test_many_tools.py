@@ -1,9 +1,7 @@
 """What works for two classes works for three: every inference and strategy of the registry that takes many."""
 
 import json
-import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,9 +10,11 @@ from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier, compare, load_model
 from gpclass.compare.presets import WithKernelOf, default_methods
-from gpclass.hyper import EM, HMC, Alternate, CrossValidation
-from gpclass.inference import Annealed, EllipticalSlice, Exact, Importance, LatentHMC
-from gpclass.registry import INFERENCES, STRATEGIES
+from gpclass.hyper import EM, HMC, Alternate, CrossValidation, PseudoMarginal
+from gpclass.inference import GPCMC, Annealed, EllipticalSlice, Exact, Importance, LatentHMC
+from gpclass.latent.dense import Dense
+from gpclass.latent.low_rank import LowRank
+from gpclass.registry import INFERENCES, STRATEGIES, cell, choose_likelihood
 from gpclass.report import render_report
 from tests.estimators.test_many import MANY
 
@@ -24,9 +24,17 @@ SHORT = {  # what is asked here does not depend on the number of draws
     "annealed": Annealed(60),
     "elliptical-slice": EllipticalSlice(chains=2, draws=20, thin=1),
     "hmc": LatentHMC(chains=2, draws=20),
+    "gpc-mc": GPCMC(n_samples=2000, runs=4),
+    "gpc-mc-hard": GPCMC(n_samples=2000, runs=4, soft=False),
+}
+SHORTEST = {  # strategies in seconds, whatever the inference
+    "cv": CrossValidation(n_points=1, folds=2),
+    "em": EM(max_iter=1),
+    "hmc": HMC(chains=2, warmup=1, draws=2),
+    "alternate": Alternate(chains=2, warmup=1, draws=2, scans=1, vectors=1),
+    "pseudo-marginal": PseudoMarginal(chains=2, warmup=1, discard=0, draws=2, vectors=1),
 }
 BRIEF = {"cv": CrossValidation(n_points=2, folds=2)}
-REFUSE_MANY = {"pseudo-marginal"}  # and say so
 KERNELS = {"shared": 2.0 * RBF(1.0), "own": [2.0 * RBF(1.0), 1.0 * RBF(0.7), 1.5 * RBF(1.5)]}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -67,7 +75,7 @@ def test_decisions_plans_files_and_reports_of_every_inference(rocks, name, kerne
     text = str(clf.fit_report_)
     assert "n classes" in text
     assert "memory" in text
-    assert INFERENCES[name].many.likelihood in text
+    assert choose_likelihood("auto", INFERENCES[name].default, 3, Dense).name in text
     assert ("2: 1.22**2 * RBF(length_scale=1.5)" in text) == (kernel == "own")
     plan = clf.plan(X, y, budget=0.05)
     assert plan.seconds > 0
@@ -77,15 +85,10 @@ def test_decisions_plans_files_and_reports_of_every_inference(rocks, name, kerne
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", list(KERNELS))
 @pytest.mark.parametrize("name", list(STRATEGIES))
-def test_every_strategy_takes_many_classes_or_says_what_does(rocks, name, kernel, tmp_path):
+def test_every_strategy_takes_many_classes(rocks, name, kernel, tmp_path):
     X, y = rocks
-    factory = STRATEGIES[name].factory
-    brief = BRIEF.get(name) or getattr(factory, "brief", factory)()
+    brief = BRIEF.get(name) or STRATEGIES[name].brief
     clf = estimator("laplace", KERNELS[kernel], hyperparameters=brief)
-    if name in REFUSE_MANY:
-        with pytest.raises(ValueError, match="'hmc', 'map' or 'em'"):
-            clf.fit(X, y)
-        return
     clf.fit(X, y)
     proba = clf.predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-6)
@@ -95,39 +98,33 @@ def test_every_strategy_takes_many_classes_or_says_what_does(rocks, name, kernel
     np.testing.assert_array_equal(back.predict_proba(X), proba)
 
 
-def table_of_pairs():
-    """The documentation's table: inference to the strategies that go with it for many classes."""
-    text = (Path(__file__).parents[2] / "docs" / "methods" / "multiclass.md").read_text()
-    rows = re.findall(r"^\| (`.*?) \| (softmax|multinomial probit) \|.*\| (.*) \|$", text, flags=re.MULTILINE)
-    return {
-        name: (likelihood.replace(" ", "-"), set(strategies.split(", ")))
-        for names, likelihood, strategies in rows
-        for name in re.findall(r"`(.*?)`", names)
-    }
-
-
 @pytest.mark.slow
+@pytest.mark.parametrize("form", [Dense, LowRank])
 @pytest.mark.parametrize("strategy", list(STRATEGIES))
-def test_the_documented_pairs_are_those_that_work(strategy):
+def test_the_pairs_of_the_matrix_are_those_that_work(strategy, form):
+    """Every inference with every strategy, three classes: it runs, or is refused with the reason of the matrix."""
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((12, 2)), np.arange(12) % 3
-    factory = STRATEGIES[strategy].factory
-    brief = {
-        "cv": CrossValidation(n_points=1, folds=2),
-        "em": EM(max_iter=1),
-        "hmc": HMC(chains=2, warmup=1, draws=2),
-        "alternate": Alternate(chains=2, warmup=1, draws=2, scans=1, vectors=1),
-    }.get(strategy) or factory()
-    pairs = table_of_pairs()
-    assert set(pairs) == set(MANY)
-    for name, (likelihood, strategies) in pairs.items():
-        assert INFERENCES[name].many.likelihood == likelihood
-        clf = estimator(name, hyperparameters=brief)
-        if strategy in strategies:
+    brief = SHORTEST.get(strategy) or STRATEGIES[strategy].default
+    ran = 0
+    for name, row in INFERENCES.items():
+        found = cell(row.default, brief, form, "many")
+        clf = estimator(name, hyperparameters=brief, n_inducing=5 if form is LowRank else None, tol=0.1)
+        if found.runs:
             clf.fit(X, y)
-        else:
-            with pytest.raises(ValueError, match=r"use |takes |inference="):
+            assert clf.likelihood_.name == found.likelihood
+            assert np.isfinite(clf.predict_proba(X)).all()
+            ran += 1
+        elif row.default.only_two:
+            assert row.default.only_two in found.reason
+            with pytest.raises(ValueError, match=r"Only binary classification .* takes two") as refused:
                 clf.fit(X, y)
+            assert row.default.only_two in str(refused.value)
+        else:
+            with pytest.raises(ValueError) as refused:  # noqa: PT011 (the message is compared below)
+                clf.fit(X, y)
+            assert found.reason in str(refused.value)
+    assert ran >= 2
 
 
 @pytest.mark.slow
@@ -168,7 +165,7 @@ def test_command_line(rocks, name, tmp_path, monkeypatch, capsys):
     X.assign(rock=y).to_csv("data.csv", index=False)
     X.iloc[:4].to_csv("new.csv", index=False)
     words = ["fit", "data.csv", "-t", "rock", "-m", name, "--tol", "0.05", "-o", "m.gpclass"]
-    words += ["--likelihood", INFERENCES[name].many.likelihood]
+    words += ["--likelihood", choose_likelihood("auto", INFERENCES[name].default, 3, Dense).name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert run(words) in (0, 3), capsys.readouterr().err

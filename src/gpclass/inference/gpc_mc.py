@@ -13,7 +13,7 @@ Reference: Atiya, Abdel-Gawad & Fayed (2020), sections 5.1-5.7.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -92,6 +92,14 @@ class GPCMC(Inference):
         weights = np.exp(result.log_w - result.log_w.max())
         factor = noise_factor(problem)
         A = noisy_latents(problem, factor, v, rng.spawn(1)[0] if problem.n_latents > 1 else None)
+        details: dict[str, Any] = {}
+        if problem.n_latents > 1:
+            numbers = 2 * box.n**2 + v.size + A.size
+            details = {
+                "n_classes": problem.n_latents,
+                "orthant_dimension": box.n,
+                "memory_mb": 8 * numbers / 2**20,
+            }
         warned = (
             (f"{len(result.extinct)} of {self.runs} runs died out and count as probability 0",)
             if result.extinct
@@ -109,5 +117,6 @@ class GPCMC(Inference):
                 n_samples=self.n_samples,
                 ess=effective_size(result.log_w),
                 warnings=warned,
+                details=details,
             ),
         )

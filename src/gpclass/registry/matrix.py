@@ -127,6 +127,8 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
         given: Likelihood = own or get_likelihood("probit")
         if not many:
             return given
+        if not inference.only_two:  # it takes many classes, but not with this prior
+            raise ValueError(_not_with(inference, form, many))
     else:
         given = own if own is not None and spec == own.name else get_likelihood(spec)
         if own is not None and inference.scale_is_given and given.name == own.name and given != own:
@@ -135,9 +137,10 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
             )
     if many and not given.many:
         able_many = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, True)]
+        why = f" ({inference.only_two})" if inference.only_two else ""
         raise ValueError(
             f"Only binary classification is supported. The type of the target is multiclass: y has {n_classes} classes "
-            f"and inference={inference.name!r} with likelihood={given.name!r} takes two; "
+            f"and inference={inference.name!r} with likelihood={given.name!r} takes two{why}; "
             "use likelihood='auto' with "
             f"inference={' or '.join(map(repr, able_many))}, or sklearn.multiclass.OneVsRestClassifier"
         )
@@ -155,11 +158,7 @@ def check_combination(
     if other or inference.way(type(likelihood), form.offers) is None:
         handled = [*likelihoods_for(inference, form, False), *likelihoods_for(inference, form, True)]
         if not handled:
-            able = [name for name, row in INFERENCES.items() if _runs_with(row.default, form, likelihood)]
-            raise ValueError(
-                f"{why_no_likelihood(inference, form, likelihood.many)}; inference may be "
-                f"{', '.join(map(repr, able))}, or n_inducing=None for the dense model"
-            )
+            raise ValueError(_not_with(inference, form, likelihood.many))
         raise ValueError(
             f"inference={inference.name!r} does not handle likelihood={likelihood.name!r}; it handles {handled}"
         )
@@ -167,8 +166,13 @@ def check_combination(
         raise ValueError(strategy.why_not(inference))
 
 
-def _runs_with(inference: Inference, form: type[Form], likelihood: Likelihood) -> bool:
-    return likelihood.name in likelihoods_for(inference, form, likelihood.many)
+def _not_with(inference: Inference, form: type[Form], many: bool) -> str:
+    """Why an inference does not run with a prior, and what does."""
+    able = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, many)]
+    return (
+        f"{why_no_likelihood(inference, form, many)}; inference may be {', '.join(map(repr, able))}, "
+        "or n_inducing=None for the dense model"
+    )
 
 
 def takes_many(inference: Any, likelihood: Any, form: type[Form]) -> bool:
