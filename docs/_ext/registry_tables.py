@@ -107,7 +107,13 @@ class CountsTable(Directive):
     """How many inferences and combinations run, beside the first edition."""
 
     def run(self):
-        head = ("classes", "prior", "inferences in the first edition", "inferences now", "with a strategy, now")
+        head = (
+            "classes",
+            "prior",
+            "inferences in the first edition",
+            "inferences now",
+            "with a strategy, now",
+        )
         rows = [
             (classes, form, str(FIRST_EDITION.get((classes, form), "–")), str(inferences), str(running))
             for (classes, form), (inferences, running) in counts().items()
@@ -127,7 +133,9 @@ class OffersTable(Directive):
         else:
             offered = {name: cls.offers() for name, cls in LIKELIHOODS.items()}
             columns = ["log", *OPTIONAL]
-        rows = [(f"`{name}`", *("yes" if c in own else "–" for c in columns)) for name, own in offered.items()]
+        rows = [
+            (f"`{name}`", *("yes" if c in own else "–" for c in columns)) for name, own in offered.items()
+        ]
         return [table(("", *(f"`{name}`" for name in columns)), rows)]
 
 
@@ -148,8 +156,11 @@ class NeedsTable(Directive):
             rows.append(
                 (
                     f"`{r.name}`",
-                    "; or ".join(f"{likelihood} of the likelihood, {prior} of the prior" for likelihood, prior in ways),
-                    ", ".join([f"evidence ({one.evidence_kind})", *gives] if one.evidence_kind else gives) or "–",
+                    "; or ".join(
+                        f"{likelihood} of the likelihood, {prior} of the prior" for likelihood, prior in ways
+                    ),
+                    ", ".join([f"evidence ({one.evidence_kind})", *gives] if one.evidence_kind else gives)
+                    or "–",
                 )
             )
         return [table(("", "needs", "gives to strategies"), rows)]
