@@ -1,7 +1,7 @@
 """The stages of an ascent before the one over all rows: few rows find θ, some and ever more move θ and Z together.
 
 An evaluation over few rows costs a hundredth of one over all; each stage starts from q(u) of the last and from its
-memory of the curvature (:mod:`gpclass.hyper.staged.maximize` tells the whole way). Between two stages the climb is a few
+memory of the curvature (:mod:`gpclass.hyper.staged.ascent` tells the whole way). Between two stages the climb is a few
 arrays, a :class:`~gpclass.hyper.staged.stage.Standing`, which a checkpoint keeps.
 Cost: iterations × 10 to 20 n m² flops, n the rows of the stage.
 Fails when: a random start of a restart has no finite evidence (left out, unless all have none).
