@@ -181,7 +181,7 @@ def test_refusals_name_the_cure(flowers):
     X, y = flowers
     with pytest.raises(ValueError, match=r"takes two; use likelihood='auto' with inference=.*'laplace'"):
         fixed("laplace", likelihood="logit").fit(X, y)
-    with pytest.raises(ValueError, match="does not handle likelihood='softmax'"):
+    with pytest.raises(ValueError, match="does not support likelihood='softmax'"):
         fixed("ep", likelihood="softmax").fit(X, y)
     with pytest.raises(ValueError, match="2 kernels and 3 classes"):
         fixed(kernel=[KERNEL, KERNEL]).fit(X, y)

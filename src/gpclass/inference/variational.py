@@ -6,7 +6,7 @@ values, a natural-gradient step of size one sets
     W ← −E_q[∂² log p] = −2 ∂E/∂V,    b ← ∂E/∂m + W m,
 
 W an L×L matrix for softmax. Full steps overshoot in some directions and converge slowly in others when the prior
-variance is large, so steps are mixed by Anderson's method, and damped if the bound Σ w_i E_i − KL(q || prior) would fall
+variance is large, so steps are mixed by Anderson's method and damped if the bound Σ w_i E_i − KL(q || prior) would fall
 (:mod:`gpclass.inference.sweeps`). At the optimum d bound / dK = ½(ααᵀ − (K + W⁻¹)⁻¹).
 Cost: O(n³) per step dense, 5 to 30 steps; O((Cn)³) for C classes, whose sites have no short form; O(L² n m²) with m
 inducing inputs.
