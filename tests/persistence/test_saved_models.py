@@ -115,7 +115,7 @@ def test_inducing_inputs_come_back_identical_and_keep_no_rows(labels, tmp_path):
         back = round_trip(clf, tmp_path)
         assert_same_predictions(clf, back)
         assert back.log_evidence_ == clf.log_evidence_
-        with pytest.raises(ValueError, match="keeps no rows"):
+        with pytest.raises(ValueError, match="stores no rows"):
             back._problem.rows.take(np.arange(3))
 
 
@@ -579,7 +579,7 @@ def test_draws_that_come_out_otherwise_are_refused(many_draws, tmp_path):
         (seed,) = (row for row in manifest["objects"] if row["class"] == "recipe/seed")
         seed["state"]["spawned"] += 1
 
-    with pytest.raises(ModelFileError, match="draws cannot be made again"):
+    with pytest.raises(ModelFileError, match="draws cannot be reproduced"):
         load_model(rewrite(path, another_seed))
 
 

@@ -336,7 +336,7 @@ def test_saved_models_predict_the_same_and_keep_no_rows(moons, tmp_path, inferen
     )
     if inference == "ep":
         assert path.stat().st_size < X.nbytes
-    with pytest.raises(ValueError, match="keeps no rows"):
+    with pytest.raises(ValueError, match="stores no rows"):
         read.log_marginal_likelihood(read.theta_)
     value, slope = clf.log_marginal_likelihood(clf.theta_, eval_gradient=True)
     assert slope.shape == clf.theta_.shape
