@@ -325,17 +325,17 @@ def test_newer_versions_are_refused(saved):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update(format="other"), "no saved model"),
+        (lambda m: m.update(format="other"), "not a saved model"),
         (lambda m: m.update(version="one"), "unknown format version"),
         (lambda m: m["arrays"].popitem() and None, "not those"),
         (lambda m: m["objects"][-1].update({"class": "os.system"}), "no class"),
         (lambda m: m["objects"][-1].update({"class": "gpclass.persistence.container.os"}), "no class"),
         (lambda m: m["objects"][-1].update({"class": "gpclass.persistence.load_model"}), "no class"),
         (lambda m: m["objects"][-1]["state"].update({"__class__": 1}), "no attribute"),
-        (lambda m: m.update(model={"$": "ref", "v": 10_000}), "before it is there"),
+        (lambda m: m.update(model={"$": "ref", "v": 10_000}), "before it is defined"),
         (lambda m: m.update(model={"$": "ref", "v": 0}), "not a model"),
         (lambda m: m.update(model={"$": "eval", "v": "1"}), "no kind of value"),
-        (lambda m: [m], "damaged|no saved model"),
+        (lambda m: [m], "damaged|not a saved model"),
     ],
 )
 def test_rewritten_files_are_refused(saved, change, message):
@@ -367,7 +367,7 @@ def test_other_files_are_refused(tmp_path):
     for name, data in (("empty", b""), ("text", b"label,x\n1,2\n"), ("pickle", b"\x80\x04K\x01.")):
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(ModelFileError, match="no saved model"):
+        with pytest.raises(ModelFileError, match="not a saved model"):
             load_model(path)
     with pytest.raises(ModelFileError, match="folder"):
         load_model(tmp_path)
