@@ -46,7 +46,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     inference : str or object, default="exact"
         How the posterior is computed at fixed kernel parameters: a name listed by
         ``gpclass.methods("inference")``, or a configured object such as ``EP(max_sweeps=200)``. The default draws from
-        the exact posterior until the probabilities have the Monte Carlo error ``tol``; "ep" is the fast approximation that it corrects.
+        the exact posterior until the probabilities have the Monte Carlo error ``tol``; "ep" is the fast approximation
+        that it corrects.
     hyperparameters : str or object, default="maximize"
         How kernel parameters are found: a name listed by ``gpclass.methods("hyperparameters")``, or a configured
         object.
