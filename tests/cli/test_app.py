@@ -261,7 +261,7 @@ def test_missing_values_are_dropped_on_request(folder, capsys):
         (["fit", "data.csv", "-t", "kind", "--features", "west"], "no column 'west'"),
         (["fit", "data.csv", "-t", "kind", "-m", "laplace", "--tol", "-1"], "tol must be"),
         (["predict", "none.gpclass", "new.csv"], "create one with gpclass fit"),
-        (["predict", "data.csv", "new.csv"], "no saved model"),
+        (["predict", "data.csv", "new.csv"], "not a saved model"),
         (["compare", "data.csv", "-t", "kind", "-m", "laplce"], "did you mean 'laplace'"),
         (["compare", "data.csv", "-t", "kind", "-m", "laplace", "--groups", "soi"], "did you mean 'soil'"),
         (["datasets", "irs"], "did you mean 'iris'"),

@@ -639,7 +639,7 @@ def test_too_many_points_leave_the_pointwise_groups_out(problem, exact_chain, mo
         {},
     )
     assert "log_likelihood" not in found.groups
-    assert "left out" in found.attrs["pointwise"]
+    assert "omitted" in found.attrs["pointwise"]
 
 
 def test_newer_arviz_takes_one_dict(monkeypatch):

@@ -1,11 +1,11 @@
-r"""What moves of θ given the latent values ask of the prior, in two parametrisations.
+r"""What moves of θ given the latent values need of the prior, in two parametrisations.
 
 Dense: f = L η per latent value, K_c = L_c L_cᵀ, so that
 
     log N(f; 0, K) = −½|η|² − Σ_c log|L_c| + constant,   gradient ½ Σ_c (α_c α_cᵀ − K_c⁻¹) : ∂K_c/∂θ, α_c = K_c⁻¹f_c.
 
-Inducing inputs: f stands for the values at the inducing inputs, f_c = L_zc u_c, and the likelihood given them has the
-rows' own rests integrated out.
+Inducing inputs: f is the values at the inducing inputs, f_c = L_zc u_c, and the likelihood given them has the rows'
+residual variances integrated out.
 Cost: n³/3 (or m³/3) per kernel, n² (or n m) per latent value for the rest; the dense gradient inverts each K.
 Fails when: a covariance has no factor even with jitter.
 """
@@ -98,7 +98,7 @@ class InducingLatents(GivenLatents):
     """Values at the inducing inputs."""
 
     def log_likelihood(self, f: Array) -> float:
-        """Log p(y | f), the rests integrated out."""
+        """Log p(y | f), the residual variances integrated out."""
         problem, prior = self.problem, self.problem.prior
         assert isinstance(prior, LowRankPrior)
         _, sums = problem.map(log_likelihood, problem.rows.held, prior.spec, self.white(f)[None])

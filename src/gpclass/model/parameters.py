@@ -1,4 +1,4 @@
-"""θ, one named vector: the free parameters of the kernel or kernels, then the likelihood's scale if it is free; in logs.
+"""θ, one named vector: logs of the free parameters of the kernel or kernels, then of the likelihood's scale if free.
 
 Classes share one kernel, or have one each: then the kernel is scikit-learn's ``CompoundKernel``, which is several
 kernels side by side, and θ is the concatenation of theirs.

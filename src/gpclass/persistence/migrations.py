@@ -1,8 +1,8 @@
-"""How files of earlier versions are read: one function per retired name, from a state to an object of today.
+"""How files of earlier versions are read: one function per retired name, from a state to a current object.
 
-The first edition had classes of its own for two classes, many classes and inducing inputs, and stand-ins for factors
-and draws that are computed again on reading. What they held becomes the parts of today here, so that predictions come
-out the same to the last bit on the machine that wrote the file.
+The first edition had separate classes for two classes, many classes and inducing inputs, and placeholders for factors
+and draws that are recomputed on reading. They are converted to current objects here, so that predictions are the same
+to the last bit on the machine that wrote the file.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ State = dict[str, Any]
 
 
 def strategy_fixed_inducing(state: State) -> Fixed:
-    """The inference to compare with is no setting any more."""
+    """The inference to compare with is no longer a setting."""
     return Fixed()
 
 
 def strategy_maximize_inducing(state: State) -> Maximize:
-    """The stages' settings have a class of their own."""
+    """The stages' settings have a separate class."""
     own = {key: state[key] for key in ("max_iter", "tol", "checkpoint")}
     names = ("stop", "window", "gain", "held_out", "move_inducing", "few_rows", "some_rows")
     stages = Stages(**{key: state[key] for key in names})
@@ -166,7 +166,7 @@ def posterior_particles(state: State) -> NoisyDraws:
 
 
 def posterior_particles_many(state: State) -> NoisyDraws:
-    """Many classes, dense; EP's sites were kept, and are not needed."""
+    """Many classes, dense; EP's sites were stored, and are not needed."""
     kept = {key: value for key, value in state.items() if key not in ("E", "sites")}
     return NoisyDraws(**kept, factor=noise_factor(state["problem"]))
 
@@ -188,11 +188,11 @@ def sites_many(state: State) -> PointSites:
     return PointSites(**state)
 
 
-# ---- factors and draws that are computed again ----------------------------------------------------------------
+# ---- factors and draws that are recomputed --------------------------------------------------------------------
 
 
 def factor_sites(state: State) -> SiteFactor:
-    """A factor that was kept whole."""
+    """A factor that was stored whole."""
     made = SiteFactor.__new__(SiteFactor)
     vars(made).update(state)
     return made

@@ -1,4 +1,4 @@
-"""From a name, or an object that stands for itself, to a configured method."""
+"""From a name, or a configured object, to a configured method."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from gpclass.likelihoods import LIKELIHOODS
 
 @dataclass(frozen=True)
 class Method:
-    """One row: a name and what stands behind it. What goes with it is computed from what the class declares."""
+    """One row: a name and its method. Valid combinations are computed from what the class declares."""
 
     name: str
     axis: str  # "inference" or "hyperparameters"
@@ -63,7 +63,7 @@ class Method:
 
     @property
     def likelihoods(self) -> tuple[str, ...]:
-        """Names of the likelihoods that an inference goes with, under some prior."""
+        """Names of the likelihoods that an inference supports, under some prior."""
         if self.axis != "inference":
             return ()
         own = self.default.own_likelihood
@@ -92,7 +92,7 @@ class Method:
 
 
 FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank)}
-"""How the prior over latent values is kept."""
+"""How the prior over latent values is represented."""
 
 INFERENCES: Mapping[str, Method] = {
     row.name: row
@@ -101,7 +101,7 @@ INFERENCES: Mapping[str, Method] = {
             "exact",
             "inference",
             Exact,
-            "The exact posterior by draws that EP guides, each number with its Monte Carlo error",
+            "The exact posterior by draws guided by EP, each number with its Monte Carlo error",
             "EP, then O(n²M) for M draws",
             "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
@@ -111,7 +111,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             EP,
             "Expectation propagation: sites that match moments",
-            "O(n³) a sweep, 3 to 10 sweeps",
+            "O(n³) per sweep, 3 to 10 sweeps",
             "Minka (2001); Filippone & Girolami (2014)",
         ),
         Method(
@@ -137,7 +137,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             Laplace,
             "Laplace's approximation: a Gaussian at the mode",
-            "O(n³) a Newton step, 2 to 6 steps",
+            "O(n³) per Newton step, 2 to 6 steps",
             "Williams & Barber (1998)",
         ),
         Method(
@@ -145,7 +145,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             Variational,
             "The Gaussian closest in KL divergence; its evidence is a lower bound",
-            "O(n³) a step, 5 to 30 steps",
+            "O(n³) per step, 5 to 30 steps",
             "Opper & Archambeau (2009)",
         ),
         Method(
@@ -153,7 +153,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             AMP,
             "Aitchison's maximum posterior: the mode of the latent field, kriged, without averaging",
-            "O(n³) a Newton step, 3 to 8 steps",
+            "O(n³) per Newton step, 3 to 8 steps",
             "Röder, Tolosana-Delgado & Hamprecht (2011)",
         ),
         Method(
@@ -188,7 +188,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             EllipticalSlice,
             "Markov chains along ellipses of a Gaussian; nothing to tune",
-            "O(n²) a step and chain",
+            "O(n²) per step and chain",
             "Murray, Adams & MacKay (2010)",
             exact=True,
         ),
@@ -197,7 +197,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             LatentHMC,
             "Hamiltonian Monte Carlo over whitened latent values",
-            "O(n²) a leapfrog step and chain",
+            "O(n²) per leapfrog step and chain",
             "Neal (2011)",
             exact=True,
         ),
@@ -205,8 +205,8 @@ INFERENCES: Mapping[str, Method] = {
             "gibbs",
             "inference",
             Gibbs,
-            "One latent value at a time; slow where neighbours are alike",
-            "O(n²) a scan and chain, in n dependent steps",
+            "One latent value at a time; slow if neighbours are strongly correlated",
+            "O(n²) per scan and chain, in n dependent steps",
             "Neal (1999)",
             exact=True,
         ),
@@ -215,7 +215,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             ControlVariables,
             "The function moved through its values at a few points; RBF kernels",
-            "O(n²C) a sweep and chain, C control points",
+            "O(n²C) per sweep and chain, C control points",
             "Titsias, Lawrence & Rattray (2009)",
             exact=True,
         ),

@@ -1,11 +1,11 @@
 """An ascent on disk: one .npz file of arrays and JSON, no pickle.
 
-Over all rows it holds the quasi-Newton state, the sites of all rows and the looks at the left-out rows; between the
-stages before, what the next one starts from and the random generator. So an ascent that is taken up is the ascent that
-would have been, whatever ``random_state`` is the second time. A crash while writing leaves the old file whole; a
-fingerprint of settings, all labels and weights and some rows is checked.
-Cost: one write of 16 n bytes and some m d × 25 per iteration. Fails when: the file is damaged or belongs to something
-else (refused).
+Over all rows it holds the quasi-Newton state, the sites of all rows and the losses of the held-out rows; between
+earlier stages, the start of the next one and the random generator. So a resumed ascent equals the uninterrupted one
+for any ``random_state`` the second time. A crash while writing leaves the old file intact; a fingerprint of settings,
+all labels and weights and some rows is checked.
+Cost: one write of 16 n bytes and some m d × 25 per iteration. Fails when: the file is damaged or belongs to other data
+(rejected).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from gpclass.numerics.fingerprint import fingerprint
 from gpclass.numerics.lbfgs import Ascent
 
 VERSION = 5
-LOOK = 2000  # rows that the fingerprint looks at
+LOOK = 2000  # rows in the fingerprint
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file and what it belongs to."""
+    """A file and the fingerprint of its problem."""
 
     path: Path
     mark: str
@@ -64,7 +64,7 @@ class Checkpoint:
         return arrays
 
     def save(self, stage: Stage, state: Ascent, start: Problem, earlier: int) -> None:
-        """Write where the stage stands; ``start`` is where it began, after so many earlier evaluations."""
+        """Write the state of the stage; ``start`` is where it began, after so many earlier evaluations."""
         found, rows = stage.accepted, stage.problem.rows
         assert found is not None and found.start is not None
         _, sums = rows.map(collect_values, found.start.held, _numbers(stage))
@@ -85,7 +85,7 @@ class Checkpoint:
     def save_between(
         self, at: Standing, absent: IntArray | None, rng: np.random.Generator, evaluations: int
     ) -> None:
-        """Write where the stages before all rows stand, after so many evaluations."""
+        """Write the state of the stages before all rows, after so many evaluations."""
         arrays = {
             "theta0": at.problem.theta,
             "Z0": inducing(at.problem),
@@ -110,12 +110,12 @@ class Checkpoint:
 
 @contextmanager
 def saying_how_to_go_on(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Whoever presses Ctrl-C is told that the file is there."""
+    """Add the path of the file to the message of an interrupt."""
     try:
         yield
     except KeyboardInterrupt as stopped:
         if checkpoint is not None and checkpoint.path.exists():
-            stopped.add_note(f"fit again with the same checkpoint, {checkpoint.path}, to go on")
+            stopped.add_note(f"fit again with the same checkpoint, {checkpoint.path}, to continue")
         raise
 
 
@@ -139,7 +139,7 @@ def standing(arrays: dict[str, Array], problem: Problem, method: str, rng: np.ra
 
 
 def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
-    """Put a stage where a file says it was."""
+    """Restore a stage from a file."""
     state = Ascent.from_arrays(arrays)
     held, _ = stage.problem.rows.map(put_values, stage.problem.rows.held, arrays["sites"])
     stage.near = Start(stage.guide.name, held)
@@ -150,7 +150,7 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
 
 
 def _numbers(stage: Stage) -> int | None:
-    """Numbers per row that describe the sites; all that Laplace keeps."""
+    """Numbers per row that describe the sites; all that Laplace stores."""
     rules: dict[str, SiteRule] = {"ep": EP_RULE, "variational": VARIATIONAL_RULE}
     rule = rules.get(stage.guide.name)
     return None if rule is None else rule.numbers(stage.problem.likelihood, stage.problem.n_latents)
