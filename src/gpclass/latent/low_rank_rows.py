@@ -45,7 +45,9 @@ class Seen:
             S = np.linalg.solve(np.eye(len(rest)) + W * rest.T[:, None, :], W)
             S = 0.5 * (S + S.transpose(0, 2, 1))
             diagonal = np.einsum("rll->rl", S)
-            np.maximum(diagonal, 0.0, out=diagonal)  # a row that is certain of its class: only rounding remains
+            np.maximum(
+                diagonal, 0.0, out=diagonal
+            )  # a row that is certain of its class: only rounding remains
             return cls(sites, rest, S, sites.b - np.einsum("rab,br->ar", S, rest * sites.b))
         D = sites.W[:, 0, 0][None] if sites.D is None else sites.D
         G = 1.0 + rest * D

@@ -27,9 +27,7 @@ STRIP = 2.5  # distance of the singularities of log Λ from the real line, at le
 
 def log_smeared(likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Array) -> Array:
     """Log ℓ of one copy of each row, (r, M), for G (r, M) and λ (r,)."""
-    if (
-        _terms(likelihood, _half(likelihood, G)) >= G.shape[1]
-    ):  # a huge range: fewer values than terms
+    if _terms(likelihood, _half(likelihood, G)) >= G.shape[1]:  # a huge range: fewer values than terms
         return _at(likelihood, labels, G, rest)
     return _clenshaw(*_expand(likelihood, labels, G, rest))
 
