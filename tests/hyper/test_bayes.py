@@ -622,7 +622,7 @@ def test_relevances_are_one_variable_with_a_dimension():
         make_problem(15, kernel=C(2.0) * RBF([1.0, 1.0])), Laplace(), Run(np.random.default_rng(0))
     )
     trace = fit.trace.to_arviz()
-    assert trace.posterior["k2__length_scale"].shape == (2, 6, 2)
+    assert trace.posterior["k2__length_scale"].shape == (2, 4, 2)
 
 
 @pytest.mark.slow

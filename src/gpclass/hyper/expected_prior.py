@@ -41,7 +41,8 @@ class ExpectedPrior(ABC):
         gaussian = posterior.gaussian
         if isinstance(gaussian, DenseGaussian):
             return DenseExpected.of_gaussian(gaussian)
-        assert isinstance(gaussian, LowRankGaussian) and posterior.start is not None
+        assert isinstance(gaussian, LowRankGaussian)
+        assert posterior.start is not None
         return LowRankExpected.of_gaussian(gaussian, posterior.start)
 
 

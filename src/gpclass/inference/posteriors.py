@@ -374,7 +374,8 @@ def noisy_latents(problem: Problem, found: NoiseFactor, v: Array, rng: np.random
     """
     if found.one is not None:
         return found.one.solve(problem.y[:, None] * v)[None]
-    assert found.coupled is not None and rng is not None
+    assert found.coupled is not None
+    assert rng is not None
     u, E, L = anchored(problem, v), found.coupled.E, found.coupled.L
     e = E @ u
     centre, _ = lapack.dpotrs(L, e.sum(axis=0), lower=1)

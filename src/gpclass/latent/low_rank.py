@@ -339,7 +339,9 @@ class LowRankGaussian(Gaussian):
 
     def difference(self, after: Gaussian) -> tuple[Array, Array]:
         """Changes of q's precision and shift, which are linear in the sites seen from u."""
-        assert isinstance(after, LowRankGaussian) and self.q.gram is not None and after.q.gram is not None
+        assert isinstance(after, LowRankGaussian)
+        assert self.q.gram is not None
+        assert after.q.gram is not None
         return after.q.gram - self.q.gram, after.q.shift - self.q.shift
 
     def in_units(self, difference: tuple[Array, Array]) -> Array:

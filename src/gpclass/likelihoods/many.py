@@ -83,7 +83,7 @@ class Softmax(MultiLikelihood):
     """The softmax link."""
 
     name: ClassVar[str] = "softmax"
-    average_error: ClassVar[float] = 1e-4
+    average_error: ClassVar[float] = 3e-3
 
     def log_prob(self, f: Array) -> Array:
         """Log probability of every class, for latent values f (..., C)."""

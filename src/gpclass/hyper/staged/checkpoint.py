@@ -46,7 +46,8 @@ class Checkpoint:
     def of(cls, path: Path, problem: Problem, *settings: Any) -> Checkpoint:
         """The checkpoint of a problem before its inducing inputs are placed, with these settings."""
         source, form = problem.rows.source, problem.form
-        assert source is not None and isinstance(form, LowRank)
+        assert source is not None
+        assert isinstance(form, LowRank)
         rows = [(fingerprint(s.y), fingerprint(s.weights)) for s in source.shards()]
         model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood)
         placing = (form.m, form.how)
@@ -66,7 +67,8 @@ class Checkpoint:
     def save(self, stage: Stage, state: Ascent, start: Problem, earlier: int) -> None:
         """Write the state of the stage; ``start`` is where it began, after so many earlier evaluations."""
         found, rows = stage.accepted, stage.problem.rows
-        assert found is not None and found.start is not None
+        assert found is not None
+        assert found.start is not None
         _, sums = rows.map(collect_values, found.start.held, _numbers(stage))
         arrays = {
             **state.arrays(),

@@ -41,7 +41,8 @@ def compare_with_dense(
 ) -> tuple[dict[str, Any], str | None]:
     """Figures for the report, and advice if the number of inducing inputs should grow."""
     Z, form = problem.inducing, problem.form
-    assert Z is not None and isinstance(form, LowRank)
+    assert Z is not None
+    assert isinstance(form, LowRank)
     X, y, weights = problem.rows.take(sample_rows(problem.n, POOL, rng))
     if weights is not None:
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
@@ -121,7 +122,8 @@ def survey(
 def look_over(problem: Problem) -> dict[str, Any]:
     """Far rows and the mean share of the prior variance that the inducing inputs do not explain."""
     Z, prior = problem.inducing, problem.prior
-    assert Z is not None and isinstance(prior, LowRankPrior)
+    assert Z is not None
+    assert isinstance(prior, LowRankPrior)
     K = problem.covariance(Z, Z.copy())  # as of different points: without white noise
     floor = max(float(K.min()), 0.0) if len(Z) > 1 else 0.0
     noise = float(np.mean(problem.covariance.diag(Z) - np.diag(K)))
