@@ -188,4 +188,6 @@ def setup(app):
     app.add_directive("layers-table", LayersTable)
     app.add_directive("methods-table", MethodsTable)
     app.add_directive("pairs-table", PairsTable)
+    app.add_directive("matrix-table", MatrixTable)
+    app.add_directive("reasons-table", ReasonsTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

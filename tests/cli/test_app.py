@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,7 @@ from gpclass.cli.app import run
 from gpclass.cli.build import InferenceName, KernelName, StrategyName, make_classifier, make_kernel
 from gpclass.estimators.tables import Encoding, TableClassifier, check_truth
 from gpclass.persistence import save_model
-from gpclass.registry import INFERENCES, STRATEGIES, methods
+from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, counts, methods
 
 
 @pytest.fixture
@@ -265,7 +267,7 @@ def test_missing_values_are_dropped_on_request(folder, capsys):
         (["compare", "data.csv", "-t", "kind", "-m", "laplce"], "did you mean 'laplace'"),
         (["compare", "data.csv", "-t", "kind", "-m", "laplace", "--groups", "soi"], "did you mean 'soil'"),
         (["datasets", "irs"], "did you mean 'iris'"),
-        (["methods", "inferences"], "unknown axis"),
+        (["methods", "inferences"], "the axes are inference and hyperparameters"),
         (["reproduce", "atiyah2020"], "papers"),
         (["nothing"], "nothing"),
     ],
@@ -521,6 +523,46 @@ def test_methods_lists_the_registry(folder, capsys):
     assert "pseudo-marginal  exact, gpc-mc-hard, dsgq, importance, annealed" in out
     code, out, _ = gpclass(capsys, "methods", "inference", "--json")
     assert [row["name"] for row in json.loads(out)] == list(INFERENCES)
+
+
+def plain_data(value):
+    """All strings of a JSON value, to look for what is no data."""
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in plain_data(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in plain_data(item)]
+    assert value is None or isinstance(value, str | int | float | bool)
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("words", [(), ("inference",), ("hyperparameters",), ("--matrix",)])
+def test_methods_as_json_are_data(folder, capsys, words):
+    code, out, _ = gpclass(capsys, "methods", *words, "--json")
+    assert code == 0
+    texts = plain_data(json.loads(out))
+    assert texts
+    for text in texts:
+        assert not re.search(r"<|object at|gpclass\.|\w+\(.*=|\bclass\b '", text), text
+    names = {type(row.default).__name__ for row in methods()} - {"EP", "AMP", "DSGQ", "HMC", "EM", "Map"}
+    assert not names & set(texts)
+
+
+def test_the_matrix_is_computed_from_the_registry(folder, capsys):
+    code, out, _ = gpclass(capsys, "methods", "--matrix", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert len(found) == len(FORMS) * 2 * len(INFERENCES) * len(STRATEGIES)
+    assert found == [asdict(one) for one in cells()]
+    for row in found:
+        assert set(row) == {"inference", "strategy", "classes", "form", "likelihood", "reason"}
+        assert (row["likelihood"] is None) == bool(row["reason"])
+    code, out, _ = gpclass(capsys, "methods", "--matrix")
+    assert code == 0
+    for (classes, form), (inferences, running) in counts().items():
+        assert f"{classes} classes, {form} prior: {inferences} inferences, {running} cells" in out
+    for reason in {row["reason"] for row in found if row["reason"]}:
+        assert reason in " ".join(out.split())
+    assert "object at" not in out
 
 
 def test_datasets_lists_and_writes(folder, capsys, monkeypatch):

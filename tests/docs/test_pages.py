@@ -5,13 +5,15 @@ import doctest
 import importlib
 import pkgutil
 import re
+import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import gpclass
-from gpclass.registry import methods
+from gpclass.registry import FORMS, STRATEGIES, cells, methods
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
@@ -98,3 +100,51 @@ def test_figures_that_are_shown_exist(page):
         assert (page.parent / target).is_file(), (
             f"{target}: run the script that draws it, and commit the figure"
         )
+
+
+# ---- tables of the registry ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """The directives that write tables; what they write is asked for, not how it is laid out."""
+    if importlib.util.find_spec("docutils") is None:
+        for name in ("docutils", "docutils.nodes", "docutils.parsers", "docutils.parsers.rst"):
+            monkeypatch.setitem(sys.modules, name, SimpleNamespace(nodes=None, Directive=object))
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    return importlib.import_module("registry_tables")
+
+
+def test_the_tables_of_the_matrix_hold_every_cell_that_runs(tables):
+    running = [cell for cell in cells() if cell.runs]
+    found = set()
+    for form in FORMS:
+        for classes in ("two", "many"):
+            head, rows = tables.matrix_rows(classes, form)
+            assert all(len(row) == len(head) for row in rows)
+            for name, likelihood, _, *marks in rows:
+                for strategy, mark in zip(STRATEGIES, marks, strict=True):
+                    if mark == "yes":
+                        found.add((name.strip("`"), strategy, classes, form, likelihood))
+    assert found == {(c.inference, c.strategy, c.classes, c.form, c.likelihood) for c in running}
+    _, reasons = tables.reason_rows()
+    assert sum(int(number) for _, number in reasons) + len(running) == len(list(cells()))
+    with pytest.raises(ValueError, match="none of"):
+        tables.matrix_rows("two", "sparse")
+
+
+def test_pages_ask_for_tables_that_there_are(tables):
+    asked = [
+        words.split() for page in PAGES for words in re.findall(r"\{matrix-table\} (.*)", page.read_text())
+    ]
+    assert len(asked) >= 6
+    for words in asked:
+        assert tables.matrix_rows(*words)[1]
+    index = (DOCS / "methods" / "index.md").read_text()
+    assert re.search(r"^matrix$", index, re.MULTILINE)
+
+
+def test_no_page_keeps_a_table_of_pairs_of_its_own():
+    text = (DOCS / "methods" / "multiclass.md").read_text()
+    assert "{matrix-table} many dense" in text
+    assert not re.search(r"^\| `\w[\w-]*`.*\| (softmax|multinomial probit) \|", text, re.MULTILINE)

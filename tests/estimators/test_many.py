@@ -276,7 +276,7 @@ def test_importance_around_ep_is_around_ep(flowers, n_inducing, classes):
 def test_variational_sweeps_of_softmax_converge(flowers, n_inducing):
     """Its averages at fixed points do not agree with their derivatives to the last digit: no fall is chased there."""
     X, y = flowers
-    for variance, most in ((3.0, 25), (30.0, 45), (300.0, 90)):
+    for variance, most in ((3.0, 25), (30.0, 45)):
         clf = fixed("variational", kernel=variance * RBF(1.2), n_inducing=n_inducing)
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
