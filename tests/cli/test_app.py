@@ -145,7 +145,7 @@ def test_true_labels_are_compared_as_numbers_where_both_are(truth, classes):
 
 @pytest.mark.parametrize(("truth", "strange"), [([0.0, 2.0], "2.0"), ([0.5, 1], "0.5"), (["x", "1"], "x")])
 def test_numbers_that_are_no_class_are_refused(truth, strange):
-    with pytest.raises(ValueError, match=f"hold {strange}, which the model does not know; it knows 0, 1"):
+    with pytest.raises(ValueError, match=f"hold {strange}, unknown to the model, which has 0, 1"):
         check_truth(truth, np.array([0, 1]))
 
 
