@@ -295,7 +295,7 @@ def test_mistakes_in_new_rows(folder, capsys):
         assert message in err
     code, _, err = gpclass(capsys, "predict", "model.gpclass", "data.csv", "-t", "soil")
     assert code == 2
-    assert "does not know" in err
+    assert "unknown to the model" in err
 
 
 def test_identifiers_dates_and_empty_files_are_refused(folder, capsys):
