@@ -147,7 +147,7 @@ def test_true_labels_are_compared_as_numbers_where_both_are(truth, classes):
 
 @pytest.mark.parametrize(("truth", "strange"), [([0.0, 2.0], "2.0"), ([0.5, 1], "0.5"), (["x", "1"], "x")])
 def test_numbers_that_are_no_class_are_refused(truth, strange):
-    with pytest.raises(ValueError, match=f"hold {strange}, which the model does not know; it knows 0, 1"):
+    with pytest.raises(ValueError, match=f"hold {strange}, unknown to the model, which has 0, 1"):
         check_truth(truth, np.array([0, 1]))
 
 
@@ -297,7 +297,7 @@ def test_mistakes_in_new_rows(folder, capsys):
         assert message in err
     code, _, err = gpclass(capsys, "predict", "model.gpclass", "data.csv", "-t", "soil")
     assert code == 2
-    assert "does not know" in err
+    assert "unknown to the model" in err
 
 
 def test_identifiers_dates_and_empty_files_are_refused(folder, capsys):

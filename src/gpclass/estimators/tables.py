@@ -94,7 +94,7 @@ class Encoding:
     def learn(cls, frame: Any, *, standardize: bool = True) -> Encoding:
         """The encoding of a frame without missing values."""
         if frame.shape[1] == 0:
-            raise ValueError("there are no feature columns")
+            raise ValueError("the data have no feature columns")
         check_missing(frame, list(frame.columns))
         return cls(tuple(_learn(str(name), frame[name], standardize) for name in frame.columns))
 
@@ -133,7 +133,7 @@ def _learn(name: str, column: Any, standardize: bool) -> NumberColumn | Category
         if not np.all(np.isfinite(values)):
             many = int(np.sum(~np.isfinite(values)))
             raise ValueError(
-                f"column {name!r} holds infinite values, {many} of {len(values)}: correct or leave them out"
+                f"column {name!r} holds infinite values, {many} of {len(values)}: correct or exclude them"
             )
         spread = float(values.std(ddof=0))
         centre, scale = (float(values.mean()), spread) if standardize and spread > 0 else (0.0, 1.0)
@@ -144,7 +144,7 @@ def _learn(name: str, column: Any, standardize: bool) -> NumberColumn | Category
     if len(count) > MAX_CATEGORIES:
         raise ValueError(
             f"column {name!r} has {len(count)} different words in {len(words)} rows, more than "
-            f"{MAX_CATEGORIES}: an identifier? Leave it out (--exclude {name}), or group its categories"
+            f"{MAX_CATEGORIES}: an identifier? Exclude it (--exclude {name}), or group its categories"
         )
     return CategoryColumn(name, tuple(sorted(map(str, count.index))), str(count.index[0]))
 
@@ -173,7 +173,7 @@ def check_missing(frame: Any, names: Sequence[Any], cure: str = "--drop-missing,
         total = sum(found.values())
         raise ValueError(
             f"{total} value{'s are' if total > 1 else ' is'} missing in {rows} of {len(frame)} rows ({each}); fill "
-            f"them in, or leave these rows out ({cure})"
+            f"them in, or exclude these rows ({cure})"
         )
 
 
@@ -305,7 +305,7 @@ def check_truth(truth: Any, classes: Any) -> npt.NDArray[np.intp]:
     strange = sorted(str(label) for label, c in zip(present, places, strict=True) if c is None)
     if strange:
         raise ValueError(
-            f"the true labels hold {', '.join(strange)}, which the model does not know; it knows "
+            f"the true labels hold {', '.join(strange)}, unknown to the model, which has "
             f"{', '.join(map(str, classes))}: give another target, or correct them"
         )
     return np.array(places, dtype=np.intp)[codes]

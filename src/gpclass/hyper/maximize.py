@@ -102,7 +102,7 @@ class Maximize(Strategy):
         return cls(max_iter=3, polish_steps=1)
 
     def why_not(self, inference: Inference) -> str:
-        """With the cure."""
+        """The reason, with the remedy."""
         return (
             f"{super().why_not(inference)}; use hyperparameters='fixed', or fit the kernel parameters with "
             "inference='ep' first"

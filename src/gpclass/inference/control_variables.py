@@ -10,7 +10,7 @@ In coordinates f = L η and f_c = C u, V = C⁻¹ K_cf L⁻ᵀ has singular valu
 
     η | f_c ~ N(Vᵀu, I − VᵀV),   (I − VᵀV)^½ = I − Σ_k (1 − √(1 − s_k²)) b_k b_kᵀ,
 
-which needs no jitter however well the controls explain the function.
+which needs no jitter even if the controls explain the function almost completely.
 Cost: M n² once, and M n² per sweep over all controls of one chain.
 Fails when: the function is rough on the scale of the data, so that M must be near n: then it is a slow Gibbs
 scan. Takes kernels made of constants and RBFs only, because the method relies on their smoothness.

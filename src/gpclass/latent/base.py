@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
-Held: TypeAlias = "tuple[Any, ...]"  # shards with values, wherever they are
+Held: TypeAlias = "tuple[Any, ...]"  # shards with values, in any process
 
 F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F, SITE_D, SITE_B = range(7)  # Newton's method stores L of each per row
 NEWTON = 7

@@ -6,8 +6,8 @@ plain values. Each kind has one spelling:
     None, bool, int, str, finite float, list    themselves
     everything else                             {"$": kind, ...}
 
-Dataclasses and estimators go to a table, children before parents, and are written once however often they
-are referred to; equal arrays are stored once. The state of a class is defined in one of three ways: a
+Dataclasses and estimators go to a table, children before parents, and are written once for any number of references;
+equal arrays are stored once. The state of a class is defined in one of three ways: a
 dataclass by its fields; an estimator by its attributes; a class with ``state()`` and the class method
 ``from_state(state)`` by these, for values that are better recomputed than stored. So a new posterior only needs
 to be a dataclass with a name.

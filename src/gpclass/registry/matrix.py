@@ -133,7 +133,7 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
         given = own if own is not None and spec == own.name else get_likelihood(spec)
         if own is not None and inference.scale_is_given and given.name == own.name and given != own:
             raise ValueError(
-                f"the inference says {own} and likelihood says {given}; give the scale in one place only"
+                f"the inference has {own} and likelihood is {given}; give the scale in one place only"
             )
     if many and not given.many:
         able_many = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, True)]
