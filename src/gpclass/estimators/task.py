@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,19 @@ from gpclass.registry import check_combination, choose_likelihood, get_inference
 LOOK = 2000  # rows that a kernel is checked against, and started from, with inducing inputs
 
 
+class Settings(Protocol):
+    """What a task reads of an estimator: its parameters, as the user gave them."""
+
+    kernel: Kernel | None
+    likelihood: str | Likelihood
+    inference: str | Inference
+    hyperparameters: str | Strategy
+    tol: float
+    class_weight: dict[Any, float] | str | None
+    n_inducing: int | str | None
+    inducing: str | Array
+
+
 @dataclass(frozen=True)
 class Methods:
     """What an estimator's settings name, for a number of classes and a form of the prior."""
@@ -44,7 +57,7 @@ class Methods:
     likelihood: Likelihood
 
     @classmethod
-    def of(cls, clf: Any, n_classes: int) -> Methods:
+    def of(cls, clf: Settings, n_classes: int) -> Methods:
         """Inference, strategy and likelihood, checked as a combination."""
         inference, strategy, form = chosen_inference(clf), get_strategy(clf.hyperparameters), form_of(clf)
         likelihood = choose_likelihood(clf.likelihood, inference, n_classes, form)
@@ -68,18 +81,18 @@ class Task:
             return reviewed(fit, self.methods.inference, run.rng.spawn(1)[0])
 
 
-def form_of(clf: Any) -> type[Form]:
+def form_of(clf: Settings) -> type[Form]:
     """The form of the prior: with inducing inputs if requested, else dense."""
     return LowRank if clf.n_inducing is not None or not isinstance(clf.inducing, str) else Dense
 
 
-def chosen_inference(clf: Any) -> Inference:
+def chosen_inference(clf: Settings) -> Inference:
     """The inference, with the estimator's tolerance if given by name and if it draws."""
     inference = get_inference(clf.inference)
     return inference.with_tol(float(clf.tol)) if isinstance(clf.inference, str) else inference
 
 
-def array_task(clf: Any, X: Array, y: Any, sample_weight: Any) -> Task:
+def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any) -> Task:
     """The task of ``clf`` on a checked array (n, d)."""
     classes, index = encode(y)
     methods = Methods.of(clf, len(classes))
@@ -96,7 +109,7 @@ def array_task(clf: Any, X: Array, y: Any, sample_weight: Any) -> Task:
     return Task(_problem(clf, source, kernel, methods.likelihood, len(classes)), methods, classes)
 
 
-def source_task(clf: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:
+def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:
     """The task of ``clf`` on rows that are not an ordinary array, and the names of their columns."""
     if form_of(clf) is Dense:
         what = "folder" if isinstance(X, str | os.PathLike) else type(X).__name__
@@ -111,7 +124,9 @@ def source_task(clf: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Task, lis
     return Task(_problem(clf, source, kernel, methods.likelihood, len(classes)), methods, classes), names
 
 
-def _problem(clf: Any, source: Source, kernel: Kernel, likelihood: Likelihood, n_classes: int) -> Problem:
+def _problem(
+    clf: Settings, source: Source, kernel: Kernel, likelihood: Likelihood, n_classes: int
+) -> Problem:
     """The problem of rows labelled by class indices."""
     form: Form = Dense()
     if form_of(clf) is LowRank:
@@ -123,7 +138,7 @@ def _problem(clf: Any, source: Source, kernel: Kernel, likelihood: Likelihood, n
     return Problem(rows, kernel, likelihood, n_classes, form)
 
 
-def _kernel(clf: Any, likelihood: Likelihood, X: Array) -> Kernel:
+def _kernel(clf: Settings, likelihood: Likelihood, X: Array) -> Kernel:
     """The kernel to start from."""
     if form_of(clf) is LowRank:  # a sample suffices for many rows
         X = X[sample_rows(len(X), LOOK, np.random.default_rng(0))]

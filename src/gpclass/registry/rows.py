@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from gpclass.hyper import EM, HMC, Alternate, CrossValidation, Fixed, Map, Maximize, PseudoMarginal
+from gpclass.hyper.base import Strategy
 from gpclass.inference import (
     AMP,
     DSGQ,
@@ -23,48 +24,51 @@ from gpclass.inference import (
     LatentHMC,
     Variational,
 )
+from gpclass.inference.base import Inference
 from gpclass.latent.base import Form
 from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import LIKELIHOODS
 
+T_co = TypeVar("T_co", bound=Inference | Strategy, covariant=True)
+
 
 @dataclass(frozen=True)
-class Method:
+class Method(Generic[T_co]):
     """One row: a name and its method. Valid combinations are computed from what the class declares."""
 
     name: str
     axis: str  # "inference" or "hyperparameters"
-    factory: Callable[[], Any]
+    factory: Callable[[], T_co]
     summary: str
     cost: str  # in points n, particles or draws M
     reference: str
     exact: bool = False  # converges to the true posterior as the work grows
 
     @cached_property
-    def default(self) -> Any:
+    def default(self) -> T_co:
         """A configured object with the default settings."""
         return self.factory()
 
     @property
-    def brief(self) -> Any:
+    def brief(self) -> Inference | Strategy:
         """Settings for a run of seconds, for tests."""
-        return self.default.brief() if self.axis == "hyperparameters" else self.default
+        return self.default.brief() if isinstance(self.default, Strategy) else self.default
 
     @property
     def evidence(self) -> str | None:
         """Kind of an inference's evidence, None if it has none."""
-        return self.default.evidence_kind if self.axis == "inference" else None
+        return self.default.evidence_kind if isinstance(self.default, Inference) else None
 
     @property
     def gradient(self) -> bool:
         """Whether an inference's evidence has a gradient, for maximize and map."""
-        return bool(self.axis == "inference" and self.default.gradient)
+        return isinstance(self.default, Inference) and self.default.gradient
 
     @property
     def likelihoods(self) -> tuple[str, ...]:
         """Names of the likelihoods that an inference supports, under some prior."""
-        if self.axis != "inference":
+        if not isinstance(self.default, Inference):
             return ()
         own = self.default.own_likelihood
         offers = [form.offers for form in FORMS.values()]
@@ -88,13 +92,14 @@ class Method:
                 "evidence": self.evidence,
                 "gradient": self.gradient,
             }
+        assert isinstance(self.default, Strategy)
         return {**found, "needs": self.default.needs}
 
 
 FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank)}
 """How the prior over latent values is represented."""
 
-INFERENCES: Mapping[str, Method] = {
+INFERENCES: Mapping[str, Method[Inference]] = {
     row.name: row
     for row in (
         Method(
@@ -222,7 +227,7 @@ INFERENCES: Mapping[str, Method] = {
     )
 }
 
-STRATEGIES: Mapping[str, Method] = {
+STRATEGIES: Mapping[str, Method[Strategy]] = {
     row.name: row
     for row in (
         Method(
@@ -296,6 +301,7 @@ STRATEGIES: Mapping[str, Method] = {
 }
 
 
-def methods(axis: str | None = None) -> list[Method]:
+def methods(axis: str | None = None) -> list[Method[Any]]:
     """All methods, or those of one axis (``"inference"`` or ``"hyperparameters"``)."""
-    return [row for row in (*INFERENCES.values(), *STRATEGIES.values()) if axis in (None, row.axis)]
+    rows: list[Method[Any]] = [*INFERENCES.values(), *STRATEGIES.values()]
+    return [row for row in rows if axis in (None, row.axis)]
