@@ -81,7 +81,7 @@ def run_fingerprint(problem: Problem, inference: Inference, prior: PriorSet, *se
     """Fingerprint of chains: data, model, inference, priors and settings."""
     Z = problem.inducing
     model = (problem.kernel, problem.likelihood, np.empty(0) if Z is None else Z)
-    return fingerprint(*problem.rows.everything, *model, inference, prior, *settings)
+    return fingerprint(*problem.rows.marks(), *model, inference, prior, *settings)
 
 
 @dataclass(frozen=True)

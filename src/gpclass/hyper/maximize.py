@@ -113,6 +113,10 @@ class Maximize(Strategy):
             from gpclass.hyper.staged.ascent import ascend  # it builds on this module
 
             return ascend(self, problem, inference, run, prior)
+        if self.checkpoint is not None:
+            raise ValueError(
+                f"{type(self).__name__}: checkpoint is for climbs with inducing inputs; set n_inducing, or leave it out"
+            )
         if len(problem.theta) == 0:
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
         starts = _starts(problem, run)

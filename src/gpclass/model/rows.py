@@ -29,6 +29,7 @@ from gpclass.numerics.threads import allowed_threads, one_thread, pool
 
 SHARD_ROWS = 65_536  # rows of a shard at most
 FEWEST_ROWS = 2048  # of a shard of an array in memory: fewer do not justify a thread
+LOOK = 2000  # rows whose features tell data from other data
 SHARDS = 64  # of such an array, if that makes them large enough: balances the threads
 
 Sums: TypeAlias = "dict[str, Any]"  # arrays and numbers, which add; lists, which are joined
@@ -336,6 +337,12 @@ class Rows:
         if self.source is None:
             raise ValueError(NO_ROWS)
         return self.source
+
+    def marks(self) -> list[Any]:
+        """What tells these rows from others: labels and weights of every shard, and the features of some rows."""
+        some = np.unique(np.linspace(0, self.n - 1, min(self.n, LOOK)).astype(np.intp))
+        shards = [(shard.y, shard.weights) for shard in self._source.shards()]
+        return [self.n, self.take(some)[0], shards]
 
     def state(self) -> dict[str, Any]:
         """What a file stores of rows that predictions do not need: the numbers."""

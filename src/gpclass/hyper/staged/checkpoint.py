@@ -26,13 +26,12 @@ from gpclass.inference.ep import RULE as EP_RULE
 from gpclass.inference.variational import RULE as VARIATIONAL_RULE
 from gpclass.latent.base import SiteRule, Start
 from gpclass.latent.low_rank import LowRank, LowRankGaussian
-from gpclass.model.problem import Problem, sample_of
+from gpclass.model.problem import Problem
 from gpclass.model.rows import collect_values, put_values
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.numerics.lbfgs import Ascent
 
 VERSION = 5
-LOOK = 2000  # rows in the fingerprint
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,10 @@ class Checkpoint:
     @classmethod
     def of(cls, path: Path, problem: Problem, *settings: Any) -> Checkpoint:
         """The checkpoint of a problem before its inducing inputs are placed, with these settings."""
-        source, form = problem.rows.source, problem.form
-        assert source is not None
+        form = problem.form
         assert isinstance(form, LowRank)
-        rows = [(fingerprint(s.y), fingerprint(s.weights)) for s in source.shards()]
-        model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood)
-        placing = (form.m, form.how)
-        return cls(path, fingerprint(problem.n, sample_of(problem, LOOK), rows, *model, *placing, *settings))
+        model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood, form.m, form.how)
+        return cls(path, fingerprint(*problem.rows.marks(), *model, *settings))
 
     def load(self) -> dict[str, Array] | None:
         """What was written; None if there is no file."""
