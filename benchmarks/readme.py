@@ -7,8 +7,7 @@ import argparse
 import json
 
 from benchmarks.common import HERE, RESULTS
-from gpclass.registry import methods
-from gpclass.registry.matrix import goes_with
+from gpclass.registry import goes_with, methods
 
 README = HERE.parent / "README.md"
 PAGE = HERE.parent / "docs" / "benchmarks.md"

@@ -71,6 +71,7 @@ alone = (
     "command_line",
     "howto",
     "geostatistics",
+    "architecture",
     "extending",
     "glossary",
 )

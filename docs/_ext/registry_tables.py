@@ -1,15 +1,28 @@
-"""Tables generated from the registry, so that no page keeps its own list.
+"""Tables generated from the code, so that no page keeps its own list.
 
 ``{methods-table} inference`` and ``{methods-table} hyperparameters`` list the methods; ``{pairs-table}`` shows
-which inference goes with which strategy; ``{matrix-table} two dense`` which pairs run for a number of classes and a
-form of the prior, with their likelihood; ``{reasons-table}`` why the others do not.
+which inference goes with which strategy, and ``{matrix-table} many inducing`` the same for a number of classes and a
+form of the prior, with the likelihood. ``{counts-table}`` counts what runs, ``{offers-table}`` and ``{needs-table}``
+show what this is computed from, ``{layers-table}`` lists the layers that ``tests/test_layers.py`` enforces.
 """
+
+import ast
+from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, goes_with, inferences_for, methods
-from gpclass.registry.matrix import CLASSES, likelihoods_for
+from gpclass.likelihoods import LIKELIHOODS
+from gpclass.likelihoods.base import OPTIONAL
+from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, counts, goes_with, inferences_for, methods
+
+LAYERS_FILE = Path(__file__).resolve().parents[2] / "tests" / "test_layers.py"
+FIRST_EDITION = {  # inferences that ran, before combinations were computed; it is history, so it is kept here
+    ("two", "dense"): 14,
+    ("many", "dense"): 7,
+    ("two", "inducing"): 4,
+    ("many", "inducing"): 0,
+}
 
 
 def table(head, rows):
@@ -51,9 +64,7 @@ class MethodsTable(Directive):
                 "yes" if r.exact else "no",
                 r.cost,
                 ", ".join(r.likelihoods),
-                "2 or more"
-                if any(likelihoods_for(r.default, form, True) for form in FORMS.values())
-                else "2",
+                "2 or more" if any(LIKELIHOODS[name].many for name in r.likelihoods) else "2",
                 r.evidence or "none",
                 "yes" if r.gradient else "no",
                 r.reference,
@@ -76,47 +87,105 @@ class PairsTable(Directive):
         return [table(("", *(f"`{name}`" for name in STRATEGIES)), rows)]
 
 
-def matrix_rows(classes, form):
-    """Head and rows of one part of the matrix: an inference, its likelihood and evidence, and what runs with it."""
-    here = [cell for cell in cells() if cell.classes == classes and cell.form == form]
-    if not here:
-        raise ValueError(f"{classes!r} is none of {CLASSES}, or {form!r} none of {list(FORMS)}")
-    rows = []
-    for name, row in INFERENCES.items():
-        own = {cell.strategy: cell for cell in here if cell.inference == name}
-        used = next((cell.likelihood for cell in own.values() if cell.runs), None)
-        if used is not None:
-            runs = ["yes" if own[strategy].runs else "–" for strategy in STRATEGIES]
-            rows.append((f"`{name}`", used, row.evidence or "none", *runs))
-    return ("inference", "likelihood", "evidence", *(f"`{name}`" for name in STRATEGIES)), rows
-
-
-def reason_rows():
-    """Head and rows of the reasons why cells do not run, each with how many there are."""
-    count = {}
-    for cell in cells():
-        if cell.reason:
-            count[cell.reason] = count.get(cell.reason, 0) + 1
-    return ("reason", "cells"), [(reason, str(number)) for reason, number in count.items()]
-
-
 class MatrixTable(Directive):
-    """What runs for a number of classes and a form of the prior."""
+    """Which inference goes with which strategy, for a number of classes and a form of the prior."""
 
     required_arguments = 2
 
     def run(self):
-        return [table(*matrix_rows(*self.arguments))]
+        classes, form = self.arguments
+        rows = []
+        for name in INFERENCES:
+            own = [c for c in cells() if (c.classes, c.form, c.inference) == (classes, form, name)]
+            used = next((c.likelihood for c in own if c.runs), None)
+            if used is not None:
+                rows.append((f"`{name}`", used, *("yes" if c.runs else "–" for c in own)))
+        return [table(("", "likelihood", *(f"`{name}`" for name in STRATEGIES)), rows)]
 
 
-class ReasonsTable(Directive):
-    """Why the other cells do not run."""
+class CountsTable(Directive):
+    """How many inferences and combinations run, beside the first edition."""
 
     def run(self):
-        return [table(*reason_rows())]
+        head = (
+            "classes",
+            "prior",
+            "inferences in the first edition",
+            "inferences now",
+            "with a strategy, now",
+        )
+        rows = [
+            (classes, form, str(FIRST_EDITION.get((classes, form), "–")), str(inferences), str(running))
+            for (classes, form), (inferences, running) in counts().items()
+        ]
+        return [table(head, rows)]
+
+
+class OffersTable(Directive):
+    """What each likelihood, or each form of the prior, offers."""
+
+    required_arguments = 1
+
+    def run(self):
+        if self.arguments[0] == "priors":
+            offered = {name: form.offers for name, form in FORMS.items()}
+            columns = sorted(frozenset().union(*offered.values()))
+        else:
+            offered = {name: cls.offers() for name, cls in LIKELIHOODS.items()}
+            columns = ["log", *OPTIONAL]
+        rows = [
+            (f"`{name}`", *("yes" if c in own else "–" for c in columns)) for name, own in offered.items()
+        ]
+        return [table(("", *(f"`{name}`" for name in columns)), rows)]
+
+
+class NeedsTable(Directive):
+    """What each inference needs, and what it gives to strategies; or what each strategy needs."""
+
+    required_arguments = 1
+
+    def run(self):
+        if self.arguments[0] == "hyperparameters":
+            rows = [(f"`{r.name}`", r.default.needs, goes_with(r.name)) for r in STRATEGIES.values()]
+            return [table(("", "needs of an inference", "so it goes with"), rows)]
+        rows = []
+        for r in INFERENCES.values():
+            one = r.default
+            ways = [(" + ".join(sorted(w.likelihood)), " + ".join(sorted(w.prior))) for w in one.ways]
+            gives = [name for name in ("gradient", "gaussian", "steps") if getattr(one, name)]
+            rows.append(
+                (
+                    f"`{r.name}`",
+                    "; or ".join(
+                        f"{likelihood} of the likelihood, {prior} of the prior" for likelihood, prior in ways
+                    ),
+                    ", ".join([f"evidence ({one.evidence_kind})", *gives] if one.evidence_kind else gives)
+                    or "–",
+                )
+            )
+        return [table(("", "needs", "gives to strategies"), rows)]
+
+
+class LayersTable(Directive):
+    """The layers, lowest first, as the test states them."""
+
+    def run(self):
+        tree = ast.parse(LAYERS_FILE.read_text())
+        (value,) = [
+            node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "LAYERS"
+        ]
+        rows = [(str(k), ", ".join(sorted(layer))) for k, layer in enumerate(ast.literal_eval(value), 1)]
+        return [table(("layer", "parts of gpclass"), rows)]
 
 
 def setup(app):
+    app.add_directive("matrix-table", MatrixTable)
+    app.add_directive("counts-table", CountsTable)
+    app.add_directive("offers-table", OffersTable)
+    app.add_directive("needs-table", NeedsTable)
+    app.add_directive("layers-table", LayersTable)
     app.add_directive("methods-table", MethodsTable)
     app.add_directive("pairs-table", PairsTable)
     app.add_directive("matrix-table", MatrixTable)

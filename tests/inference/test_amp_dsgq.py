@@ -250,9 +250,9 @@ def test_the_link_comes_with_the_method():
     assert fixed(AMP(c0=2.0), likelihood="logit").fit(X, y).likelihood_ == Logit(2.0)
     with pytest.raises(ValueError, match="one place"):
         fixed(AMP(c0=2.0), likelihood=Logit(3.0)).fit(X, y)
-    with pytest.raises(ValueError, match="does not handle"):
+    with pytest.raises(ValueError, match="does not support"):
         fixed("amp", likelihood="probit").fit(X, y)
-    with pytest.raises(ValueError, match="does not handle"):
+    with pytest.raises(ValueError, match="does not support"):
         fixed(DSGQ(k0=1.0), likelihood="logit").fit(X, y)
 
 

@@ -115,7 +115,7 @@ def test_inducing_inputs_come_back_identical_and_keep_no_rows(labels, tmp_path):
         back = round_trip(clf, tmp_path)
         assert_same_predictions(clf, back)
         assert back.log_evidence_ == clf.log_evidence_
-        with pytest.raises(ValueError, match="keeps no rows"):
+        with pytest.raises(ValueError, match="stores no rows"):
             back._problem.rows.take(np.arange(3))
 
 
@@ -325,17 +325,17 @@ def test_newer_versions_are_refused(saved):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update(format="other"), "no saved model"),
+        (lambda m: m.update(format="other"), "not a saved model"),
         (lambda m: m.update(version="one"), "unknown format version"),
         (lambda m: m["arrays"].popitem() and None, "not those"),
-        (lambda m: m["objects"][-1].update({"class": "os.system"}), "no class"),
-        (lambda m: m["objects"][-1].update({"class": "gpclass.persistence.container.os"}), "no class"),
-        (lambda m: m["objects"][-1].update({"class": "gpclass.persistence.load_model"}), "no class"),
-        (lambda m: m["objects"][-1]["state"].update({"__class__": 1}), "no attribute"),
-        (lambda m: m.update(model={"$": "ref", "v": 10_000}), "before it is there"),
+        (lambda m: m["objects"][-1].update({"class": "os.system"}), "not a class"),
+        (lambda m: m["objects"][-1].update({"class": "gpclass.persistence.container.os"}), "not a class"),
+        (lambda m: m["objects"][-1].update({"class": "gpclass.persistence.load_model"}), "not a class"),
+        (lambda m: m["objects"][-1]["state"].update({"__class__": 1}), "not an attribute"),
+        (lambda m: m.update(model={"$": "ref", "v": 10_000}), "before it is defined"),
         (lambda m: m.update(model={"$": "ref", "v": 0}), "not a model"),
-        (lambda m: m.update(model={"$": "eval", "v": "1"}), "no kind of value"),
-        (lambda m: [m], "damaged|no saved model"),
+        (lambda m: m.update(model={"$": "eval", "v": "1"}), "not a kind of value"),
+        (lambda m: [m], "damaged|not a saved model"),
     ],
 )
 def test_rewritten_files_are_refused(saved, change, message):
@@ -367,7 +367,7 @@ def test_other_files_are_refused(tmp_path):
     for name, data in (("empty", b""), ("text", b"label,x\n1,2\n"), ("pickle", b"\x80\x04K\x01.")):
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(ModelFileError, match="no saved model"):
+        with pytest.raises(ModelFileError, match="not a saved model"):
             load_model(path)
     with pytest.raises(ModelFileError, match="folder"):
         load_model(tmp_path)
@@ -579,7 +579,7 @@ def test_draws_that_come_out_otherwise_are_refused(many_draws, tmp_path):
         (seed,) = (row for row in manifest["objects"] if row["class"] == "recipe/seed")
         seed["state"]["spawned"] += 1
 
-    with pytest.raises(ModelFileError, match="draws cannot be made again"):
+    with pytest.raises(ModelFileError, match="draws cannot be reproduced"):
         load_model(rewrite(path, another_seed))
 
 

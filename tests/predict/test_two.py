@@ -268,7 +268,7 @@ def test_several_latents_are_refused():
     mixture = LatentMixture(
         np.ones(1), np.zeros((1, 2, 3)), np.zeros((1, 2, 3, 3)), np.zeros(1, dtype=np.intp)
     )
-    with pytest.raises(ValueError, match="one latent value a point"):
+    with pytest.raises(ValueError, match="one latent value per point"):
         predict_proba(mixture, Probit())
 
 

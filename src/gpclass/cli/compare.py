@@ -151,7 +151,11 @@ def compare(
 
 def _able(names: list[str], n_classes: int) -> list[str]:
     """Those of the methods that handle so many classes."""
-    return [name for name in names if n_classes == 2 or any(LIKELIHOODS[known].many for known in INFERENCES[name].likelihoods)]
+    return [
+        name
+        for name in names
+        if n_classes == 2 or any(LIKELIHOODS[known].many for known in INFERENCES[name].likelihoods)
+    ]
 
 
 def _check_folds(labels: Any, folds: int) -> None:

@@ -183,7 +183,8 @@ def methods(
         ),
     ] = "",
     matrix: Annotated[
-        bool, typer.Option("--matrix", help="What goes with what, for two and many classes, dense and inducing.")
+        bool,
+        typer.Option("--matrix", help="What goes with what, for two and many classes, dense and inducing."),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -192,7 +193,7 @@ def methods(
     from gpclass.registry import methods as registered
 
     if axis not in ("", "inference", "hyperparameters"):
-        raise Mistake(f"the axes are inference and hyperparameters, not {axis!r}")
+        raise Mistake(f"unknown axis {axis!r}; use inference or hyperparameters")
     if matrix:
         emit([asdict(cell) for cell in cells()]) if as_json else _show_matrix()
         return

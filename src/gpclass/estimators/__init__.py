@@ -1,1 +1,1 @@
-"""The classifiers that users meet, and what a fit is given."""
+"""The public classifiers, and the preparation of a fit."""

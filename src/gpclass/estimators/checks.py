@@ -1,4 +1,4 @@
-"""Checks at the border: what users give, and what they should be told."""
+"""Checks of user input, and warnings for the user."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from gpclass._typing import Array
 from gpclass.covariance import compile_kernel
 from gpclass.model.problem import Problem, sample_of
 from gpclass.numerics.linalg import factor
-from gpclass.numerics.memory import available_memory as available_memory  # planners ask for it here
+from gpclass.numerics.memory import available_memory as available_memory  # planners import it from here
 from gpclass.posterior import Evidence
 
-DENSE_MATRICES = 8  # n × n arrays alive at the peak of a dense fit
+DENSE_MATRICES = 8  # n × n arrays at the peak of a dense fit
 DENSE_ROWS = 15_000  # above it a dense fit takes a day
-SLOW_ROWS = 5_000  # above it a dense fit takes the better part of an hour
+SLOW_ROWS = 5_000  # above it a dense fit takes most of an hour
 DENSE_FLOPS = 500.0  # × n³ of a fit with some fifty evaluations of the evidence
-SPEED = 3e10  # flops a second that a common machine reaches
+SPEED = 3e10  # flops per second of a common machine
 SCALE_RATIO = 1e3  # standard deviations of features that differ more make one length scale meaningless
 CONSTANT = 1e-10  # of its largest value: a column that varies less is constant up to rounding
-LOOK = 5000  # rows whose features are looked at
-NOTHING_LEARNED = 0.01  # nats a point above −log 2 (or the base rate's) that count as something
+LOOK = 5000  # rows whose features are examined
+NOTHING_LEARNED = 0.01  # nats per point above −log 2 (or the base rate's) that count as learning
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -40,12 +40,12 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def dense_hours(n: int, latents: int = 1) -> float:
-    """What a dense fit with its kernel parameters learned takes on a common machine, about."""
+    """Approximate hours of a dense fit with its kernel parameters learned, on a common machine."""
     return DENSE_FLOPS * float(n) ** 3 * latents / SPEED / 3600.0
 
 
 def warn_of_hours(n: int) -> None:
-    """Say so before a dense fit of two classes begins that takes long."""
+    """Warn before a long dense fit of two classes."""
     if n > SLOW_ROWS:
         warnings.warn(
             f"a dense fit of n = {n} rows takes about {dense_hours(n):.1f} hours with its kernel parameters learned; "
@@ -56,7 +56,7 @@ def warn_of_hours(n: int) -> None:
 
 
 def check_memory(n: int, latents: int = 1) -> None:
-    """Refuse a dense fit, with so many latent values a point, that does not fit into memory or would take a day."""
+    """Reject a dense fit, with so many latent values per point, that exceeds memory or would take a day."""
     need, have = DENSE_MATRICES * 8.0 * n * n * latents, available_memory()
     if need <= have and n <= DENSE_ROWS:
         return
@@ -70,7 +70,7 @@ def check_memory(n: int, latents: int = 1) -> None:
 
 
 def check_kernel(kernel: Any, X: Array) -> Kernel:
-    """A copy of the kernel, after a look that it is one, fits the columns and gives a covariance.
+    """A copy of the kernel, checked to be a covariance function that fits the columns.
 
     A list of kernels, or a compound of them, is checked one by one and becomes a compound.
     """
@@ -85,7 +85,7 @@ def check_kernel(kernel: Any, X: Array) -> Kernel:
         )
     kernel = clone(kernel)
     covariance = compile_kernel(kernel)
-    # The kernels we know are covariances by construction; of any other, look at every row.
+    # Known kernels are covariances by construction; others are checked on every row.
     spread = np.linspace(0, len(X) - 1, min(len(X), 200)).astype(int)
     few = X[spread] if covariance.fast else X
     try:
@@ -100,20 +100,20 @@ def check_kernel(kernel: Any, X: Array) -> Kernel:
         )
     if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * np.abs(K).max()):
         raise ValueError(
-            f"kernel {kernel} is not symmetric: k(x, z) differs from k(z, x); it is no covariance function"
+            f"kernel {kernel} is not symmetric: k(x, z) differs from k(z, x); it is not a covariance function"
         )
     factor(K, what=f"the covariance of kernel {kernel}")
     return kernel
 
 
 def has_noise(kernel: Any) -> bool:
-    """Whether a WhiteKernel is part of the kernel: rows at one place then have latent values of their own."""
+    """Whether a WhiteKernel is part of the kernel: rows at one place then have separate latent values."""
     parts = [kernel, *(value for value in kernel.get_params().values() if isinstance(value, Kernel))]
     return any(isinstance(part, WhiteKernel) for part in parts)
 
 
 def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
-    """What a user should hear about the data and the fit, with the cure named."""
+    """Warnings for the user about the data and the fit, with the remedy."""
     found = []
     X = sample_of(problem, LOOK)
     spread = X.std(axis=0)

@@ -1,4 +1,4 @@
-"""The estimator. Thin: it checks the input, runs a strategy and asks the posterior."""
+"""The estimator: checks the input, runs a strategy and predicts from the posterior."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, u
 from gpclass.registry import get_inference, get_strategy, takes_many
 
 INPUT_NAMES = ("n_features_in_", "feature_names_in_")
-MCSE_SLACK = 1.5  # an error estimate from twenty batches is itself known to 16 %
+MCSE_SLACK = 1.5  # an error estimate from twenty batches has itself an error of 16 %
 
 
 class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
@@ -38,24 +38,25 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         Covariance function of the latent process. None: ``constant * RBF + constant``, the second constant
         being a learned base rate, with the length scale started at the median distance between points.
         Constructors for the papers' kernels are in :mod:`gpclass.kernels`. With more than two classes each has a
-        latent process of its own; they share the kernel, or have one each, in the order of ``classes_``.
+        separate latent process; they share the kernel, or have one each, in the order of ``classes_``.
     likelihood : {"auto", "probit", "logit", "softmax", "multinomial-probit"} or object, default="auto"
         Link from latent values to probabilities; "auto" is probit for two classes, and for more multinomial
-        probit, or softmax where the inference needs it. ``Probit(scale=...)`` and
+        probit, or softmax if the inference needs it. ``Probit(scale=...)`` and
         ``Logit(scale=...)`` stretch it; with ``scale_bounds`` the scale is learned with the kernel.
     inference : str or object, default="exact"
-        How the posterior is computed at fixed kernel parameters: a name that ``gpclass.methods("inference")``
-        lists, or a configured object such as ``EP(max_sweeps=200)``. The default draws from the exact posterior
-        until the probabilities have the Monte Carlo error ``tol``; "ep" is the fast approximation that it corrects.
+        How the posterior is computed at fixed kernel parameters: a name listed by
+        ``gpclass.methods("inference")``, or a configured object such as ``EP(max_sweeps=200)``. The default draws from
+        the exact posterior until the probabilities have the Monte Carlo error ``tol``; "ep" is the fast approximation
+        that it corrects.
     hyperparameters : str or object, default="maximize"
-        How kernel parameters are found: a name that ``gpclass.methods("hyperparameters")`` lists, or a
-        configured object.
+        How kernel parameters are found: a name listed by ``gpclass.methods("hyperparameters")``, or a configured
+        object.
     priors : prior or dict, default=None
         Priors for ``map`` and the strategies that sample: one for all parameters, or by name or pattern, such as
         ``{"*length_scale*": LogNormal(0, 1)}``. Parameters without one get that of the strategy: for ``map``, ``hmc``
         and ``alternate`` weak log-normal ones about the starting values, for ``pseudo-marginal`` its paper's.
     tol : float, default=1e-3
-        Wanted Monte Carlo standard error of the probabilities, for ``exact`` and ``dsgq``; the other methods are
+        Target Monte Carlo standard error of the probabilities, for ``exact`` and ``dsgq``; the other methods are
         deterministic or take the number of their draws.
     class_weight : dict or "balanced", default=None
         Weight of each class, multiplied into ``sample_weight``.
@@ -66,7 +67,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     inducing : "kmeans", "random" or array of shape (m, d), default="kmeans"
         Where the inducing inputs start; ``maximize`` and ``map`` move them.
     n_restarts : int, default=0
-        Further climbs of ``maximize`` and ``map`` from random kernel parameters within their bounds.
+        Further runs of ``maximize`` and ``map`` from random kernel parameters within their bounds.
     n_jobs : int, default=None
         Workers, as in joblib, for restarts, chains, folds and batches of draws. The result does not depend on it.
     random_state : int, Generator or RandomState, default=None
@@ -77,13 +78,13 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (C,)
-    kernel_ : scikit-learn kernel, at the parameters that were found.
-    likelihood_ : likelihood, with the scale that was found.
+    kernel_ : scikit-learn kernel, at the fitted parameters.
+    likelihood_ : likelihood, with the fitted scale.
     theta_ : logarithms of the free parameters: ``kernel_.theta``, then the likelihood's scale if it is free.
     log_evidence_, log_evidence_error_, evidence_kind_ : estimate of log p(y | X), its Monte Carlo standard
         error (None if deterministic), and what kind of estimate it is.
     log_marginal_likelihood_value_ : float, as in scikit-learn; the same as ``log_evidence_``.
-    fit_report_ : how the fit went; prints as a table.
+    fit_report_ : report of the fit; prints as a table.
     inducing_ : ndarray of shape (m, d), the inducing inputs, if there are any.
     trace_ : ArviZ object with the draws of the kernel parameters, if the strategy samples them; else None.
     n_features_in_, feature_names_in_ : as in scikit-learn.
@@ -91,8 +92,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     Notes
     -----
     ``sample_weight`` w_i raises the likelihood of point i to the power w_i, so a whole number means that many
-    equal rows and zero means that the row is not there. Class weights multiply it. With a WhiteKernel whole weights
-    become rows, each with noise of its own; under a fractional weight the copies of a point share it.
+    equal rows and zero excludes the row. Class weights multiply it. With a WhiteKernel whole weights
+    become rows, each with separate noise; under a fractional weight the copies of a point share it.
 
     Examples
     --------
@@ -165,7 +166,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> GPClassifier:
-        """Check the input, run the strategy, keep the outcome."""
+        """Check the input, run the strategy, store the outcome."""
         began = time.perf_counter()
         self._check_settings()
         if sources.is_source(X, mapped=form_of(self) is not Dense):
@@ -182,7 +183,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         return self
 
     def _source_task(self, X: Any, y: Any, sample_weight: Any) -> Task:
-        """The task of rows that are not an ordinary array; sets what scikit-learn would of an array's columns."""
+        """The task of rows that are not an ordinary array; sets scikit-learn's attributes of columns."""
         task, names = source_task(self, X, y, sample_weight)
         self.n_features_in_ = task.problem.n_features
         if names is not None:
@@ -192,7 +193,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         return task
 
     def _check_settings(self) -> None:
-        """Refuse what is wrong whatever the rows are, before they are read."""
+        """Reject settings that are invalid for any rows, before they are read."""
         tol: Any = self.tol
         n_restarts: Any = self.n_restarts
         if not isinstance(tol, Real) or not float(tol) > 0:
@@ -203,7 +204,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         get_strategy(self.hyperparameters)
 
     def _store(self, fit: Fit, task: Task, began: float) -> None:
-        """Set the fitted attributes, and warn of what the user should know."""
+        """Set the fitted attributes, and warn the user."""
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
         self.fit_report_ = fit.report(
@@ -243,7 +244,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         return self._predict(X).proba
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities, (m, C), accurate also where a probability is 1e-300."""
+        """Logarithms of the probabilities, (m, C), accurate also for probabilities of 1e-300."""
         return self._predict(X).log_proba
 
     def decision_function(self, X: Any) -> Array:
@@ -254,7 +255,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         return np.asarray(log_proba[:, 1] - log_proba[:, 0])
 
     def predict_uncertainty(self, X: Any, level: Any = 0.9) -> Uncertainty:
-        """Probabilities with two kinds of uncertainty, which are not the same.
+        """Probabilities with two distinct kinds of uncertainty.
 
         Parameters
         ----------
@@ -268,7 +269,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             ``proba`` (m, C); ``mcse`` (m, C), how far the computed number may be from the exact one (NaN for
             a deterministic approximation, whose error is another, unknown one); ``lower`` and ``upper``
             (m, C), the credible interval of p(x) itself; ``latent_mean`` and ``latent_sd``, (m, 1) for two
-            classes, (m, C) where each class has a latent value.
+            classes, (m, C) if each class has a latent value.
         """
         if not (isinstance(level, Real) and 0 < float(level) < 1):
             raise ValueError(f"level must lie between 0 and 1, got {level!r}")
@@ -311,7 +312,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         problem = self._problem.at(np.asarray(theta, dtype=float))
         evidence = chosen_inference(self)(problem, checks.generator(0), gradient=eval_gradient).evidence
         if evidence is None:
-            raise ValueError(f"inference={self.inference!r} gives no evidence; use 'ep' or 'laplace'")
+            raise ValueError(f"inference={self.inference!r} has no evidence; use 'ep' or 'laplace'")
         return (evidence.log_z, evidence.gradient) if eval_gradient else evidence.log_z
 
     def _check_new(self, X: Any) -> Array:
@@ -320,7 +321,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "rows in files are predicted into files: gpclass.data.folders.predict_folder(model, folder, out)"
             )
-        if sources.is_dask(X):  # a frame with its names; scikit-learn would see an array without
+        if sources.is_dask(X):  # a frame with its names, which scikit-learn would lose
             X = X.compute()
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
@@ -331,12 +332,12 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         return found
 
     def _warn_of_error(self, mcse: Array, stacklevel: int) -> None:
-        """Say where the Monte Carlo error is larger than was asked for."""
+        """Warn if the Monte Carlo error is larger than requested."""
         above = mcse.max(axis=1) > MCSE_SLACK * self.tol  # NaN, a deterministic method, is not above
         if np.any(above):
             by_tol = get_inference(self.inference).stochastic
             cure = "a smaller tol" if by_tol else "more draws, whose number the inference takes"
-            if isinstance(self._trace, Trace):  # tol has no say in the chains' length
+            if isinstance(self._trace, Trace):  # tol does not affect the chains' length
                 cure = "more draws of the kernel parameters"
             warnings.warn(
                 f"the Monte Carlo standard error of {above.sum()} of {len(mcse)} probabilities is above "
@@ -348,12 +349,12 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     @property
     def trace_(self) -> Any:
-        """What the strategy tried or sampled: an ArviZ object where kernel parameters were sampled, else its own."""
+        """What the strategy tried or sampled: an ArviZ object if kernel parameters were sampled, else its own."""
         check_is_fitted(self)
         return self._trace.to_arviz() if isinstance(self._trace, Trace) else self._trace
 
     def __sklearn_tags__(self) -> Any:
-        """More than two classes where the inference takes them."""
+        """More than two classes if the inference takes them."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = takes_many(self.inference, self.likelihood, form_of(self))
         return tags

@@ -1,4 +1,4 @@
-"""What every classifier here can do beside fit and predict: be saved, decide, tell what a fit will cost."""
+"""What every classifier does in addition to fit and predict: save, decide, estimate the cost of a fit."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Deciding:
         ----------
         X : array or data frame of shape (m, d)
         cost : array of shape (C, A), or mapping of action to costs
-            Price of each action (column) for each true class (row, in the order of ``classes_``); or
+            Cost of each action (column) for each true class (row, in the order of ``classes_``); or
             ``{"treat": {"ill": 1, "well": 5}, "wait": {"ill": 50, "well": 0}}``.
         reject : float, optional
-            Adds the action ``"reject"`` at this price whatever the class.
+            Adds the action ``"reject"`` at this cost for any class.
         actions : sequence of A names, optional
             Names of the columns of an array; the classes by default, when there are as many.
         errors : float, default=3.0
@@ -88,13 +88,13 @@ class Planning:
         X : array or data frame of shape (n, d)
         y : labels of shape (n,)
         budget : float, default=2.0
-            Seconds that the calibration may take, about.
+            Approximate seconds for the calibration.
 
         Returns
         -------
         Plan
-            ``seconds``, ``memory`` in bytes, ``fits`` (whether the memory is there), and what they rest on.
-            Expect it to be right within a factor of two or three.
+            ``seconds``, ``memory`` in bytes, ``fits`` (whether there is enough memory), and their basis.
+            Accurate within a factor of two or three.
         """
         from gpclass.estimators.planner import plan_fit
 

@@ -1,4 +1,4 @@
-"""Looking into a scikit-learn pipeline: it passes on ``predict_proba``, but not ``predict_uncertainty``."""
+"""Access to the steps of a scikit-learn pipeline, which forwards ``predict_proba`` but not ``predict_uncertainty``."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def final_step(clf: Any) -> Any:
 
 
 def seen_by_final(clf: Any, X: Any) -> Any:
-    """What the final step is given for the rows of X: what the steps before it make of them."""
+    """The input of the final step for the rows of X: the output of the steps before it."""
     return clf[:-1].transform(X) if hasattr(clf, "steps") else X

@@ -1,21 +1,20 @@
-"""What a fit will cost, before it is begun: seconds and memory, from a short calibration on this machine.
+"""The cost of a fit in advance: seconds and memory, from a short calibration on this machine.
 
-The very fit that is asked about is run on a few small subsets of the rows, so that a new method needs no cost
-model of its own. The seconds of each of its inferences are then taken to be
+The fit itself is run on a few small subsets of the rows, so that a new method needs no cost model. The seconds of
+each of its inferences are then modelled as
 
     a + b n + c n² + d n³ e(n),
 
-and their number the largest that was seen; a to d come from the subsets, e(n) n³ is a Cholesky factorisation of
-that size on this machine: small matrices are slower a flop than large ones, which an extrapolation by n³ alone
-would carry along. On small subsets the cube is hidden below the rest, and noise in their times decides what is found
-of it; so d, the factorisations of one inference, is held to about ten unless the times say otherwise.
-The peak of memory is a n + b n², from allocations that were traced.
+and their number as the largest observed; a to d come from the subsets, e(n) n³ is a Cholesky factorisation of
+that size on this machine, because small matrices are slower per flop than large ones. On small subsets the cubic
+term is hidden by the others and by noise; so d, the factorisations of one inference, is regularised towards about
+ten. The peak of memory is a n + b n², from traced allocations.
 
 Chains are timed by short ones.
 Cost: about ``budget`` seconds, and at least a fit of 60 rows; with chains some short ones of 60 and 120 rows.
 Fails when: the search for the kernel parameters is much harder at n than on the subset, or a sampler needs many more
-draws there; expect a factor of two or three. Chains that have not mixed are doubled, up to three times; that is not
-foreseen.
+draws there; expect a factor of two or three. Chains that have not mixed are doubled, up to three times, which is not
+included.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ from gpclass.registry import get_inference, get_strategy
 
 SMALLEST = 60  # rows of the first subset
 LARGEST = 800
-DENSE = 3  # n×n matrices that every dense fit holds: the covariance, its factor, room to work in
+DENSE = 3  # n×n matrices that every dense fit holds: the covariance, its factor, workspace
 clock = time.perf_counter
 SHORTEST, LONGEST = 4, 128  # iterations of the chains that are timed
-SPEED_SIZE = 1000  # Cholesky factorisations are about as fast as they get from here on
+SPEED_SIZE = 1000  # Cholesky factorisations reach about their full speed from here on
 UNTIL_MIXED = "chains that have not mixed then are doubled, up to three times"
-FACTORISATIONS = 10.0  # of an inference, if nothing is known of it: Newton steps or sweeps, and the gradient
-NOISE = 0.1  # of a time, as a share of it; the factorisations are known to within their own number
+FACTORISATIONS = 10.0  # prior guess for an inference: Newton steps or sweeps, and the gradient
+NOISE = 0.1  # relative noise of a time; the prior guess of the factorisations has a relative error of one
 
 
 @dataclass(frozen=True)
@@ -65,14 +64,14 @@ class Plan:
     memory: float  # bytes at the peak
     inferences: int  # calls of the inference
     seconds_each: float
-    sizes: tuple[int, ...]  # rows of the subsets that were timed
+    sizes: tuple[int, ...]  # rows of the timed subsets
     available_memory: float
-    last: float = 0.0  # seconds after the calls, of the whole
+    last: float = 0.0  # seconds after the inferences
     note: str = ""
 
     @property
     def fits(self) -> bool:
-        """Whether the memory is there."""
+        """Whether there is enough memory."""
         return self.memory < self.available_memory
 
     def __str__(self) -> str:
@@ -97,7 +96,7 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     X : array or data frame of shape (n, d)
     y : labels of shape (n,)
     budget : float
-        Seconds that the calibration may take, about.
+        Approximate seconds for the calibration.
 
     Returns
     -------
@@ -135,7 +134,7 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
 
 
 def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array, Array, Array, Array]:
-    """Sizes, seconds and calls of fits to subsets; sizes and bytes of those that were traced."""
+    """Sizes, seconds and calls of fits to subsets; sizes and bytes of the traced ones."""
     largest = min(len(y), LARGEST)
     timed: list[tuple[int, float, int]] = []
     peaks: dict[int, float] = {}
@@ -145,17 +144,17 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
         return clone(calm).fit(X[rows], y[rows])
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the subset, not about the data
+        warnings.simplefilter("ignore")  # warnings about the subset, not about the data
         rows = _subset(y, min(SMALLEST, largest))
-        fit(rows)  # not timed: what is made at first use is made here
+        fit(rows)  # not timed: pays for initialisation at first use
         began = clock()
         while True:
             last, fitted = _timed(partial(fit, rows), budget / 30)
             timed.append((len(rows), last, getattr(fitted.fit_report_, "evaluations", None) or 1))
-            if last < budget / 8 or len(timed) <= 2:  # one size cannot tell n from n²
+            if last < budget / 8 or len(timed) <= 2:  # one size cannot separate n from n²
                 peaks[len(rows)] = _traced(partial(fit, rows))
             spent = clock() - began
-            # The next costs up to eight times as much; two sizes are wanted even at twice the budget.
+            # The next costs up to eight times as much; two sizes are needed even at twice the budget.
             allowed = 2 * budget if len(timed) == 1 else budget - 6 * last
             if len(rows) >= largest or spent > allowed:
                 break
@@ -177,8 +176,8 @@ def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array,
 
     seconds, calls = [], []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the subset, not about the data
-        peak = _traced(partial(timed, sizes[0], SHORTEST))  # what is made at first use is made here
+        warnings.simplefilter("ignore")  # warnings about the subset, not about the data
+        peak = _traced(partial(timed, sizes[0], SHORTEST))  # pays for initialisation at first use
         for size in sizes:
             (first, spent), draws = timed(size, SHORTEST), 4 * SHORTEST
             while True:
@@ -194,7 +193,7 @@ def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array,
 
 
 def _with_draws(strategy: Any, draws: int) -> Any:
-    """The strategy with so many iterations a chain, none dropped."""
+    """The strategy with so many iterations per chain, none dropped."""
     names = {item.name for item in fields(strategy)}
     dropped = {name: 0 for name in ("warmup", "discard") if name in names}
     return replace(strategy, draws=draws, checkpoint=None, **dropped)
@@ -217,7 +216,7 @@ def _subset(y: Any, size: int) -> IntArray:
 
 
 def _timed(work: Callable[[], Any], worth: float = np.inf) -> tuple[float, Any]:
-    """Least seconds of three calls, of one if that took more than ``worth``; and what the last gave."""
+    """Least seconds of three calls, of one if that took more than ``worth``; and the result of the last."""
     best = np.inf
     for _ in range(3):
         began = clock()
@@ -247,12 +246,12 @@ def _extrapolate(sizes: Array, seconds: Array, n: int) -> float:
     """Seconds at n rows, from seconds at fewer."""
     if sizes[-1] == n:
         return float(seconds[-1])
-    if len(sizes) == 1:  # between a fixed number of draws a row, n, and the cube of factorisations
+    if len(sizes) == 1:  # between a fixed number of draws per row, n, and the cube of factorisations
         return float(seconds[0] * (n / sizes[0]) ** 2.0)
     slowness = {int(k): _cholesky_slowness(int(k)) for k in {*sizes.tolist(), min(n, SPEED_SIZE)}}
     cubes = [k**3.0 * slowness[int(k)] for k in sizes]
     terms = np.column_stack([np.ones(len(sizes)), sizes, sizes**2.0, cubes])
-    # Relative errors, the largest size counting most: it is nearest to n.
+    # Relative errors, with the largest weight on the largest size, which is nearest to n.
     weight = sizes / sizes[-1] / seconds
     known = [0.0, 0.0, 0.0, NOISE / FACTORISATIONS]
     (a, b, c, d), _ = nnls(np.vstack([terms * weight[:, None], known]), np.append(seconds * weight, NOISE))
@@ -260,7 +259,7 @@ def _extrapolate(sizes: Array, seconds: Array, n: int) -> float:
 
 
 def _cholesky_slowness(n: int) -> float:
-    """Seconds of a factorisation of size n over n³, the best of three, with the threads that a fit has."""
+    """Seconds of a factorisation of size n over n³, the best of three, with the threads of a fit."""
     A = np.eye(n, order="F") + 0.5 / n
     with few_threads(n):
         best, _ = _timed(partial(lapack.dpotrf, A, lower=1, overwrite_a=0))

@@ -1,4 +1,4 @@
-"""Kernel parameters as people read them: names by role, and posterior draws in natural units."""
+"""Readable kernel parameters: names by role, and posterior draws in natural units."""
 
 from __future__ import annotations
 

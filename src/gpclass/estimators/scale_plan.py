@@ -1,9 +1,9 @@
-"""What a fit with inducing inputs will cost: one evaluation on some rows is timed, and all is linear in the rows.
+"""The cost of a fit with inducing inputs: one evaluation on some rows is timed, and extrapolated linearly.
 
-The seconds are those of the stages of :mod:`gpclass.hyper.staged.ascent`: about ``EVALUATIONS`` of evidence and gradient
-over all rows from neighbouring sites, or one inference where the kernel parameters are fixed; then the draws, if the
-inference draws, as many as it may take, and the comparison with the dense prior. The memory is that of the kept blocks,
-n m numbers, beside the rows.
+The seconds are those of the stages of :mod:`gpclass.hyper.staged.ascent`: about ``EVALUATIONS`` of evidence and
+gradient over all rows from neighbouring sites, or one inference if the kernel parameters are fixed; then the largest
+number of draws, if the inference draws, and the comparison with the dense prior. The memory is that of the stored
+blocks, n m numbers, in addition to the rows.
 Cost: two evaluations on at most ``ROWS`` rows, the comparison, and some draws. Fails when: the ascent needs many more
 iterations than usual.
 """
@@ -35,8 +35,8 @@ from gpclass.numerics.threads import allowed_threads, one_thread
 ROWS = 2000
 EVALUATIONS = 20  # over all rows
 EARLIER = 4.0  # of the stage on few rows and few inducing inputs, in evaluations on ``ROWS`` rows
-SWEEPS = 3.0  # of one inference from nothing, in evaluations from neighbouring sites
-OVERHEAD = 40  # numbers a row: sites, their past, labels
+SWEEPS = 3.0  # of one inference from a cold start, in evaluations from neighbouring sites
+OVERHEAD = 40  # numbers per row: sites, their history, labels
 
 
 def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
@@ -79,7 +79,7 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
 
 
 def _part(clf: Any, X: Array, y: Any, m: int | None) -> Task:
-    """The task of some rows, its inducing inputs placed at random, worked on by one thread."""
+    """The task of some rows, its inducing inputs placed at random, on one thread."""
     given = not isinstance(clf.inducing, str)
     asked = clf.get_params(deep=False)
     few = {} if given or m is None else {"n_inducing": min(m, len(X)), "inducing": "random"}
@@ -89,7 +89,7 @@ def _part(clf: Any, X: Array, y: Any, m: int | None) -> Task:
 
 
 def _last_step(part: Problem, inference: Inference, n: int, workers: int) -> float:
-    """Seconds of what follows the ascent: draws over all rows, and the comparison with the dense prior."""
+    """Seconds after the ascent: draws over all rows, and the comparison with the dense prior."""
     with one_thread():
         began = time.perf_counter()
         compare_with_dense(part, inference, np.random.default_rng(0))
@@ -103,4 +103,3 @@ def _last_step(part: Problem, inference: Inference, n: int, workers: int) -> flo
             times.append(time.perf_counter() - began)
         each = max(times[1] - times[0], 0.0) / inference.first
         return compared + each * (inference.first + inference.most_of_u(part, n)) * n / part.n / workers
-

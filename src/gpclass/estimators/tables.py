@@ -1,8 +1,8 @@
 """Classifiers for data frames: columns of numbers and words in, class probabilities out.
 
 Numbers are standardised, (x − mean)/sd; words and truth values become one column per category, 1 or 0. The
-mapping is learned in ``fit``, saved with the model, and applied as it was to new rows: a column that is absent, a
-category that was never seen or a missing value is an error that says which and how many, never a guess.
+mapping is learned in ``fit``, saved with the model, and applied unchanged to new rows: an absent column, an unseen
+category or a missing value is an error that names it and its count.
 
 Cost: O(rows × columns). Fails when: a column has more than ``MAX_CATEGORIES`` categories (an identifier).
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpclass.estimators.planner import Plan
 
 MAX_CATEGORIES = 50
-MAX_CODES = 20  # different numbers that may still be the names of categories
+MAX_CODES = 20  # distinct numbers that may still be names of categories
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NumberColumn:
     name: str
     centre: float
     scale: float
-    median: float  # where a map holds the column
+    median: float  # position of the column on a map
 
     def encode(self, column: Any) -> Array:
         """The standardised column, (m, 1)."""
@@ -86,7 +86,7 @@ class CategoryColumn:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a frame becomes a matrix."""
+    """The mapping from a frame to a matrix."""
 
     columns: tuple[NumberColumn | CategoryColumn, ...]
 
@@ -94,7 +94,7 @@ class Encoding:
     def learn(cls, frame: Any, *, standardize: bool = True) -> Encoding:
         """The encoding of a frame without missing values."""
         if frame.shape[1] == 0:
-            raise ValueError("there are no feature columns")
+            raise ValueError("the data have no feature columns")
         check_missing(frame, list(frame.columns))
         return cls(tuple(_learn(str(name), frame[name], standardize) for name in frame.columns))
 
@@ -109,7 +109,7 @@ class Encoding:
         return tuple(name for column in self.columns for name in column.outputs)
 
     def encode(self, frame: Any) -> Array:
-        """The matrix (m, D) of a frame; further columns of the frame are left alone."""
+        """The matrix (m, D) of a frame; further columns of the frame are ignored."""
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
             listed = ", ".join(map(repr, missing))
@@ -133,7 +133,7 @@ def _learn(name: str, column: Any, standardize: bool) -> NumberColumn | Category
         if not np.all(np.isfinite(values)):
             many = int(np.sum(~np.isfinite(values)))
             raise ValueError(
-                f"column {name!r} holds infinite values, {many} of {len(values)}: correct or leave them out"
+                f"column {name!r} holds infinite values, {many} of {len(values)}: correct or exclude them"
             )
         spread = float(values.std(ddof=0))
         centre, scale = (float(values.mean()), spread) if standardize and spread > 0 else (0.0, 1.0)
@@ -144,13 +144,13 @@ def _learn(name: str, column: Any, standardize: bool) -> NumberColumn | Category
     if len(count) > MAX_CATEGORIES:
         raise ValueError(
             f"column {name!r} has {len(count)} different words in {len(words)} rows, more than "
-            f"{MAX_CATEGORIES}: an identifier? Leave it out (--exclude {name}), or group its categories"
+            f"{MAX_CATEGORIES}: an identifier? Exclude it (--exclude {name}), or group its categories"
         )
     return CategoryColumn(name, tuple(sorted(map(str, count.index))), str(count.index[0]))
 
 
 def _check_mostly_words(name: str, words: Any) -> None:
-    """Refuse a column of numbers in which a few words make categories of them all."""
+    """Reject a column of numbers in which a few words would make it categorical."""
     import pandas as pd
 
     number = pd.to_numeric(words, errors="coerce").notna().to_numpy()
@@ -164,7 +164,7 @@ def _check_mostly_words(name: str, words: Any) -> None:
 
 
 def check_missing(frame: Any, names: Sequence[Any], cure: str = "--drop-missing, or frame.dropna()") -> None:
-    """Refuse missing values, with their number in each column; ``cure`` says how their rows are left out."""
+    """Reject missing values, with their number in each column; ``cure`` explains how to exclude their rows."""
     count = {name: int(frame[name].isna().sum()) for name in names}
     found = {name: k for name, k in count.items() if k}
     if found:
@@ -173,12 +173,12 @@ def check_missing(frame: Any, names: Sequence[Any], cure: str = "--drop-missing,
         total = sum(found.values())
         raise ValueError(
             f"{total} value{'s are' if total > 1 else ' is'} missing in {rows} of {len(frame)} rows ({each}); fill "
-            f"them in, or leave these rows out ({cure})"
+            f"them in, or exclude these rows ({cure})"
         )
 
 
 class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
-    """A classifier behind an encoding of data frames; what ``gpclass fit`` saves.
+    """A classifier with an encoding of data frames; what ``gpclass fit`` saves.
 
     Parameters
     ----------
@@ -190,11 +190,11 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
     Attributes
     ----------
     encoding_ : Encoding
-    classifier_ : the fitted classifier, which sees the encoded matrix.
+    classifier_ : the classifier fitted to the encoded matrix.
     classes_ : ndarray of shape (C,)
     n_features_in_ : int, columns of the frame.
     kernel_, likelihood_, theta_, posterior_, fit_report_, trace_, inducing_, log_evidence_, log_evidence_error_, \
-    evidence_kind_, log_marginal_likelihood_value_ : those of ``classifier_``, where it has them.
+    evidence_kind_, log_marginal_likelihood_value_ : those of ``classifier_``, if it has them.
     """
 
     def __init__(self, classifier: Any = None, *, standardize: bool = True) -> None:
@@ -210,7 +210,7 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
             Features alone; of a folder also the labels. A folder needs a classifier with ``n_inducing``.
         y : labels of shape (n,), or the name of the folder's column that holds them
         sample_weight : array of shape (n,), or the name of the folder's column that holds them, default=None
-            Handed to the classifier.
+            Passed to the classifier.
         """
         from gpclass.estimators.classifier import GPClassifier
 
@@ -224,7 +224,7 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         return self
 
     def _encoded(self, frame: Any, y: Any, sample_weight: Any) -> tuple[Encoding, Any]:
-        """The encoding, and what the classifier is fitted to."""
+        """The encoding, and the data for the classifier."""
         from gpclass.data.parquet import ParquetFolder
         from gpclass.data.sources import in_files
 
@@ -244,7 +244,7 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         return frame.encoding, frame
 
     def encode(self, frame: Any) -> Array:
-        """The matrix that the classifier sees."""
+        """The encoded matrix."""
         check_is_fitted(self)
         return self.encoding_.encode(frame)
 
@@ -260,13 +260,13 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         frame : pandas DataFrame of shape (n, d)
         y : labels of shape (n,)
         budget : float, default=2.0
-            Seconds that the calibration may take, about.
+            Approximate seconds for the calibration.
         """
         from gpclass.data.sources import in_files
         from gpclass.estimators.classifier import GPClassifier
 
         classifier: Any = GPClassifier() if self.classifier is None else self.classifier
-        if not in_files(frame):  # which the classifier refuses, with the cure
+        if not in_files(frame):  # which the classifier rejects, with the remedy
             frame = Encoding.learn(frame, standardize=self.standardize).encode(frame)
         plan: Plan = classifier.plan(frame, y, budget=budget)
         return plan
@@ -290,13 +290,13 @@ def predictions(model: Any, X: Any, level: float = 0.9) -> Any:
 
 
 def check_truth(truth: Any, classes: Any) -> npt.NDArray[np.intp]:
-    """The place of each true label among the classes; those that are missing, or not among them, are refused."""
+    """The index of each true label among the classes; missing or unknown labels are rejected."""
     import pandas as pd
 
     missing = int(pd.isna(truth).sum())
     if missing:
         raise ValueError(f"{missing} rows have no true label: fill them in or leave out --target")
-    # Python's numbers are one key whatever their type (1 == 1.0); a number and a word are compared as words.
+    # Python's numbers are one key for any type (1 == 1.0); a number and a word are compared as words.
     labels = np.asarray(classes).tolist()
     place = {str(label): c for c, label in enumerate(labels)} | {label: c for c, label in enumerate(labels)}
     codes, present = pd.factorize(np.asarray(truth))
@@ -305,20 +305,20 @@ def check_truth(truth: Any, classes: Any) -> npt.NDArray[np.intp]:
     strange = sorted(str(label) for label, c in zip(present, places, strict=True) if c is None)
     if strange:
         raise ValueError(
-            f"the true labels hold {', '.join(strange)}, which the model does not know; it knows "
+            f"the true labels hold {', '.join(strange)}, unknown to the model, which has "
             f"{', '.join(map(str, classes))}: give another target, or correct them"
         )
     return np.array(places, dtype=np.intp)[codes]
 
 
 def scores(found: Any, classes: Any, truth: Any) -> dict[str, float]:
-    """Accuracy, log loss and Brier score of :func:`predictions` where the truth is known."""
+    """Accuracy, log loss and Brier score of :func:`predictions` for known true labels."""
     from gpclass import metrics
 
     y, known = check_truth(truth, classes), np.arange(len(classes))
     proba = found[[f"p_{label}" for label in classes]].to_numpy()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a class that does not occur is no news here
+        warnings.simplefilter("ignore")  # a class that does not occur needs no warning here
         return {
             "accuracy": metrics.accuracy(y, proba, known),
             "log_loss": metrics.log_loss(y, proba, known),

@@ -1,14 +1,14 @@
-"""From an estimator's settings and data to what is to be done: a problem, an inference and a strategy for it.
+"""From an estimator's settings and data to a task: a problem, an inference and a strategy.
 
-Two classes or many, the dense prior or the one of inducing inputs, rows in an array or elsewhere: it is decided here,
-once, and what does not go together is refused with the reason (:mod:`gpclass.registry.matrix`).
+Two classes or many, the dense prior or inducing inputs, rows in an array or elsewhere: decided only here; invalid
+combinations are rejected with the reason (:mod:`gpclass.registry.matrix`).
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,20 @@ from gpclass.model.rows import ArraySource, Source
 from gpclass.numerics.threads import few_threads, one_thread, workers
 from gpclass.registry import check_combination, choose_likelihood, get_inference, get_strategy
 
-LOOK = 2000  # rows that a kernel is checked against, and started from, where there are inducing inputs
+LOOK = 2000  # rows that a kernel is checked against, and started from, with inducing inputs
+
+
+class Settings(Protocol):
+    """What a task reads of an estimator: its parameters, as the user gave them."""
+
+    kernel: Kernel | None
+    likelihood: str | Likelihood
+    inference: str | Inference
+    hyperparameters: str | Strategy
+    tol: float
+    class_weight: dict[Any, float] | str | None
+    n_inducing: int | str | None
+    inducing: str | Array
 
 
 @dataclass(frozen=True)
@@ -44,8 +57,8 @@ class Methods:
     likelihood: Likelihood
 
     @classmethod
-    def of(cls, clf: Any, n_classes: int) -> Methods:
-        """Inference, strategy and likelihood, which go together."""
+    def of(cls, clf: Settings, n_classes: int) -> Methods:
+        """Inference, strategy and likelihood, checked as a combination."""
         inference, strategy, form = chosen_inference(clf), get_strategy(clf.hyperparameters), form_of(clf)
         likelihood = choose_likelihood(clf.likelihood, inference, n_classes, form)
         check_combination(inference, strategy, likelihood, form)
@@ -54,7 +67,7 @@ class Methods:
 
 @dataclass(frozen=True)
 class Task:
-    """A strategy with all that it is given, but for the random numbers."""
+    """A strategy with all its inputs except the random numbers."""
 
     problem: Problem
     methods: Methods
@@ -68,25 +81,25 @@ class Task:
             return reviewed(fit, self.methods.inference, run.rng.spawn(1)[0])
 
 
-def form_of(clf: Any) -> type[Form]:
-    """How the prior is to be kept: through inducing inputs where they are asked for, else dense."""
+def form_of(clf: Settings) -> type[Form]:
+    """The form of the prior: with inducing inputs if requested, else dense."""
     return LowRank if clf.n_inducing is not None or not isinstance(clf.inducing, str) else Dense
 
 
-def chosen_inference(clf: Any) -> Inference:
-    """The inference, with the estimator's tolerance where it is given by name and draws."""
+def chosen_inference(clf: Settings) -> Inference:
+    """The inference, with the estimator's tolerance if given by name and if it draws."""
     inference = get_inference(clf.inference)
     return inference.with_tol(float(clf.tol)) if isinstance(clf.inference, str) else inference
 
 
-def array_task(clf: Any, X: Array, y: Any, sample_weight: Any) -> Task:
-    """What ``clf`` asks for on an array (n, d) that was checked."""
+def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any) -> Task:
+    """The task of ``clf`` on a checked array (n, d)."""
     classes, index = encode(y)
     methods = Methods.of(clf, len(classes))
     rows = Labelled(X, index).weighted(classes, sample_weight, clf.class_weight)
     kernel = _kernel(clf, methods.likelihood, rows.X)
     if checks.has_noise(kernel):
-        rows = rows.repeated()  # each copy has noise of its own
+        rows = rows.repeated()  # each copy has separate noise
     if form_of(clf) is Dense:
         latents = methods.likelihood.n_latents(len(classes))
         checks.check_memory(len(rows.X), latents)
@@ -96,8 +109,8 @@ def array_task(clf: Any, X: Array, y: Any, sample_weight: Any) -> Task:
     return Task(_problem(clf, source, kernel, methods.likelihood, len(classes)), methods, classes)
 
 
-def source_task(clf: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:
-    """What ``clf`` asks for on rows that are not an ordinary array, and the names of their columns."""
+def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:
+    """The task of ``clf`` on rows that are not an ordinary array, and the names of their columns."""
     if form_of(clf) is Dense:
         what = "folder" if isinstance(X, str | os.PathLike) else type(X).__name__
         raise ValueError(
@@ -111,8 +124,10 @@ def source_task(clf: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Task, lis
     return Task(_problem(clf, source, kernel, methods.likelihood, len(classes)), methods, classes), names
 
 
-def _problem(clf: Any, source: Source, kernel: Kernel, likelihood: Likelihood, n_classes: int) -> Problem:
-    """The problem of rows labelled by the places of their classes."""
+def _problem(
+    clf: Settings, source: Source, kernel: Kernel, likelihood: Likelihood, n_classes: int
+) -> Problem:
+    """The problem of rows labelled by class indices."""
     form: Form = Dense()
     if form_of(clf) is LowRank:
         m = check_inducing(clf.n_inducing, clf.inducing, source.n, source.d)
@@ -123,12 +138,12 @@ def _problem(clf: Any, source: Source, kernel: Kernel, likelihood: Likelihood, n
     return Problem(rows, kernel, likelihood, n_classes, form)
 
 
-def _kernel(clf: Any, likelihood: Likelihood, X: Array) -> Kernel:
+def _kernel(clf: Settings, likelihood: Likelihood, X: Array) -> Kernel:
     """The kernel to start from."""
-    if form_of(clf) is LowRank:  # of many rows a sample is enough to look at
+    if form_of(clf) is LowRank:  # a sample suffices for many rows
         X = X[sample_rows(len(X), LOOK, np.random.default_rng(0))]
     if clf.kernel is None:
-        # Repeated rows do not count, so that a weight of two is the row twice here too.
+        # Repeated rows are excluded, so that a weight of two equals the row twice here too.
         return default_kernel(np.unique(X, axis=0))
     kernel = checks.check_kernel(clf.kernel, X)
     if isinstance(kernel, CompoundKernel) and not likelihood.many:

@@ -1,7 +1,6 @@
-"""A classifier around another one: every question is put to the inner classifier about what it was fitted to see.
+"""A classifier around another one: calls are forwarded to the inner classifier with transformed rows.
 
-Which methods and attributes are passed on is listed here, one by one. Nothing is passed on by its name alone, since a
-method that takes rows must first turn them into what the inner classifier sees.
+The forwarded methods and attributes are listed one by one, since a method that takes rows must transform them first.
 Fails when: the inner classifier has no such method or attribute; the wrapper then has none either.
 """
 
@@ -18,7 +17,7 @@ from gpclass._typing import Array
 
 
 def where_inner_has(name: str) -> Any:
-    """Decorator: the method is there if the inner classifier, fitted or not, has one of that name."""
+    """Decorator: the method exists if the inner classifier, fitted or not, has one of that name."""
 
     def check(wrapper: Any) -> bool:
         inner = vars(wrapper).get("classifier_", wrapper.classifier)
@@ -40,7 +39,7 @@ def of_inner(name: str, doc: str = "") -> property:
 
 
 class Wrapping:
-    """Mixin: the methods and fitted attributes of ``classifier_``, which sees ``_seen(X)`` in place of X."""
+    """Mixin: the methods and fitted attributes of ``classifier_``, which receives ``_seen(X)`` instead of X."""
 
     classifier: Any  # as given; None: a GPClassifier
     classifier_: Any  # fitted
@@ -60,7 +59,7 @@ class Wrapping:
     _trace = of_inner("_trace")
 
     def _seen(self, X: Any) -> Any:
-        """What the inner classifier is given in place of X; an unfitted one is refused."""
+        """The inner classifier's input for X; an unfitted one is rejected."""
         check_is_fitted(self)
         return X
 
@@ -83,7 +82,7 @@ class Wrapping:
 
     @where_inner_has("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
-        """As the classifier's: what its decision between the classes rests on, (m,) or (m, C)."""
+        """As the classifier's: the values that its decision is based on, (m,) or (m, C)."""
         X = self._seen(X)
         return np.asarray(self.classifier_.decision_function(X))
 

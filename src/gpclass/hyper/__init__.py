@@ -1,7 +1,7 @@
 """Strategies for the kernel parameters: one file each.
 
 A strategy is a frozen dataclass of settings that is callable: ``(problem, inference, run)`` to a
-:class:`~gpclass.hyper.base.Fit`. Names live in :mod:`gpclass.registry`.
+:class:`~gpclass.hyper.base.Fit`. Names are defined in :mod:`gpclass.registry`.
 """
 
 from gpclass.hyper.alternate import Alternate
@@ -14,4 +14,14 @@ from gpclass.hyper.maximize import Maximize
 from gpclass.hyper.pseudo_marginal import PseudoMarginal
 from gpclass.hyper.staged.settings import Stages
 
-__all__ = ["EM", "HMC", "Alternate", "CrossValidation", "Fixed", "Map", "Maximize", "PseudoMarginal", "Stages"]
+__all__ = [
+    "EM",
+    "HMC",
+    "Alternate",
+    "CrossValidation",
+    "Fixed",
+    "Map",
+    "Maximize",
+    "PseudoMarginal",
+    "Stages",
+]

@@ -3,15 +3,15 @@ r"""Latent values and kernel parameters in turn: Neal's method.
 An iteration moves f given θ by some steps of a latent sampler (elliptical slices or Hamiltonian dynamics),
 then θ given the latents, in one or both of two parametrisations:
 
-- given f: the target is N(f; 0, K(θ)) p(y|f) p(θ), Neal's own. f pins θ down, the more so the more points
-  there are, and K must have a factor, so chains crawl;
-- given η, f = L(θ) η: the target is p(y|L(θ)η) p(θ). Good where the data say little, poor where they say
-  much.
+- given f: the target is N(f; 0, K(θ)) p(y|f) p(θ), Neal's own. f determines θ the more closely the more points
+  there are, and K must have a factor, so chains mix slowly;
+- given η, f = L(θ) η: the target is p(y|L(θ)η) p(θ). Good for weakly informative data, poor for strongly
+  informative data.
 
 Using both in turn (interweaving) is at least as good as the better one. θ moves by random-walk Metropolis,
 whose covariance and step are adapted in the warm-up, or, given f, by Hamiltonian dynamics.
 Cost: an iteration factors K a few times, and once more for the sampler's coordinates: O(n³).
-Fails when: θ and f depend strongly on each other: low effective sizes, which the report tells.
+Fails when: θ and f depend strongly on each other: low effective sizes in the report.
 Pseudo-marginal with ``exact`` integrates f out instead.
 Reference: Neal (1999); Yu & Meng (2011) for interweaving; Murray & Adams (2010).
 """
@@ -74,13 +74,13 @@ class Alternate(OfLength, Strategy):
     draws : int, optional
         Iterations kept of each; by default 500, doubled up to three times until the chains have mixed.
     scans : int
-        Latent steps an iteration.
+        Latent steps per iteration.
     given : {"both", "f", "eta"}
         What θ is updated given; see the module. "f" is Neal's.
     move : {"metropolis", "hmc"}
         How θ moves given f. Given η it is always Metropolis.
     acceptance : float
-        What Metropolis steps are adapted to in the warm-up.
+        Target acceptance of Metropolis steps in the warm-up.
     leapfrog, step_size
         Of Hamiltonian moves given f, in the coordinates of the mode.
     latent_step : float
@@ -88,7 +88,7 @@ class Alternate(OfLength, Strategy):
     keep, vectors : int
         Draws of θ that predictions integrate over, and latent draws for each.
     default_priors : {"weak", "williams-barber", "filippone"}
-        Priors of parameters that ``priors`` of the estimator leaves out.
+        Priors of parameters not in the estimator's ``priors``.
     checkpoint : path, optional
         File to which chains are saved as they go, and from which they resume.
     """
@@ -166,7 +166,7 @@ class AlternateSampler(WarmUp):
         eta = target.prior_coordinates(rng.standard_normal((1, target.dimension)))[0]
         r = self.settings.vectors
         state = {"theta": theta, "eta": eta, "vectors": np.tile(eta, (r, 1)), **first_walk(self.mode)}
-        # Each parametrisation has a step of its own: what one can move by, the other cannot.
+        # Each parametrisation has a separate step size: their scales differ.
         return {**state, "log_scale_f": state["log_scale"] - 1.0, "log_scale_eta": state["log_scale"]}
 
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
@@ -208,7 +208,7 @@ class AlternateSampler(WarmUp):
         return [{**state, **shared} for state in states]
 
     def _around(self, theta: Array) -> Target:
-        """Coordinates for the latent steps. Right around any Gaussian that θ alone decides: a rough one does."""
+        """Coordinates for the latent steps. Valid around any Gaussian that depends on θ alone: a rough one suffices."""
         return target_around(self.guide.problem.at(theta), self.inference.coordinates, tol=ROUGH)
 
     def _latent(self, state: State, target: Target, rng: np.random.Generator) -> State:
@@ -219,7 +219,7 @@ class AlternateSampler(WarmUp):
         return {**state, "eta": target.prior_coordinates(particles.xi)[0]}
 
     def _spread(self, state: State, target: Target | None, rng: np.random.Generator) -> Array:
-        """Vectors for the mixture: the state, and further latent draws at the same θ, which the chain forgets."""
+        """Vectors for the mixture: the state, and further latent draws at the same θ, not part of the chain."""
         vectors, side = [state["eta"]], state
         target = self._around(state["theta"]) if target is None else target
         for _ in range(self.settings.vectors - 1):
@@ -285,7 +285,7 @@ class AlternateSampler(WarmUp):
 
 
 def centred(density: LogDensity, theta: Array, f: Array) -> tuple[float, Array]:
-    """Log N(f; 0, K(θ)) + log p(y|f) + log p(θ) and its gradient in θ; −inf where there is none."""
+    """Log N(f; 0, K(θ)) + log p(y|f) + log p(θ) and its gradient in θ; −inf if there is none."""
     log_prior = density.log_prior(theta)
     if log_prior == -np.inf:
         return -np.inf, np.zeros_like(theta)

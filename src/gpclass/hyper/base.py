@@ -20,7 +20,7 @@ from gpclass.priors import PriorSpec
 
 @dataclass(frozen=True)
 class Run:
-    """What the estimator hands to a strategy beside the problem."""
+    """What the estimator passes to a strategy in addition to the problem."""
 
     rng: np.random.Generator
     priors: PriorSpec = None
@@ -41,7 +41,7 @@ class FitReport(Report):
     log_evidence: float | None = None
     log_evidence_error: float | None = None
     evidence_kind: str = ""
-    evaluations: int | None = None  # of the evidence
+    evaluations: int | None = None  # evaluations of the evidence
     at_bounds: tuple[str, ...] | None = None  # parameters that ended on a bound
     acceptance_rate: float | None = None
     rhat: float | None = None
@@ -52,11 +52,11 @@ class FitReport(Report):
 class Fit:
     """The outcome of a strategy."""
 
-    problem: Problem  # at the parameters that were chosen
+    problem: Problem  # at the chosen parameters
     posterior: Posterior
     converged: bool = True
     reason: str = ""
-    figures: dict[str, Any] = field(default_factory=dict)  # fields of FitReport that the strategy knows
+    figures: dict[str, Any] = field(default_factory=dict)  # fields of FitReport set by the strategy
     warnings: tuple[str, ...] = ()
     trace: Any = None
 
@@ -94,11 +94,11 @@ NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
     "nothing": (lambda inference: True, ""),
     "gradient": (
         lambda inference: inference.gradient,
-        "climbs the gradient of the evidence, which inference={name!r} does not have",
+        "needs the gradient of the evidence, which inference={name!r} does not have",
     ),
     "gaussian": (
         lambda inference: inference.gaussian,
-        "needs one Gaussian with a deterministic evidence, which inference={name!r} does not give",
+        "needs one Gaussian with a deterministic evidence, which inference={name!r} does not have",
     ),
     "unbiased": (
         lambda inference: inference.evidence_kind in ("unbiased", "closed-form"),
@@ -106,9 +106,9 @@ NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
     ),
     "steps": (
         lambda inference: inference.steps or (inference.gaussian and inference.name in BASES),
-        "moves latent values step by step, which inference={name!r} cannot",
+        "moves latent values step by step, which inference={name!r} cannot do",
     ),
-}  # what a strategy may need of an inference, and the reason why others are refused
+}  # what a strategy may need of an inference, and the reason why others are rejected
 
 
 class Strategy(ABC):
@@ -131,7 +131,7 @@ class Strategy(ABC):
         return NEEDS[self.needs][0](inference)
 
     def why_not(self, inference: Inference) -> str:
-        """Why the inference is refused."""
+        """Why the inference is rejected."""
         return f"hyperparameters={self.name!r} {NEEDS[self.needs][1].format(name=inference.name)}"
 
 

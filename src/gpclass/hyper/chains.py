@@ -1,13 +1,12 @@
 """Chains over kernel parameters: run side by side, interrupted, saved and resumed.
 
 A sampler is a picklable object of settings and data with ``first(rng)``, ``step(state, rng, iteration)`` and
-``pool(states)``; all that changes lives in a chain's state, a dict of arrays, and in its own random
-generator. So a chain can move to another process, stop after any iteration, be written to disk and go on as
-if nothing had happened; and the result does not depend on the number of processes. BLAS is held to one
-thread in a step, since its rounding, and with it a chain's path, depends on the number of threads.
-Iterations before ``sampler.warmup`` adapt; then ``pool`` joins what the chains have learned, and nothing
-changes the proposal any more. Records of iterations from ``sampler.first_kept`` on are kept. Where they are too short,
-chains go on to twice their length.
+``pool(states)``; all that changes is a chain's state, a dict of arrays, and its random generator. So a chain can
+move to another process, stop after any iteration, be written to disk and resume unchanged, and the result does not
+depend on the number of processes. BLAS is limited to one thread in a step, since its rounding, and with it a chain's
+path, depends on the number of threads. Iterations before ``sampler.warmup`` adapt; then ``pool`` combines the
+adaptations and the proposal is fixed. Records of iterations from ``sampler.first_kept`` on are kept. Chains that are
+too short continue to twice their length.
 Cost: that of the steps. Fails when: the first stage is interrupted (there is nothing to return yet).
 """
 
@@ -30,12 +29,12 @@ from gpclass.progress import Progress, progress
 
 State: TypeAlias = dict[str, Array]
 Record: TypeAlias = dict[str, Array]
-ROUND = 10  # iterations of one chain before the next has its turn
+ROUND = 10  # iterations of one chain before the next one runs
 SAVE_EVERY = 10.0  # seconds between checkpoints
 
 
 class Sampler(Protocol):
-    """What a strategy hands to the driver."""
+    """What a strategy passes to the driver."""
 
     @property
     def warmup(self) -> int:
@@ -53,10 +52,10 @@ class Sampler(Protocol):
         """Where a chain starts."""
 
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
-        """The next state, a new dict, and what is to be remembered; must not change ``state``."""
+        """The next state, a new dict, and what to record; must not change ``state``."""
 
     def pool(self, states: list[State]) -> list[State]:
-        """Join what the chains have learned, when all have adapted."""
+        """Combine the chains' adaptations, when all have adapted."""
 
 
 class WarmUp:
@@ -98,7 +97,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class ChainRun:
-    """What a run of several chains has given."""
+    """The result of a run of several chains."""
 
     chains: list[Chain]
     interrupted: bool
@@ -135,13 +134,13 @@ def run_chains(
     verbose, label
         Progress bar.
     path : path, optional
-        Where chains are saved as they go; if the file is there they resume from it.
+        Where chains are saved during the run; if the file exists they resume from it.
     fingerprint : str
-        Says what the chains are of; a file with another one is refused.
+        Identifies data and settings; a file with another one is rejected.
     too_short : callable
-        Says of the draws of θ, (chains, draws, p), whether there should be twice as many.
+        Whether the draws of θ, (chains, draws, p), should be twice as many.
     doublings : int
-        How often it is asked.
+        How often it is called.
     """
     file = None if path is None else Path(path)
     generators = rng.spawn(n_chains)
@@ -166,11 +165,11 @@ def run_chains(
                 save(stage, True)
             length = sampler.iterations - sampler.first_kept
             for _ in range(doublings):
-                # Of the draws that would be there had nothing been interrupted: the same answer either way.
+                # Of the draws an uninterrupted run would have: the decision is the same after a resume.
                 if not too_short(ChainRun(chains, False).stack("theta")[:, :length]):
                     break
                 length *= 2
-                bar.doing(f"{label}, not mixed yet, on to {length} draws a chain")
+                bar.doing(f"{label}, not mixed yet, continuing to {length} draws per chain")
                 stop = sampler.first_kept + length
                 bar.more(sum(max(0, stop - chain.iteration) for chain in chains))
                 if not _run_stage(sampler, chains, stop, n_jobs, bar, lambda: save(stage, False)):
@@ -183,7 +182,7 @@ def run_chains(
 def advance(
     sampler: Sampler, chain: Chain, stop: int, tell: Callable[[Record], None] | None = None
 ) -> tuple[Chain, bool]:
-    """Move a chain on to iteration ``stop``; False if Ctrl-C came first, the last iteration undone then."""
+    """Advance a chain to iteration ``stop``; False if Ctrl-C came first, the last iteration undone then."""
     try:
         while chain.iteration < stop:
             state, record = sampler.step(chain.state, _own(chain.rng), chain.iteration)
@@ -201,7 +200,7 @@ def advance(
 
 
 def _own(rng: np.random.Generator) -> np.random.Generator:
-    """A generator for one iteration: what it spawns does not depend on how often another has spawned before."""
+    """A generator for one iteration: its children do not depend on how often another has spawned before."""
     return np.random.default_rng(rng.integers(2**32, size=4, dtype=np.uint64))
 
 
@@ -240,7 +239,7 @@ def _round(
     """A few iterations of every chain; False if interrupted."""
     if jobs == 1:
         return all(advance(sampler, chain, min(stop, chain.iteration + ROUND), tell)[1] for chain in chains)
-    moved = Parallel(n_jobs=jobs)(  # Ctrl-C loses the round; what came before is whole
+    moved = Parallel(n_jobs=jobs)(  # Ctrl-C loses the round; earlier ones are complete
         delayed(_advance_copy)(sampler, chain, min(stop, chain.iteration + 5 * ROUND)) for chain in chains
     )
     for chain, (new, ratio) in zip(chains, moved, strict=True):
@@ -252,7 +251,7 @@ def _round(
 
 
 def _advance_copy(sampler: Sampler, chain: Chain, stop: int) -> tuple[Chain, float]:
-    """:func:`advance` in another process: only the new records travel back, with the accepted count."""
+    """:func:`advance` in another process: only the new records are returned, with the accepted count."""
     accepted = [0.0]
 
     def tell(record: Record) -> None:
@@ -264,7 +263,7 @@ def _advance_copy(sampler: Sampler, chain: Chain, stop: int) -> tuple[Chain, flo
 
 
 def _saver(file: Path | None, fingerprint: str, chains: list[Chain]) -> Callable[[int, bool], None]:
-    """A function that saves the chains when it is time, or when it must."""
+    """A function that saves the chains at intervals, or when forced."""
     last = [time.monotonic()]
 
     def save(stage: int, must: bool) -> None:
@@ -277,8 +276,8 @@ def _saver(file: Path | None, fingerprint: str, chains: list[Chain]) -> Callable
 
 
 def _interrupted(chains: list[Chain], file: Path | None) -> ChainRun:
-    """What there is; if that is nothing the interrupt goes on to the caller."""
+    """The draws so far; if there are none the interrupt is raised to the caller."""
     if min(chain.draws for chain in chains) < 1:
-        kept = f"; fit again with the same checkpoint={str(file)!r} to go on" if file is not None else ""
+        kept = f"; fit again with the same checkpoint={str(file)!r} to continue" if file is not None else ""
         raise KeyboardInterrupt(f"interrupted before every chain had a draw{kept}")
     return ChainRun(chains, True)

@@ -1,10 +1,10 @@
 """Chains on disk: one .npz file of arrays and JSON, no pickle.
 
-The file holds each chain's state, records and the state of its random generator, so that a resumed chain is
-the chain that would have been. A crash while writing leaves the old file whole (:mod:`gpclass.numerics.files`). A
+The file holds each chain's state, records and the state of its random generator, so that a resumed chain equals
+the uninterrupted one. A crash while writing leaves the old file intact (:mod:`gpclass.numerics.files`). A
 fingerprint of the data and settings is checked: chains of one problem are never continued on another.
-Cost: one write of what has been kept. Fails when: the file is damaged or belongs to something else (refused, with the
-reason and the cure).
+Cost: one write of the kept records. Fails when: the file is damaged or belongs to other data (rejected, with the
+reason and the remedy).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def load(path: Path, fingerprint: str, n_chains: int) -> tuple[list[Chain], int]
         )
     try:
         return [_chain(one, f"{k}/", arrays) for k, one in enumerate(head["chains"])], int(head["stage"])
-    except Exception as error:  # whatever an incomplete head provokes
+    except Exception as error:  # any error of an incomplete head
         raise damaged(path, error) from error
 
 
@@ -85,8 +85,8 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
             arrays = {name: file[name] for name in file.files}
         head = json.loads(str(arrays.pop("head")))
         if not isinstance(head, dict):
-            raise ValueError("its head is no dictionary")
-    except Exception as error:  # whatever a damaged file provokes, in zipfile, zlib, json or numpy
+            raise ValueError("its head is not a dictionary")
+    except Exception as error:  # any error of a damaged file, from zipfile, zlib, json or numpy
         raise damaged(path, error) from error
     return head, arrays
 

@@ -1,16 +1,16 @@
 """Parameters with the best cross-validated score: R's way to l, c0 and k0.
 
 Every candidate is fitted to all folds but one and scored on that one, in turn; the candidate with the best score
-over all points is fitted to all data. Candidates are a full grid, or Halton or random points, even in the
-logarithms, in a box; later rounds draw again from a smaller box about the best so far. No gradient and no evidence
-is needed, so this serves every inference and every parameter: those of the kernel, free or fixed (also a
-smoothness), the scale of the likelihood (c0 of AMP, k0 of DSGQ), and settings of the inference.
+over all points is fitted to all data. Candidates are a full grid, or Halton or random points in a box, uniform in the
+logarithms; later rounds use a smaller box about the best so far. No gradient and no evidence is needed, so this works
+for every inference and every parameter: those of the kernel, free or fixed (also a smoothness), the scale of the
+likelihood (c0 of AMP, k0 of DSGQ), and settings of the inference.
 
 All candidates see the same folds and the same random numbers. Around the estimator, an outer cross-validation
 makes it nested: the parameters are then chosen without the outer test fold (R §5.2).
 
 Cost: candidates × folds inferences, side by side with ``n_jobs``. Fails when: a class has few points, or the best
-lies at the end of its grid (a warning says so). The score of the best candidate is too good by the choice itself.
+lies at the end of its grid (with a warning). The score of the best candidate is optimistic because of the selection.
 Reference: Röder, Tolosana-Delgado & Hamprecht (2011), §5.2; Varma & Simon (2006), BMC Bioinformatics 7, 91.
 """
 
@@ -48,26 +48,26 @@ class CrossValidation(Strategy):
     ----------
     grid : mapping of name to values, optional
         Every combination is tried. Names are those of the kernel's parameters as scikit-learn gives them
-        (``k2__length_scale``; the end, ``length_scale``, does where it is the only one), ``likelihood__scale`` (or c0,
+        (``k2__length_scale``; the end, ``length_scale``, suffices if it is unique), ``likelihood__scale`` (or c0,
         k0), or ``inference__`` and a setting.
     ranges : mapping of name to (low, high), optional
         Positive ranges for ``search``, instead of a grid. By default all free parameters, each from 1/span to span
         times its starting value, within its bounds.
     search : {"halton", "random"}
-        How points are laid in the ranges.
+        How points are placed in the ranges.
     n_points : int
-        Points a round; the starting values are one more.
+        Points per round, in addition to the starting values.
     rounds : int
         Rounds; each after the first has a box of a third of the width, about the best so far.
     span : float
         Factor from the starting values, without ranges.
     scoring : {"log-loss", "brier", "accuracy"}
-        What the candidates are ranked by.
+        Score that ranks the candidates.
     folds : int
-        Number of folds, stratified by class. Rows at one place (y of N labels) stay together: apart, each would be
-        judged by its own place.
+        Number of folds, stratified by class. Rows at one place (y of N labels) stay together, so that no place is in
+        both training and test.
     block_size : float or "auto", optional
-        Keep blocks in space of this edge together; "auto" takes about six blocks a fold.
+        Keep blocks in space of this edge together; "auto" takes about six blocks per fold.
     coordinates : tuple of int, optional
         Columns that are the coordinates of the blocks; all by default.
     """
@@ -202,7 +202,7 @@ class CrossValidation(Strategy):
         return [start, *(self._points(box, rng) if box else [])]
 
     def _points(self, box: dict[str, tuple[float, float]], rng: np.random.Generator) -> list[dict[str, Any]]:
-        from scipy.stats import qmc  # here, to keep the import of the package fast
+        from scipy.stats import qmc  # imported here to keep the import of the package fast
 
         d = len(box)
         if d == 0:
@@ -213,7 +213,7 @@ class CrossValidation(Strategy):
         return [dict(zip(box, row.tolist(), strict=True)) for row in np.exp(low + unit * (high - low))]
 
     def _at_an_end(self, chosen: dict[str, Any]) -> tuple[str, ...]:
-        """A warning where the best value is the first or last of three or more in the grid."""
+        """A warning if the best value is the first or last of three or more in the grid."""
         ends = [
             f"{name}={chosen[name]!r}"
             for name, values in (self.grid or {}).items()
@@ -224,14 +224,14 @@ class CrossValidation(Strategy):
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What the search saw: every candidate with its loss at every point."""
+    """The results of the search: every candidate with its loss at every point."""
 
     scoring: str
     candidates: tuple[dict[str, Any], ...]  # P of them, name to value
-    losses: Array  # (P, n), of each point while it was left out; 1 − accuracy for accuracy
+    losses: Array  # (P, n), of each point while held out; 1 − accuracy for accuracy
     fold: IntArray  # (n,), the fold of each point
     best: int
-    weights: Array | None = None  # (n,), how much each point counts; None: all the same
+    weights: Array | None = None  # (n,), weight of each point; None: all equal
 
     @property
     def scores(self) -> Array:
@@ -248,7 +248,7 @@ class Search:
         return np.asarray(means.std(axis=0, ddof=1) / np.sqrt(K))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a candidate, the best first: for a table."""
+        """One row per candidate, the best first: for a table."""
         order = np.argsort(_pooled(self.losses, self.weights), kind="stable")
         scores, errors = self.scores, self.errors
         return [
@@ -260,7 +260,7 @@ class Search:
 def point_losses(
     problem: Problem, inference: Inference, candidate: dict[str, Any], fold: IntArray, seed: int, scoring: str
 ) -> Array:
-    """Loss of each point under the fit to the other folds, (n,); infinite where the inference fails."""
+    """Loss of each point under the fit to the other folds, (n,); infinite if the inference fails."""
     at, chosen = assign(problem, inference, candidate)
     out = np.empty(problem.n)
     for k in range(int(fold.max()) + 1):
@@ -348,7 +348,7 @@ def assign(problem: Problem, inference: Inference, values: Mapping[str, Any]) ->
 
 
 def current(name: str, problem: Problem, inference: Inference) -> Any:
-    """The value of a parameter now."""
+    """The current value of a parameter."""
     if name in problem.names:
         return float(np.exp(problem.theta[problem.names.index(name)]))
     if name.startswith("inference__"):
@@ -357,7 +357,7 @@ def current(name: str, problem: Problem, inference: Inference) -> Any:
 
 
 def full_name(name: str, problem: Problem, inference: Inference) -> str:
-    """The one parameter that a name, or the end of one, means."""
+    """The one parameter that a name, or the end of a name, matches."""
     if name in SCALE_NAMES and not problem.likelihood.many:
         return SCALE_NAME
     if name.startswith("inference__"):

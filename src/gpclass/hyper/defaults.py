@@ -1,8 +1,8 @@
-"""The papers' priors by name, for parameters that the user gave none for.
+"""The papers' priors by name, for parameters without a prior from the user.
 
-``filippone``: variances ~ Gamma(1.1, rate 0.1); lengths ~ Gamma(1, 1) where each input has its own, else
+``filippone``: variances ~ Gamma(1.1, rate 0.1); lengths ~ Gamma(1, 1) if each input has its own, else
 Gamma(1, rate 1/√d). ``williams-barber``: log v and log w Gaussian with mean −3 and standard deviation 3, w =
-ℓ⁻² being the relevance of an input, so that log ℓ ~ N(1.5, 1.5²). Both are meant for standardised inputs.
+ℓ⁻² being the relevance of an input, so that log ℓ ~ N(1.5, 1.5²). Both are for standardised inputs.
 ``weak``: log-normal about the starting values. All are densities of θ = log x with the Jacobian
 (:mod:`gpclass.priors`).
 Reference: Filippone (2014), §V; Williams & Barber (1998), §5.
@@ -21,13 +21,13 @@ PAPERS = ("filippone", "williams-barber", "weak")
 
 
 def check_priors(name: str) -> None:
-    """Refuse a name that is no set of priors."""
+    """Reject an unknown name."""
     if name not in PAPERS:
         raise ValueError(f"default_priors={name!r} is not known; use one of {', '.join(map(repr, PAPERS))}")
 
 
 def priors_for(problem: Problem, spec: PriorSpec, paper: str) -> PriorSet:
-    """The user's priors, and the paper's for the parameters they leave out."""
+    """The user's priors, and the paper's for the other parameters."""
     if spec is not None and not isinstance(spec, Mapping):
         return resolve_priors(spec, problem.names, problem.theta)
     theta = problem.theta
@@ -36,7 +36,7 @@ def priors_for(problem: Problem, spec: PriorSpec, paper: str) -> PriorSet:
         for name, x in zip(problem.names, theta, strict=True)
     }
     given = dict(spec or {})
-    chosen = resolve_priors(given, problem.names, theta)  # refuses patterns that match nothing
+    chosen = resolve_priors(given, problem.names, theta)  # rejects patterns that match nothing
     theirs = {
         name: prior for name, prior in zip(chosen.names, chosen.priors, strict=True) if _named(name, given)
     }

@@ -1,18 +1,17 @@
 r"""Kernel parameters by variational EM: Laplace's posterior, then ascent on the expected log prior.
 
-E-step: q(f) = N(m, V), the Gaussian that the inference finds at θ. M-step: climb
+E-step: q(f) = N(m, V), the Gaussian that the inference finds at θ. M-step: maximise
 
     Q(θ) = E_q[log p(f | θ)] = −½ Σ_c ( log|K_c| + tr K_c⁻¹(m_c m_cᵀ + V_cc) ) + constant
 
 from the present θ by L-BFGS with line search (the paper takes gradient steps of a fixed size), so that Q, and with
 it the bound E_q[log p(y|f)] − KL(q‖p) for that q, never falls. The next E-step may lower it, and the evidence may
 fall too, because Laplace's Gaussian does not maximise the bound; both are recorded. The fixed point is where the
-explicit part of the evidence's gradient vanishes; that of ``maximize`` counts the mode's motion as well, so the two
-differ a little.
+explicit part of the evidence's gradient vanishes; ``maximize`` includes the implicit part, so the two differ a little.
 
-Q needs a factor of K itself: the model is given the jitter δ = 1e-6 of the mean variance, in both steps, and says so.
-Cost: one inference an iteration, 5 to 15 factorisations of each K in its M-step; 10 to 50 iterations.
-Fails when: K is nearly singular, where EM creeps (each step moves θ little); ``maximize`` does not.
+Q needs a factor of K itself: the model has a jitter δ = 1e-6 of the mean variance, in both steps, and reports it.
+Cost: one inference per iteration, 5 to 15 factorisations of each K in its M-step; 10 to 50 iterations.
+Fails when: K is nearly singular: EM then converges slowly; ``maximize`` does not.
 Reference: Cho, Kim & Park (2015), equations 19 to 22.
 """
 
@@ -43,13 +42,13 @@ from gpclass.model.rows import Labels
 from gpclass.progress import progress
 
 JITTER = 1e-6  # of the mean prior variance
-POINTS = 256  # of q at a data point, where the likelihood has no averages of its own
+POINTS = 256  # of q at a data point, if the likelihood has no averages
 LOOK = 2000  # rows whose variance the jitter is relative to
 
 
 @dataclass(frozen=True)
 class EMTrace:
-    """What every iteration found; entry k belongs to the parameters before M-step k."""
+    """The results of every iteration; entry k belongs to the parameters before M-step k."""
 
     theta: Array  # (T, p)
     evidence: Array  # (T,), log evidence of the inference
@@ -111,7 +110,7 @@ class EM(Strategy):
         return self._fit(problem, inference, theta, rows, seed, jitter, converged)
 
     def _m_step(self, noisy: Problem, theta: Array, expected: ExpectedPrior) -> tuple[Array, float]:
-        """Climb Q; the new parameters and how much Q rose."""
+        """Maximise Q; the new parameters and the rise of Q."""
         before, _ = expected.value_and_slope(noisy.at(theta))
 
         def minus(t: Array) -> tuple[float, Array]:
@@ -171,7 +170,7 @@ class EM(Strategy):
 
 
 def _with_jitter(problem: Problem) -> tuple[Problem, float]:
-    """The same problem with a fixed small nugget, which has no place in θ."""
+    """The same problem with a fixed small nugget, which is not part of θ."""
     X = sample_of(problem, LOOK)
     jitter = JITTER * float(np.mean([kernel.diag(X).mean() for kernel in problem.kernels]))
     noisy = [kernel + WhiteKernel(jitter, "fixed") for kernel in problem.kernels]
@@ -179,13 +178,13 @@ def _with_jitter(problem: Problem) -> tuple[Problem, float]:
 
 
 def rule_of(name: str) -> SiteRule:
-    """How the sites of a Gaussian approximation are kept by the rows."""
+    """How the rows store the sites of a Gaussian approximation."""
     rules = {rule.name: rule for rule in (EP_RULE, LAPLACE_RULE, VARIATIONAL_RULE)}
     return rules[name]
 
 
 class BoundOf(SiteRule):
-    """The variational bound at sites that another rule found: sites stay, terms are E log p − E log site."""
+    """The variational bound at the sites of another rule: sites are unchanged, terms are E log p − E log site."""
 
     name: ClassVar[str] = "bound"
 
@@ -223,7 +222,7 @@ def expected_log(likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Ar
 
 
 def bound(posterior: GaussianPosterior) -> float:
-    """E_q log p(y|f) − KL(q‖p) of a Gaussian posterior, free of K⁻¹."""
+    """E_q log p(y|f) − KL(q‖p) of a Gaussian posterior, without K⁻¹."""
     start = posterior.start
     assert start is not None
     return posterior.gaussian.sweep(start.held, BoundOf(rule_of(start.name)), 1.0, 0).value

@@ -1,11 +1,11 @@
 r"""The M-step's objective of EM: E_q[log p(f | θ)] for a Gaussian q, dense and with inducing inputs.
 
-    Q(θ) = −½ Σ_c ( log|K_c| + tr K_c⁻¹ S_c ) + constant,   S_c = m_c m_cᵀ + V_cc,   ∂Q/∂K_c = ½ (K_c⁻¹ S_c K_c⁻¹ − K_c⁻¹).
+    Q(θ) = −½ Σ_c (log|K_c| + tr K_c⁻¹ S_c) + constant,  S_c = m_c m_cᵀ + V_cc,  ∂Q/∂K_c = ½ (K_c⁻¹ S_c K_c⁻¹ − K_c⁻¹).
 
 Inducing inputs: K = A Aᵀ + D with D diagonal (the rests), and the posterior has V_cc = F_c Σ F_cᵀ + diag(v_c), Σ the
-covariance of u. With P = I + AᵀD⁻¹A = L Lᵀ and U = D⁻¹A L⁻ᵀ: K⁻¹ = D⁻¹ − U Uᵀ, so that everything is n×m or smaller.
+covariance of u. With P = I + AᵀD⁻¹A = L Lᵀ and U = D⁻¹A L⁻ᵀ: K⁻¹ = D⁻¹ − U Uᵀ, so that all matrices are n×m or smaller.
 Cost: dense O(n³) per kernel and evaluation; with inducing inputs O(L² n m²).
-Fails when: K has no factor; EM gives the model a small jitter for that.
+Fails when: K has no factor; EM adds a small jitter to prevent that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class ExpectedPrior(ABC):
         gaussian = posterior.gaussian
         if isinstance(gaussian, DenseGaussian):
             return DenseExpected.of_gaussian(gaussian)
-        assert isinstance(gaussian, LowRankGaussian) and posterior.start is not None
+        assert isinstance(gaussian, LowRankGaussian)
+        assert posterior.start is not None
         return LowRankExpected.of_gaussian(gaussian, posterior.start)
 
 

@@ -12,7 +12,7 @@ from gpclass.model.problem import Problem
 
 @dataclass(frozen=True)
 class Fixed(Strategy):
-    """No search: one inference at the kernel's own parameters; inducing inputs are placed and stay."""
+    """No search: one inference at the kernel's own parameters; inducing inputs are placed and fixed."""
 
     name: ClassVar[str] = "fixed"
 

@@ -1,7 +1,7 @@
-"""What every strategy that samples θ shares: its chains are run, and become figures, warnings, a trace and a mixture.
+"""What every strategy that samples θ shares: running its chains and making figures, warnings, a trace and a mixture.
 
-A strategy says what is sampled, a :class:`Sampling`; :func:`sample` does the rest. How long chains must be is not known
-before they have run: unless ``draws`` says, they are doubled as long as R-hat or the effective draws ask for it.
+A strategy describes what is sampled, a :class:`Sampling`; :func:`sample` does the rest. Unless ``draws`` is given,
+chains are doubled in length while R-hat or the effective draws require it.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.priors import PriorSet
 
 REPEATS = 20  # evidences at one θ for their standard deviation
-DOUBLINGS = 3  # of chains that have not mixed
+DOUBLINGS = 3  # doublings of chains that have not mixed
 
 
 class OfLength:
-    """Settings whose chains are as long as ``draws`` says, or as they need."""
+    """Settings whose chains are as long as ``draws``, or as needed."""
 
     draws: int | None
-    first_draws: ClassVar[int]  # before they are looked at
+    first_draws: ClassVar[int]  # before they are first checked
 
     @property
     def length(self) -> int:
-        """Iterations kept a chain, at first."""
+        """Iterations kept per chain, at first."""
         return self.first_draws if self.draws is None else self.draws
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which iterations leave vectors behind: at most about ``keep`` in all, evenly spaced."""
+    """Which iterations keep vectors: at most about ``keep`` in all, evenly spaced."""
 
     first: int
     every: int
@@ -57,10 +57,10 @@ class Schedule:
 
 
 def check_lengths(settings: object, **least: int) -> None:
-    """Refuse invalid lengths of chains."""
+    """Reject invalid lengths of chains."""
     for name, low in least.items():
         value = getattr(settings, name)
-        if value is None and name == "draws":  # as many as it takes
+        if value is None and name == "draws":  # as many as needed
             continue
         if value is None or int(value) != value or value < low:
             raise ValueError(
@@ -69,7 +69,7 @@ def check_lengths(settings: object, **least: int) -> None:
 
 
 def need_parameters(problem: Problem, name: str) -> None:
-    """Refuse to sample nothing."""
+    """Reject a problem without free parameters."""
     if len(problem.theta) == 0:
         raise ValueError(
             f"hyperparameters={name!r} samples kernel parameters, and all of this kernel's are fixed; "
@@ -78,15 +78,15 @@ def need_parameters(problem: Problem, name: str) -> None:
 
 
 def run_fingerprint(problem: Problem, inference: Inference, prior: PriorSet, *settings: Any) -> str:
-    """What chains are of: data, model, inference, priors and settings."""
+    """Fingerprint of chains: data, model, inference, priors and settings."""
     Z = problem.inducing
     model = (problem.kernel, problem.likelihood, np.empty(0) if Z is None else Z)
-    return fingerprint(*problem.rows.everything, *model, inference, prior, *settings)
+    return fingerprint(*problem.rows.marks(), *model, inference, prior, *settings)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Draws of θ that predictions integrate over, with vectors that stand for the latent values given each."""
+    """Draws of θ that predictions integrate over, with vectors that represent the latent values given each."""
 
     theta: Array  # (S, p)
     vectors: Array  # (S, r, n)
@@ -106,9 +106,9 @@ class Kept:
 
 
 def evenly(at: IntArray, most: int) -> IntArray:
-    """Positions in the increasing ``at`` of at most ``most`` values with even gaps, about.
+    """Positions in the increasing ``at`` of at most ``most`` values with roughly even gaps.
 
-    A chain that was made longer by other settings has left its vectors at other gaps: the widest counts.
+    A chain that was extended with other settings has its vectors at other gaps: the widest is used.
     """
     if len(at) < 2 or most < 2:
         return np.arange(min(len(at), most))
@@ -120,20 +120,20 @@ def evenly(at: IntArray, most: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """What a strategy wants sampled.
+    """What a strategy samples.
 
     Parameters
     ----------
     sampler : Sampler
-        Moves a chain; its records hold what :func:`record` names, ``f`` (latent values at the training points) where
-        the trace is to have them, and at those of a :class:`Schedule` ``kept_at`` (the iteration) and ``vectors``.
+        Moves a chain; its records hold what :func:`record` names, ``f`` (latent values at the training points) if
+        the trace includes them, and at those of a :class:`Schedule` ``kept_at`` (the iteration) and ``vectors``.
     inference : Inference
         Gives the evidence at the mean of log θ, if ``has_evidence``.
     prior : PriorSet
     of : type
-        The class of posteriors that the kept vectors stand for.
+        The class of posteriors that the kept vectors represent.
     evaluations : int
-        Evidences that were spent before the chains began.
+        Evidences computed before the chains began.
     """
 
     sampler: Sampler
@@ -210,14 +210,14 @@ def _warnings(
     cure = f"give {type(strategy).__name__} more draws than {draws}, or tighter priors"
     warned = () if draws < 4 else figures.warnings(chains, cure)
     if outcome.interrupted:
-        kept = "" if strategy.checkpoint is None else "; fit again with the same checkpoint to go on"
+        kept = "" if strategy.checkpoint is None else "; fit again with the same checkpoint to continue"
         unfinished = "" if strategy.draws is None else f" of {strategy.draws}"
-        return (f"interrupted after {draws}{unfinished} draws a chain{kept}", *warned)
+        return (f"interrupted after {draws}{unfinished} draws per chain{kept}", *warned)
     return warned
 
 
 def _not_mixed(theta: Array) -> bool:
-    """Whether a user would be warned of these chains, (chains, draws, p)."""
+    """Whether these chains, (chains, draws, p), would cause a warning."""
     return bool(chain_figures(theta).warnings(len(theta), ""))
 
 
@@ -264,7 +264,7 @@ def _log_z(inference: Inference, problem: Problem, rng: np.random.Generator) -> 
 
 
 def record(theta: Array, value: float, log_z: float, accepted: float) -> dict[str, Array]:
-    """What every iteration leaves in the trace."""
+    """What every iteration adds to the trace."""
     return {
         "theta": theta,
         "value": np.asarray(value),

@@ -1,11 +1,11 @@
-r"""What moves of θ given the latent values ask of the prior, in two parametrisations.
+r"""What moves of θ given the latent values need of the prior, in two parametrisations.
 
 Dense: f = L η per latent value, K_c = L_c L_cᵀ, so that
 
     log N(f; 0, K) = −½|η|² − Σ_c log|L_c| + constant,   gradient ½ Σ_c (α_c α_cᵀ − K_c⁻¹) : ∂K_c/∂θ, α_c = K_c⁻¹f_c.
 
-Inducing inputs: f stands for the values at the inducing inputs, f_c = L_zc u_c, and the likelihood given them has the
-rows' own rests integrated out.
+Inducing inputs: f is the values at the inducing inputs, f_c = L_zc u_c, and the likelihood given them has the rows'
+residual variances integrated out.
 Cost: n³/3 (or m³/3) per kernel, n² (or n m) per latent value for the rest; the dense gradient inverts each K.
 Fails when: a covariance has no factor even with jitter.
 """
@@ -88,7 +88,9 @@ class DenseLatents(GivenLatents):
         slope = prior.pull(0.5 * (np.outer(a, a) - inverse) for a, inverse in pairs)
         if problem.scale_is_free:  # given f, the scale is in the likelihood alone
             _, d1 = problem.likelihood.slope(problem.y, f.reshape(1, problem.n_latents, problem.n))
-            slope = np.append(slope[:-1], problem.weighted((f.reshape(d1[0].shape) * d1[0]).sum(axis=0)).sum())
+            slope = np.append(
+                slope[:-1], problem.weighted((f.reshape(d1[0].shape) * d1[0]).sum(axis=0)).sum()
+            )
         return slope
 
 
@@ -96,7 +98,7 @@ class InducingLatents(GivenLatents):
     """Values at the inducing inputs."""
 
     def log_likelihood(self, f: Array) -> float:
-        """Log p(y | f), the rests integrated out."""
+        """Log p(y | f), the residual variances integrated out."""
         problem, prior = self.problem, self.problem.prior
         assert isinstance(prior, LowRankPrior)
         _, sums = problem.map(log_likelihood, problem.rows.held, prior.spec, self.white(f)[None])
@@ -104,4 +106,6 @@ class InducingLatents(GivenLatents):
 
     def slope(self, f: Array, white: Array) -> Array:
         """Not worked out: moves by Hamiltonian dynamics are for the dense prior."""
-        raise ValueError("Alternate(move='hmc') needs the dense prior; use move='metropolis' with inducing inputs")
+        raise ValueError(
+            "Alternate(move='hmc') needs the dense prior; use move='metropolis' with inducing inputs"
+        )

@@ -5,7 +5,7 @@ covariance of the Gaussian at the mode θ₀ (or R = I), makes φ nearly isotrop
 steps of size ε, jittered by ±20 %, and a Metropolis test. ε is adapted in the warm-up and then fixed, the
 same for all chains. Outside the kernel's bounds the density is zero. Latent values given θ are those of the
 Gaussian approximation.
-Cost: ``leapfrog`` evidences with gradient an iteration, each started from the last one of its trajectory.
+Cost: ``leapfrog`` evidences with gradient per iteration, each started from the last one of its trajectory.
 Fails when: the approximation's evidence is poor (large kernel variance with Laplace): what is sampled is its
 posterior, not the exact one. Use pseudo-marginal to be exact.
 Reference: Williams & Barber (1998), §3 and appendix; Neal (2011).
@@ -41,8 +41,8 @@ from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
 from gpclass.posterior import Posterior
 
-MOST_STEPS = 20  # leapfrog steps, where their number follows the step size
-DUAL = ("steps", "slack", "log_mean", "anchor", "size")  # what dual averaging remembers
+MOST_STEPS = 20  # leapfrog steps, if their number follows from the step size
+DUAL = ("steps", "slack", "log_mean", "anchor", "size")  # state of dual averaging
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class HMC(OfLength, Strategy):
     draws : int, optional
         Iterations kept of each; by default 150, doubled up to three times until the chains have mixed.
     leapfrog : int, optional
-        Leapfrog steps a trajectory; by default as many as make it π/2 long, at most 20.
+        Leapfrog steps per trajectory; by default as many as make it π/2 long, at most 20.
     step_size : float
         The first step size, in the coordinates of the mode (or in log parameters).
     acceptance : float, optional
-        What the step size is adapted to in the warm-up; None keeps the first.
+        Target acceptance of the warm-up; None keeps the first step size.
     precondition : bool
-        Use the covariance at the mode for coordinates; else log parameters as they are.
+        Use the covariance at the mode for coordinates; else log parameters.
     start : {"mode", "kernel"}
         Chains start scattered about the mode, or all at the kernel's parameters.
     keep : int
         Draws of θ that predictions integrate over.
     default_priors : {"weak", "williams-barber", "filippone"}
-        Priors of parameters that ``priors`` of the estimator leaves out.
+        Priors of parameters not in the estimator's ``priors``.
     checkpoint : path, optional
         File to which chains are saved as they go, and from which they resume.
     """
@@ -143,7 +143,7 @@ class HMCSampler(WarmUp):
     settings: HMC
     density: LogDensity
     mode: Mode
-    of: type[Posterior] = GaussianPosterior  # what the kept vectors stand for
+    of: type[Posterior] = GaussianPosterior  # what the kept vectors represent
 
     @property
     def root(self) -> Array:
@@ -160,7 +160,7 @@ class HMCSampler(WarmUp):
             theta = self.mode.theta
             value, slope, posterior = self.density.value_and_slope(theta)
         if posterior is None:
-            raise ValueError("the evidence is not finite where the chains start; give other priors")
+            raise ValueError("the evidence is not finite at the chains' starting points; give other priors")
         size = StepSize(self.settings.step_size, self.settings.acceptance or 0.8)
         return {
             "theta": theta,
@@ -192,7 +192,7 @@ class HMCSampler(WarmUp):
         return moved, kept
 
     def pool(self, states: list[State]) -> list[State]:
-        """One step size for all chains: the mean of what they found."""
+        """One step size for all chains: the mean over the chains."""
         if self.settings.acceptance is None or self.settings.warmup == 0:
             return states
         size = np.exp(np.mean([float(state["log_mean"]) for state in states]))

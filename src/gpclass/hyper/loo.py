@@ -4,13 +4,13 @@ Dividing site i out of EP's Gaussian leaves an approximation to the posterior wi
 
     p(y_i | y_-i, θ) ≈ ∫ p(y_i|f_i) N(f_i; m_-i, v_-i) df_i,   v_-i = P_ii/(1 − t_i P_ii),
 
-for the price of one fit. Over draws of θ from the posterior with all points, since p(θ|y) ∝ p(θ|y_-i) p(y_i|y_-i, θ),
+at the cost of one fit. Over draws of θ from the posterior with all points, since p(θ|y) ∝ p(θ|y_-i) p(y_i|y_-i, θ),
 
     1 / p(y_i | y_-i) = E_{θ|y} [ 1 / p(y_i | y_-i, θ) ].
 
-It stands beside ArviZ's leave-one-out from draws, as a check that needs no importance weights.
+It complements ArviZ's leave-one-out from draws as a check without importance weights.
 Cost: one EP for each of at most ``MOST`` draws of θ.
-Fails when: EP does; or a point carries much of what is known of θ (the harmonic mean is then poor).
+Fails when: EP does; or one point largely determines θ (the harmonic mean is then poor).
 Reference: Opper & Winther (2000); Vehtari et al. (2016), Bayesian leave-one-out cross-validation for Gaussian
 latent variable models.
 """
@@ -40,7 +40,7 @@ def cavity_log_density(posterior: GaussianPosterior) -> Array:
 
 
 def leave_one_out(problem: Problem, theta: Array) -> Array | None:
-    """The log p(y_i | y_-i), (n,), over draws θ (S, p); None where rows are weighted, EP fails, or classes are many."""
+    """The log p(y_i | y_-i), (n,), over draws θ (S, p); None if rows are weighted, EP fails, or classes are many."""
     dense = "covariance" in problem.form.offers
     if problem.n_latents > 1 or not dense or problem.weights is not None:
         return None

@@ -1,6 +1,6 @@
 """Kernel parameters that maximise evidence times prior: Williams and Barber's penalised likelihood.
 
-The density that is maximised is that of the logarithms of the parameters (:mod:`gpclass.priors`).
+The maximised density is that of the logarithms of the parameters (:mod:`gpclass.priors`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from gpclass.priors import resolve_priors
 
 @dataclass(frozen=True)
 class Map(Maximize):
-    """Settings of the penalised climb; those of :class:`~gpclass.hyper.maximize.Maximize`."""
+    """Settings of penalised maximisation; those of :class:`~gpclass.hyper.maximize.Maximize`."""
 
     name: ClassVar[str] = "map"
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Climb the log evidence plus the log prior."""
+        """Maximise the log evidence plus the log prior."""
         return self._search(problem, inference, run, resolve_priors(run.priors, problem.names, problem.theta))

@@ -1,16 +1,16 @@
 """Kernel parameters that maximise the evidence (ML-II), or the evidence times a prior (MAP).
 
-L-BFGS-B climbs log p(y|X, θ), plus log p(θ) for ``map``, in θ = log of the parameters, within the kernel's
+L-BFGS-B maximises log p(y|X, θ), plus log p(θ) for ``map``, in θ = log of the parameters, within the kernel's
 bounds. Each evaluation starts from the posterior of the last one. Restarts begin at random points of the
-bounds and run side by side; each is on its own, so the number of jobs does not change the result.
+bounds and run side by side, independently, so the number of jobs does not change the result.
 
-An inference may name a ``guide``, a cheaper one that climbs first: EP with looser sites for EP, EP for the exact
-inference. Where the evidence has a Monte Carlo error, the climb then ends with a few quasi-Newton steps on that
-evidence itself, its curvature taken from the guide's climb and its random numbers the same at every step; a step
-whose expected gain is within the noise is not taken.
-With inducing inputs the climb goes from few rows to all, and moves the inducing inputs too
+An inference may name a ``guide``, a cheaper one whose evidence is maximised first: EP with looser sites for EP, EP for
+the exact inference. If the evidence has a Monte Carlo error, the ascent ends with a few quasi-Newton steps on that
+evidence itself, with the curvature of the guide's ascent and the same random numbers at every step; a step whose
+expected gain is within the noise is not taken.
+With inducing inputs the ascent goes from few rows to all, and moves the inducing inputs too
 (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the last.
-Cost: one inference with gradient per evaluation, 20 to 100 evaluations per climb.
+Cost: one inference with gradient per evaluation, 20 to 100 evaluations per ascent.
 Fails when: the evidence has several modes (use ``n_restarts``), or a maximum at the edge (reported).
 Reference: Williams & Barber (1998), section 3, for the penalised form.
 """
@@ -37,10 +37,10 @@ from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
 from gpclass.progress import progress
 
-MAX_ITER, TOL = 200, 1e-6  # of a climb with a dense prior, by default
+MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
 POLISH_STEP = 0.3  # largest change of a log-parameter in one step
-POLISH_GAIN = 0.02  # nats: less is not worth an exact evaluation
-REFUSED = 1e12  # value of the objective where the inference fails: the line search turns back
+POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
+REFUSED = 1e12  # value of the objective if the inference fails: the line search then backtracks
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Climb:
     converged: bool
     reason: str
     inverse_curvature: Array  # (p, p), of minus the objective, as L-BFGS sees it
-    posterior: Posterior | None = None  # at ``theta``; None where it was found in another process
+    posterior: Posterior | None = None  # at ``theta``; None if it was found in another process
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,20 @@ class Maximize(Strategy):
     Parameters
     ----------
     max_iter : int, optional
-        Largest number of iterations per climb; by default 200, and 60 over all rows with inducing inputs.
+        Largest number of iterations per ascent; by default 200, and 60 over all rows with inducing inputs.
     tol : float, optional
-        Stop when an iteration gains less than this share of the log evidence; by default 1e-6, which leaves about 0.001
-        nats unclimbed (the ridge to an irrelevant feature's infinite length scale would take as many evaluations
-        again), and 1e-5 with inducing inputs.
+        Stop when an iteration gains less than this share of the log evidence; by default 1e-6, which ends about 0.001
+        nats below the maximum (the ridge to an irrelevant feature's infinite length scale would double the
+        evaluations), and 1e-5 with inducing inputs.
     gradient_tol : float
-        Stop when no log-parameter has a slope above this.
+        Stop when no component of the gradient exceeds this.
     polish_steps : int
         Largest number of steps on an evidence with Monte Carlo error.
     stages : Stages
-        How the climb goes from few rows to all, where there are inducing inputs.
+        How the ascent goes from few rows to all, with inducing inputs.
     checkpoint : path, optional
-        File that a climb with inducing inputs is written to after every stage and every iteration over all rows, and
-        taken up from.
+        File that an ascent with inducing inputs is saved to after every stage and every iteration over all rows, and
+        resumed from.
     """
 
     max_iter: int | None = None
@@ -93,7 +93,7 @@ class Maximize(Strategy):
         check_settings(self, positive=("tol", "gradient_tol"), whole=("max_iter",))
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Climb from the kernel's parameters, and from ``run.n_restarts`` random ones."""
+        """Maximise from the kernel's parameters, and from ``run.n_restarts`` random ones."""
         return self._search(problem, inference, run, prior=None)
 
     @classmethod
@@ -102,7 +102,7 @@ class Maximize(Strategy):
         return cls(max_iter=3, polish_steps=1)
 
     def why_not(self, inference: Inference) -> str:
-        """With the cure."""
+        """The reason, with the remedy."""
         return (
             f"{super().why_not(inference)}; use hyperparameters='fixed', or fit the kernel parameters with "
             "inference='ep' first"
@@ -113,6 +113,10 @@ class Maximize(Strategy):
             from gpclass.hyper.staged.ascent import ascend  # it builds on this module
 
             return ascend(self, problem, inference, run, prior)
+        if self.checkpoint is not None:
+            raise ValueError(
+                f"{type(self).__name__}: checkpoint is for climbs with inducing inputs; set n_inducing, or leave it out"
+            )
         if len(problem.theta) == 0:
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
         starts = _starts(problem, run)
@@ -123,7 +127,9 @@ class Maximize(Strategy):
                 climbs = [climb(problem, guide, starts[0], prior, self, seed, bar.update)]
             else:
                 jobs = Parallel(n_jobs=run.n_jobs)
-                climbs = jobs(delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts)
+                climbs = jobs(
+                    delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts
+                )
         best = max(climbs, key=lambda c: c.value)
         evaluations = sum(c.evaluations for c in climbs)
         theta, last = best.theta, best.posterior
@@ -139,7 +145,7 @@ class Maximize(Strategy):
 
 
 def _climb_apart(*arguments: Any) -> Climb:
-    """A climb in a process of its own: its posterior, with n×n factors, does not travel."""
+    """An ascent in a separate process: its posterior, with n×n factors, is not returned."""
     return replace(climb(*arguments), posterior=None)
 
 
@@ -152,7 +158,7 @@ def climb(
     seed: int,
     tell: object = None,
 ) -> Climb:
-    """One ascent from ``theta0``; every evaluation sees the same random numbers."""
+    """One ascent from ``theta0``; every evaluation uses the same random numbers."""
     last: list[Posterior | None] = [None]
     best: tuple[float, Array, Posterior | None] = (-np.inf, theta0, None)
     evaluations = 0
@@ -194,7 +200,7 @@ def climb(
         },
     )
     if not np.isfinite(best[0]):
-        # Let the inference's own error speak: it names the cure.
+        # Raise the inference's own error, which names the remedy.
         inference(problem.at(theta0), np.random.default_rng(seed), gradient=True)
         raise ValueError(
             "the evidence is not finite at the starting parameters; start from other kernel parameters"
@@ -207,9 +213,9 @@ def climb(
 def polish(
     problem: Problem, inference: Inference, best: Climb, prior: PriorSet | None, settings: Maximize, seed: int
 ) -> tuple[Array, Posterior | None, int]:
-    """Quasi-Newton steps on a noisy evidence from where its guide ended.
+    """Quasi-Newton steps on a noisy evidence from the end of its guide's ascent.
 
-    Parameters, the posterior of the last evaluation, and evaluations spent.
+    Returns the parameters, the posterior of the last evaluation, and the number of evaluations.
     """
     low, high = problem.bounds.T
     searching, last = inference.for_search, best.posterior
@@ -231,7 +237,7 @@ def polish(
         step = best.inverse_curvature @ slope
         step *= min(
             1.0, POLISH_STEP / max(np.abs(step).max(), 1e-300)
-        )  # L-BFGS knows little of flat directions
+        )  # L-BFGS has little information about flat directions
         step = np.clip(theta + step, low, high) - theta
         if 0.5 * float(slope @ step) < max(error, POLISH_GAIN):
             return theta, last, spent
@@ -256,7 +262,7 @@ def _starts(problem: Problem, run: Run) -> list[Array]:
 
 
 def bounds_warning(problem: Problem, hit: tuple[str, ...], penalised: bool) -> str:
-    """What a user should hear of parameters that ended on a bound, with the cure."""
+    """Warnings for the user about parameters that ended on a bound, with the remedy."""
     ends = dict(zip(problem.names, np.exp(problem.bounds), strict=True))
     value = dict(zip(problem.names, np.exp(problem.theta), strict=True))
     upper = {name: abs(value[name] - ends[name][1]) < abs(value[name] - ends[name][0]) for name in hit}
@@ -279,7 +285,7 @@ def bounds_warning(problem: Problem, hit: tuple[str, ...], penalised: bool) -> s
 def _multiplies(kernel: Kernel, name: str) -> bool:
     """Whether a parameter is a constant that multiplies another kernel: a variance."""
     *path, last = name.split("__")
-    if isinstance(kernel, CompoundKernel) and path:  # one kernel per class, known by its number
+    if isinstance(kernel, CompoundKernel) and path:  # one kernel per class, identified by its number
         kernel, path = kernel.kernels[int(path[0])], path[1:]
     if last != "constant_value" or not path:
         return False

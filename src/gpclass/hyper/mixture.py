@@ -1,10 +1,9 @@
 """The posterior over latent values when θ was sampled: a mixture over draws of θ.
 
 For each kept draw of θ a few vectors describe the latent values given θ (:meth:`gpclass.posterior.Posterior.pack`); the
-factor that turns them into predictions is computed again when it is asked for, one at a time.
+factor that turns them into predictions is recomputed when needed, one at a time.
 
-Where the scale of the link is sampled too, latents are brought to the scale of the reported likelihood,
-which sees scale · f.
+If the scale of the link is sampled too, latents are rescaled to the reported likelihood, a function of scale · f.
 Cost: memory S·r·k for S draws of θ with r vectors of k numbers each, and one factor; a prediction factors S matrices,
 O(S n³) for a dense prior.
 Reference: Filippone (2014), eq. 3.
@@ -26,8 +25,8 @@ from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 class ThetaMixture(Posterior):
     """Equally weighted draws of θ, each with vectors for its latent values."""
 
-    problem: Problem  # at the parameters that are reported
-    of: type[Posterior]  # what the vectors stand for
+    problem: Problem  # at the reported parameters
+    of: type[Posterior]  # what the vectors represent
     theta: Array  # (S, p)
     vectors: Array  # (S, r, k)
     chain: IntArray  # (S,)
@@ -40,7 +39,7 @@ class ThetaMixture(Posterior):
         return len(self.theta) * self.of.packed_components(self.vectors[0])
 
     def posteriors(self) -> Iterator[tuple[int, float, Problem, Posterior]]:
-        """Chain, weight, problem and posterior of each draw of θ; equal neighbours, after rejections, taken together."""
+        """Chain, weight, problem and posterior of each draw of θ; equal neighbours, after rejections, are merged."""
         S = len(self.theta)
         same = np.zeros(S, dtype=bool)
         same[1:] = (
@@ -86,9 +85,7 @@ class ThetaMixture(Posterior):
         return problem.likelihood.scale / self.problem.likelihood.scale
 
 
-def latent_draw(
-    problem: Problem, of: type[Posterior], vectors: Array, rng: np.random.Generator
-) -> Array:
+def latent_draw(problem: Problem, of: type[Posterior], vectors: Array, rng: np.random.Generator) -> Array:
     """One draw of f at the rows, (L n,), from vectors that stand for the posterior."""
     f = of.unpack(problem, vectors).latent_draw(rng)
     if not problem.form.predicts_from_rows or len(f) == problem.n * problem.n_latents:

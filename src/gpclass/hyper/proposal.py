@@ -1,11 +1,11 @@
 r"""Where chains over θ start and how far they step.
 
 The log density of θ is that of some deterministic evidence plus the log prior, −inf outside the kernel's
-bounds. Its mode is climbed to; the negative Hessian there, from differences of the gradient, gives the first
-covariance. A random walk then adapts: covariance and mean by stochastic approximation, and the log of the
-step towards the wanted acceptance,
+bounds. The negative Hessian at its mode, from differences of the gradient, gives the first covariance. A random
+walk then adapts: covariance and mean by stochastic approximation, and the log of the step towards the target
+acceptance,
 
-    log s ← log s + γ_k (accepted − wanted),   γ_k = (k + 1)^−0.6.
+    log s ← log s + γ_k (accepted − target),   γ_k = (k + 1)^−0.6.
 
 Cost: some 30 + 2p evaluations with gradient for the mode, one without for each adapting iteration.
 Reference: Andrieu & Thoms (2008), A tutorial on adaptive MCMC, algorithm 4.
@@ -27,7 +27,7 @@ from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
 
 STEP = 0.05  # of the differences, in logs
-WIDEST, NARROWEST = 2.0, 0.02  # standard deviations that a first covariance may have, in logs
+WIDEST, NARROWEST = 2.0, 0.02  # range of the standard deviations of a first covariance, in logs
 OVERDISPERSED = 1.5  # chains start this much wider than the first covariance
 
 
@@ -38,11 +38,11 @@ class LogDensity:
     problem: Problem
     inference: Inference
     prior: PriorSet
-    start: Posterior | None = None  # of every evaluation, so that none depends on the others
+    start: Posterior | None = None  # of every evaluation, so that they are independent
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
-        """Lower and upper bounds of θ; scikit-learn takes its time to tell them."""
+        """Lower and upper bounds of θ; scikit-learn computes them slowly."""
         low, high = self.problem.bounds.T
         return low, high
 
@@ -53,7 +53,7 @@ class LogDensity:
         return self.prior.log_density(theta) if inside else -np.inf
 
     def outline(self, theta: Array) -> Any:
-        """What the inference knows at θ before it draws, with a deterministic ``log_z``; None where it has none."""
+        """What the inference knows at θ before it draws, with a deterministic ``log_z``; None if it has none."""
         try:
             return self.inference.outline(self.problem.at(theta), self.start)
         except (np.linalg.LinAlgError, ValueError):
@@ -62,7 +62,7 @@ class LogDensity:
     def posterior(
         self, theta: Array, rng: np.random.Generator | None = None, outline: Any = None
     ) -> Posterior | None:
-        """The inference at θ, completed from its outline if there is one; None where it fails: evidence zero."""
+        """The inference at θ, completed from its outline if there is one; None if it fails: evidence zero."""
         try:
             if outline is None:
                 posterior: Posterior = self.inference(self.problem.at(theta), rng, start=self.start)
@@ -74,7 +74,7 @@ class LogDensity:
         return posterior if evidence is not None and np.isfinite(evidence.log_z) else None
 
     def log_evidence(self, theta: Array) -> float:
-        """Log evidence at θ; −inf where the inference fails."""
+        """Log evidence at θ; −inf if the inference fails."""
         posterior = self.posterior(theta)
         return -np.inf if posterior is None or posterior.evidence is None else posterior.evidence.log_z
 
@@ -109,7 +109,7 @@ class Mode:
 
 
 def find_mode(density: LogDensity) -> Mode:
-    """Climb to the mode from the kernel's own parameters, and look at the curvature."""
+    """Find the mode from the kernel's own parameters, and its curvature."""
     problem = density.problem
     low, high = density.bounds
     settings = Maximize(max_iter=60, tol=1e-5, gradient_tol=0.05)
@@ -142,7 +142,7 @@ def scattered(mode: Mode, density: LogDensity, rng: np.random.Generator) -> Arra
 
 
 def from_prior(density: LogDensity, rng: np.random.Generator) -> Array:
-    """A starting point from the prior, where the evidence is finite."""
+    """A starting point from the prior, with finite evidence."""
     for _ in range(1000):
         theta = density.prior.draw(rng, 1)[0]
         if density.log_prior(theta) > -np.inf and np.isfinite(density.log_evidence(theta)):
@@ -173,14 +173,14 @@ def walk(state: dict[str, Array], rng: np.random.Generator) -> Array:
 def adapted(state: dict[str, Array], accepted: float, wanted: float, k: int) -> dict[str, Array]:
     """The adaptation's state after iteration k."""
     gap = state["theta"] - state["mean"]
-    slow = (k + 1.0 + 10.0 * len(gap)) ** -0.6  # the covariance at the mode counts for something
+    slow = (k + 1.0 + 10.0 * len(gap)) ** -0.6  # gives some weight to the covariance at the mode
     mean = state["mean"] + slow * gap
     covariance = state["covariance"] + slow * (np.outer(gap, gap) - state["covariance"])
-    covariance = covariance + 1e-8 * np.eye(len(gap))  # chains that stand still must not make it singular
+    covariance = covariance + 1e-8 * np.eye(len(gap))  # chains that do not move must not make it singular
     log_scale = state["log_scale"] + (k + 1.0) ** -0.6 * (accepted - wanted)
     return {"mean": mean, "covariance": covariance, "log_scale": np.asarray(log_scale)}
 
 
 def pooled(states: list[dict[str, Array]]) -> dict[str, Array]:
-    """One proposal for all chains: what they have learned, averaged."""
+    """One proposal for all chains: the average of their adaptations."""
     return {name: np.mean([s[name] for s in states], axis=0) for name in ("mean", "covariance", "log_scale")}

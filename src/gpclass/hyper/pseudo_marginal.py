@@ -4,18 +4,17 @@ A proposal θ' ~ π(·|θ) is accepted with probability min(1, z),
 
     z = p̃(y|θ') p(θ') / [p̃(y|θ) p(θ)],
 
-p̃ an unbiased estimate, drawn afresh for θ' and *kept* for θ while the chain stays there. The chain has the
-exact posterior of θ, however noisy p̃ is; noise costs acceptance. Latent values: draws that the accepted
+p̃ an unbiased estimate, drawn anew for θ' and *kept* for θ while the chain stays there. The chain targets the
+exact posterior of θ for any noise of p̃; noise lowers the acceptance. Latent values: draws that the accepted
 estimate chose by their weights, so predictions integrate θ and f (the particle marginal form). The proposal
-is tuned on a deterministic evidence (Laplace's) and then frozen. The estimator knows nothing of the past:
+is tuned on a deterministic evidence (Laplace's) and then fixed. The estimate does not depend on the past:
 its sites start from those at one θ, the same for all, and its number of particles is fixed.
 With ``screen`` a proposal first passes a test on a deterministic evidence g(θ), and only then is p̃ drawn;
 the second test divides z by the first one's ratio: still exact, and most estimates are saved (delayed
-acceptance). g is EP's evidence where ``exact`` estimates, from sites that then guide the draws, and the
-guide's elsewhere.
-Cost: one estimate an iteration; ``exact`` with 64 draws costs little more than EP.
-Fails when: the standard deviation of log p̃ is well above one: chains stick. ``sd_log_evidence`` of the fit
-report says; use ``exact``, or more particles.
+acceptance). With ``exact``, g is EP's evidence, from sites that then guide the draws; otherwise the guide's.
+Cost: one estimate per iteration; ``exact`` with 64 draws costs little more than EP.
+Fails when: the standard deviation of log p̃ (``sd_log_evidence`` of the fit report) is well above one: chains
+stick; use ``exact``, or more particles.
 Reference: Andrieu & Roberts (2009); Filippone (2014); Christen & Fox (2005) for the screen;
 Andrieu, Doucet & Holenstein (2010) for the latent draws.
 """
@@ -61,7 +60,7 @@ from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 
 START_TOL = 1e-4  # of the sites that all estimates start from
-WIDE = 0.5  # standard deviation of the first proposal, in logs, where chains start from the prior
+WIDE = 0.5  # standard deviation of the first proposal, in logs, if chains start from the prior
 
 
 @dataclass(frozen=True)
@@ -71,34 +70,33 @@ class PseudoMarginal(OfLength, Strategy):
     Parameters
     ----------
     chains : int
-        Chains; they run in parallel where ``n_jobs`` allows, with the same result.
+        Chains; they run in parallel if ``n_jobs`` allows, with the same result.
     warmup : int
-        Iterations dropped of each chain in which the proposal is adapted, on the deterministic evidence; then all
-        chains share what they have learned.
+        Iterations dropped of each chain in which the proposal is adapted, on the deterministic evidence; then the
+        adaptations of all chains are combined.
     discard : int
-        Further iterations that are dropped, on the unbiased evidence and with the proposal as it then is: the chain
-        comes from one density to the other. No other strategy has two.
+        Further dropped iterations, on the unbiased evidence with the proposal fixed: the chain moves from one density
+        to the other.
     draws : int, optional
-        Iterations kept a chain; by default 500, doubled up to three times until the chains have mixed.
+        Iterations kept per chain; by default 500, doubled up to three times until the chains have mixed.
     acceptance : float
         Acceptance that the proposal is tuned to on the deterministic evidence.
     guide : {"laplace", "ep", "variational"}, optional
-        That evidence; by default Laplace's where the likelihood has it, else EP's.
+        That evidence; by default Laplace's if the likelihood has it, else EP's.
     start : {"mode", "prior"}
         Chains start scattered about the mode of the guide's posterior, or from the prior.
     screen : bool, optional
         Draw the estimate only for proposals that pass a first test on a deterministic evidence. With ``exact`` that is
-        EP's, which is near the truth: half the time is saved, and it is the default. Elsewhere it is the guide's;
-        where that is far off, chains stick.
+        EP's, which is accurate: half the time is saved, and it is the default. Otherwise it is the guide's; if that
+        is inaccurate, chains stick.
     particles : int
-        Draws an estimate where the inference does not fix their number (``exact``).
+        Draws per estimate if the inference does not fix their number (``exact``).
     keep, vectors : int
         Draws of θ that predictions integrate over, and latent draws for each: memory keep · vectors · n.
     default_priors : {"filippone", "williams-barber", "weak"}
-        Priors of parameters that ``priors`` of the estimator leaves out.
+        Priors of parameters not in the estimator's ``priors``.
     approximate : bool
-        Allow an evidence that is not unbiased, such as EP's: the chain then samples that approximation. For
-        comparison.
+        Allow a biased evidence, such as EP's, for comparison: the chain then samples that approximation.
     checkpoint : path, optional
         File to which chains are saved as they go, and from which they resume.
     """
@@ -125,7 +123,11 @@ class PseudoMarginal(OfLength, Strategy):
     def __post_init__(self) -> None:
         check_lengths(self, chains=1, warmup=0, discard=0, draws=1, particles=1, keep=1, vectors=1)
         check_priors(self.default_priors)
-        if self.guide not in (None, *BASES) or self.start not in ("mode", "prior") or not 0 < self.acceptance < 1:
+        if (
+            self.guide not in (None, *BASES)
+            or self.start not in ("mode", "prior")
+            or not 0 < self.acceptance < 1
+        ):
             raise ValueError(
                 f"PseudoMarginal: guide must be one of {list(BASES)}, start 'mode' or 'prior', acceptance "
                 f"between 0 and 1; got {self.guide!r}, {self.start!r}, {self.acceptance!r}"
@@ -147,10 +149,10 @@ class PseudoMarginal(OfLength, Strategy):
         return super().takes(inference) or (self.approximate and inference.evidence_kind is not None)
 
     def why_not(self, inference: Inference) -> str:
-        """With what has one."""
+        """The reason, with the inferences that have one."""
         return (
-            f"{super().why_not(inference)}; use inference='exact', 'annealed' or 'importance', or hyperparameters='hmc' "
-            "with 'laplace' or 'ep'"
+            f"{super().why_not(inference)}; use inference='exact', 'annealed' or 'importance', or hyperparameters='hmc'"
+            " with 'laplace' or 'ep'"
         )
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
@@ -172,14 +174,14 @@ class PseudoMarginal(OfLength, Strategy):
         name = self.guide or ("laplace" if "laplace" in has else has[0])
         if name not in has:
             raise ValueError(
-                f"PseudoMarginal: guide={name!r} does not go with likelihood={problem.likelihood.name!r}; "
+                f"PseudoMarginal: guide={name!r} does not support likelihood={problem.likelihood.name!r}; "
                 f"use one of {has}"
             )
         return BASES[name]()
 
 
 def common_start(problem: Problem, inference: Inference) -> Posterior | None:
-    """What every estimate starts from: EP at one θ, for an inference that draws behind EP's sites."""
+    """The start of every estimate: EP at one θ, for an inference guided by EP's sites."""
     if not inference.stochastic:
         return None
     found: Posterior = EP(tol=START_TOL)(problem)
@@ -187,7 +189,7 @@ def common_start(problem: Problem, inference: Inference) -> Posterior | None:
 
 
 def _wide(problem: Problem) -> Mode:
-    """A proposal for chains that know nothing yet."""
+    """A proposal for chains without any adaptation."""
     p = len(problem.theta)
     return Mode(problem.theta, WIDE**2 * np.eye(p), 0)
 
@@ -204,7 +206,7 @@ class MetropolisSampler:
 
     @cached_property
     def screens(self) -> bool:
-        """Whether proposals are screened; unless told, where the estimator brings an evidence of its own."""
+        """Whether proposals are screened; by default if the inference has a deterministic evidence."""
         wanted = self.settings.screen
         return self.density.outline(self.mode.theta) is not None if wanted is None else wanted
 
@@ -239,7 +241,7 @@ class MetropolisSampler:
         return self._sampling(state, rng, iteration)
 
     def pool(self, states: list[State]) -> list[State]:
-        """One proposal for all chains, from now on fixed."""
+        """One proposal for all chains, fixed from here on."""
         return [{**state, **pooled(states)} for state in states]
 
     def _adapting(self, state: State, rng: np.random.Generator, k: int) -> tuple[State, Record]:
@@ -255,12 +257,12 @@ class MetropolisSampler:
         return state, {"accepted": np.asarray(float(gain >= log_u))}
 
     def _switch(self, state: State, rng: np.random.Generator) -> State:
-        """The first estimate at the current θ; where it fails, at the mode."""
+        """The first estimate at the current θ; if it fails, at the mode."""
         for theta in (state["theta"], self.mode.theta):
             found = self._estimate(theta, rng)
             if found is not None:
                 return {**state, "theta": theta, "guess": np.asarray(self._guess(theta)[0]), **found}
-        raise ValueError("the inference gives no finite evidence where the chains start; give other priors")
+        raise ValueError("the evidence is not finite at the chains' starting points; give other priors")
 
     def _guess(self, theta: Array) -> tuple[float, Any]:
         """Log density by a deterministic evidence: that of the estimator's own outline, or the guide's."""
@@ -271,7 +273,7 @@ class MetropolisSampler:
         return log_z + self.density.log_prior(theta), outline
 
     def _estimate(self, theta: Array, rng: np.random.Generator, outline: Any = None) -> State | None:
-        """Log density by a fresh estimate, with vectors and a draw of f; None where it fails."""
+        """Log density by a fresh estimate, with vectors and a draw of f; None if it fails."""
         posterior = self.density.posterior(theta, rng, outline)
         if posterior is None or posterior.evidence is None:
             return None
@@ -286,7 +288,7 @@ class MetropolisSampler:
     def _pass(
         self, state: State, proposal: Array, log_u: float, rng: np.random.Generator
     ) -> tuple[State | None, float]:
-        """The estimate at the proposal, None if that is not worth having, and what its gain must reach."""
+        """The estimate at the proposal, None if it is screened out, and what its gain must reach."""
         log_prior = self.density.log_prior(proposal)
         if log_prior == -np.inf:
             return None, log_u

@@ -1,14 +1,13 @@
 """Sampled kernel parameters as an ArviZ object.
 
 Groups: ``posterior`` (the parameters in natural units, named as scikit-learn names them; parameters with one
-value an input are one variable with a dimension), ``sample_stats``, ``log_likelihood`` (log p(y_i|f_i) at a
+value per input are one variable with a dimension), ``sample_stats``, ``log_likelihood`` (log p(y_i|f_i) at a
 draw of f), ``posterior_predictive`` (labels drawn at the training points), ``observed_data``, and
 ``constant_data`` (``loo_ep``: log leave-one-out densities from EP's cavities). ArviZ's
 summaries, plots, leave-one-out and comparisons work on it. Both ArviZ 0.2x (InferenceData) and 1.x (DataTree)
-are supported. The arrays are kept as they are in a :class:`Trace`, which a model file can hold, and become
-ArviZ's when they are asked for; so fitting needs no ArviZ.
-Cost: three arrays of chains × draws × n numbers; left out above ``MOST`` numbers each, and the attribute
-``pointwise`` says so.
+are supported. A :class:`Trace` holds plain arrays, which a model file can store, and converts them on request; so
+fitting needs no ArviZ.
+Cost: three arrays of chains × draws × n numbers; omitted above ``MOST`` numbers each (attribute ``pointwise``).
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Trace:
             tree = arviz.from_dict(self.groups, dims=self.dims)
             tree["posterior"].attrs.update(self.attrs)
             return tree
-        build: Any = arviz.from_dict  # its hints are of the other major version's
+        build: Any = arviz.from_dict  # its type hints are those of the other major version
         return build(**self.groups, dims=self.dims, posterior_attrs=self.attrs)
 
 
@@ -82,7 +81,7 @@ def build_trace(
         pointwise = _pointwise(problem, theta, latent, rng)
         groups["log_likelihood"], groups["posterior_predictive"] = ({"y": values} for values in pointwise)
     else:
-        attrs["pointwise"] = f"left out: more than {MOST} numbers"
+        attrs["pointwise"] = f"omitted: more than {MOST} numbers"
     return Trace(groups, dims, attrs)
 
 

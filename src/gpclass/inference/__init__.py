@@ -1,7 +1,7 @@
-"""Inference with the kernel parameters fixed: one file a method.
+"""Inference with the kernel parameters fixed: one file per method.
 
 An inference is a frozen dataclass of settings that is callable: ``(problem, noise, *, start, gradient)`` to a
-:class:`~gpclass.posterior.Posterior`. Names live in :mod:`gpclass.registry`.
+:class:`~gpclass.posterior.Posterior`. Names are defined in :mod:`gpclass.registry`.
 """
 
 from gpclass.inference.amp import AMP

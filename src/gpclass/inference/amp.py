@@ -4,17 +4,16 @@ The doubly stochastic model with success probability σ(c0 φ) has its posterior
 
     −Σ⁻¹φ + c0 (y − σ(c0 φ)) = 0,   y ∈ {0, 1},
 
-and the prediction is simple kriging of that mode, φ* = σ*ᵀΣ⁻¹φ, p = σ(c0 φ*): no average over what is not known of φ.
+and the prediction is simple kriging of that mode, φ* = σ*ᵀΣ⁻¹φ, p = σ(c0 φ*): no average over the uncertainty of φ.
 The mode is Laplace's for the logit link with scale c0, so Newton's method of :mod:`gpclass.inference.laplace`
-finds it, here with a tighter stop. Only c0²Σ matters: c0 and the sill are one parameter (R Remark 3).
+finds it, here with a tighter stopping rule. Only c0²Σ matters: c0 and the sill are one parameter (R Remark 3).
 
 The posterior is one component of variance zero: intervals have no width, probabilities are more extreme than
-those of any method that averages. A point has no evidence; what is given is Laplace's at the same mode, an
-approximation to log p(y|X, θ) of the same model, so that kernel parameters can be maximised. The paper finds them
-by cross-validation (``hyperparameters="cv"``).
+those of any method that averages. A point has no evidence; Laplace's at the same mode is reported, so that kernel
+parameters can be maximised. The paper finds them by cross-validation (``hyperparameters="cv"``).
 
-Cost: O(n³) a factorisation, 3 to 8 of them; O(n) a new point. Fails when: the latent field is little known; the
-probabilities are then overconfident.
+Cost: O(n³) per factorisation, 3 to 8 of them; O(n) per new point. Fails when: the latent field is very uncertain;
+the probabilities are then overconfident.
 Reference: Röder, Tolosana-Delgado & Hamprecht (2011), §4.2.
 """
 
@@ -69,12 +68,12 @@ class AMP(Inference):
 
     @property
     def own_likelihood(self) -> Logit:
-        """The link that these settings mean."""
+        """The link that these settings define."""
         return Logit(1.0 if self.c0 is None else self.c0, self.c0_bounds)
 
     @property
     def scale_is_given(self) -> bool:
-        """Whether the settings name a scale, which another likelihood must then not contradict."""
+        """Whether the settings fix a scale, which the estimator's likelihood must not contradict."""
         return self.c0 is not None
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
@@ -100,10 +99,10 @@ class AMP(Inference):
 
 
 def _polished(problem: Problem, found: GaussianPosterior) -> tuple[DenseGaussian, float]:
-    """The Gaussian at the mode φ, and the residual of R eq. 20 after some last steps with the factor that is there.
+    """The Gaussian at the mode φ, and the residual of R eq. 20 after a few final steps with the existing factor.
 
-    Laplace stops by the gain in the objective, which near the mode is the square of the residual: of a residual
-    of 1e-8 it sees nothing. Each step costs O(n²).
+    Laplace stops by the gain in the objective, which near the mode is the square of the residual and so cannot
+    resolve a residual of 1e-8. Each step costs O(n²).
     """
     gaussian = found.gaussian
     assert isinstance(gaussian, DenseGaussian)

@@ -5,11 +5,11 @@ by steps that leave g_β invariant, and carries the weight
 
     log w = Σ_j (β_j − β_{j−1}) r(f_{j−1}),
 
-r of :mod:`gpclass.latent.base`. The mean of w is unbiased for p(y|θ), whatever the steps and
-temperatures. q may be the prior, or the Gaussian of Laplace or EP, from which far fewer temperatures do.
+r of :mod:`gpclass.latent.base`. The mean of w is unbiased for p(y|θ) for any steps and
+temperatures. q may be the prior, or the Gaussian of Laplace or EP, which needs far fewer temperatures.
 Cost: √n temperatures (the paper's ladder), each M n² for one elliptical slice step of M particles.
-Fails when: the ladder is too short for the distance between q and the posterior: uneven weights, which the
-effective size tells.
+Fails when: the ladder is too short for the distance between q and the posterior: uneven weights, shown by the
+effective size.
 Reference: Neal (2001), Annealed importance sampling; Filippone (2014), §IV and §V for the ladder.
 """
 
@@ -57,7 +57,7 @@ def anneal(
     log_w = np.zeros(size)
     for j in range(1, len(beta)):
         log_w += (beta[j] - beta[j - 1]) * state.r
-        # The last step, at β = 1, changes no weight and makes better draws.
+        # The last step, at β = 1, changes no weight and improves the draws.
         state = transition(target, state, rng, float(beta[j]))
     return state, log_w
 
@@ -79,8 +79,8 @@ class Annealed(Inference):
     n_samples : int
         Particles, N_imp in the paper.
     around : {"ep", "variational", "laplace", "prior"}, optional
-        Where particles start; the paper has Laplace's Gaussian and the prior. By default the best Gaussian that the
-        likelihood has.
+        Where particles start; the paper uses Laplace's Gaussian and the prior. By default the best Gaussian available
+        for the likelihood.
     temperatures : int, optional
         Length of the ladder; √n by default.
     """
@@ -101,7 +101,7 @@ class Annealed(Inference):
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> WhiteDraws:
-        """Weighted draws and an unbiased evidence; ``start`` is not used: nothing depends on the past."""
+        """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
         target = target_around(problem, self.around)
         beta = ladder(problem.n, self.temperatures)
         state, log_w = anneal(target, beta, self.n_samples, rng)

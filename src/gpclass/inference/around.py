@@ -1,6 +1,6 @@
 """Coordinates for samplers: around the prior, or around a Gaussian approximation of the posterior.
 
-Which Gaussians there are follows from what the likelihood offers: "ep" (two classes, multinomial probit), "laplace"
+The available Gaussians depend on the likelihood: "ep" (two classes, multinomial probit), "laplace"
 (two classes, softmax) and "variational" (softmax). With a dense prior the softmax's variational Gaussian is kept in the
 short form of its sites, nearly the optimum (:mod:`gpclass.latent.centred`): samplers correct the rest.
 """
@@ -26,12 +26,12 @@ AROUND = ("prior", *BASES)
 
 
 def gaussians_for(likelihood: Likelihood) -> list[str]:
-    """Names of the Gaussians that a likelihood has, the best first."""
+    """Names of the Gaussians available for a likelihood, the best first."""
     return [name for name, base in BASES.items() if base().ways[0].likelihood <= likelihood.offers()]
 
 
 def check_around(around: str | None) -> None:
-    """Refuse a name that is no Gaussian to start from; None means the best there is."""
+    """Reject an unknown name; None means the best available."""
     if around is not None and around not in AROUND:
         raise ValueError(f"around={around!r} is not known; use one of {', '.join(map(repr, AROUND))}")
 
@@ -45,11 +45,11 @@ def target_around(
     ----------
     problem : Problem
     around : {"prior", "ep", "variational", "laplace"} or None
-        None: the best that the likelihood has.
+        None: the best available for the likelihood.
     tol : float, optional
-        Of the Gaussian; its own by default.
+        Tolerance of the Gaussian; its default if None.
     power : float
-        Sites weaker than one: a Gaussian site is thinner than the likelihood in some directions.
+        Below one: weaker sites, because a Gaussian site is narrower than the likelihood in some directions.
     """
     names = gaussians_for(problem.likelihood)
     around = names[0] if around is None else around
@@ -74,7 +74,7 @@ def _gaussian(problem: Problem, around: str, tol: float | None) -> Gaussian:
 
 
 def weakened(gaussian: Gaussian, power: float) -> Gaussian:
-    """The Gaussian with its sites weakened about its mean; as it is under a low-rank prior."""
+    """The Gaussian with its sites weakened about its mean; unchanged under a low-rank prior."""
     if power == 1.0 or not isinstance(gaussian, DenseGaussian) or gaussian.sites.D is None:
         return gaussian
     D = power * gaussian.D

@@ -1,9 +1,8 @@
 """The interface of inferences: the posterior over latent values with θ fixed.
 
-An inference is a frozen dataclass of settings that is callable. It says what it needs of a likelihood and of a prior
-(:attr:`Inference.ways`), what it gives to strategies (an evidence of some kind, a gradient, a Gaussian, steps), and is
-written once for all of them. A new one is a file with a subclass that implements :meth:`Inference.infer`, and one row
-of the registry.
+An inference is a callable frozen dataclass of settings. It declares what it needs of a likelihood and of a prior
+(:attr:`Inference.ways`) and what it provides to strategies (an evidence of some kind, a gradient, a Gaussian, steps).
+A new one is a file with a subclass that implements :meth:`Inference.infer`, and one row of the registry.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ class Inference(ABC):
     """Inference with θ fixed."""
 
     name: ClassVar[str]
-    ways: ClassVar[tuple[Way, ...]]  # what it needs of likelihood and prior; any of them will do
-    only_two: ClassVar[str] = ""  # why it takes two classes only; empty if it takes many
+    ways: ClassVar[tuple[Way, ...]]  # alternative requirements on likelihood and prior; one of them suffices
+    only_two: ClassVar[str] = ""  # why it takes two classes only; empty if it takes more
     prefers: ClassVar[tuple[str, ...]] = ("probit", "logit", "multinomial-probit", "softmax")
 
-    evidence_kind: ClassVar[str | None] = "approximate"  # of its evidence, None if it has none
+    evidence_kind: ClassVar[str | None] = "approximate"  # kind of its evidence, None if it has none
     gradient: ClassVar[bool] = False  # whether the evidence has a gradient in θ
-    gaussian: ClassVar[bool] = False  # whether the posterior is one Gaussian, and the evidence free of chance
+    gaussian: ClassVar[bool] = False  # whether the posterior is one Gaussian and the evidence deterministic
     steps: ClassVar[bool] = False  # whether latent values can be moved step by step, given θ
     stochastic: ClassVar[bool] = False  # whether it draws until the estimator's ``tol`` is met
 
@@ -65,9 +64,9 @@ class Inference(ABC):
         noise : Generator, optional
             Source of randomness; a fixed one by default.
         start : Posterior, optional
-            Of a neighbouring problem, to start from where that helps.
+            Of a neighbouring problem; a starting point for methods that can use one.
         gradient : bool
-            Whether the evidence comes with its gradient.
+            Whether to compute the gradient of the evidence.
 
         Returns
         -------
@@ -82,13 +81,13 @@ class Inference(ABC):
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> Posterior:
-        """The posterior; the interface of :meth:`__call__`, which takes the time."""
+        """The posterior; the interface of :meth:`__call__`, which measures the time."""
 
-    # ---- what strategies may ask for --------------------------------------------------------------------------
+    # ---- what strategies may request --------------------------------------------------------------------------
 
     @property
     def guide(self) -> Inference:
-        """A cheaper inference that climbs first; itself by default."""
+        """A cheaper inference for the first part of an ascent; itself by default."""
         return self
 
     @property
@@ -101,38 +100,38 @@ class Inference(ABC):
         return self
 
     def with_tol(self, tol: float) -> Self:
-        """Itself with the estimator's tolerance, where it draws until that is met."""
+        """Itself with the estimator's tolerance, if it draws until that is met."""
         return self
 
     @property
     def site_tol(self) -> float:
-        """How far sites may be from their fixed point; 0 where there is no such setting."""
+        """How far sites may be from their fixed point; 0 without such a setting."""
         return 0.0
 
     def with_site_tol(self, tol: float) -> Self:
-        """Itself with another ``site_tol``, where there is such a setting."""
+        """Itself with another ``site_tol``, if it has such a setting."""
         return self
 
     def outline(self, problem: Problem, start: Posterior | None = None) -> Any:
-        """What is known before the first draw, with a deterministic ``log_z``; None where there is nothing."""
+        """What is known before the first draw, with a deterministic ``log_z``; None if nothing is."""
         return None
 
     def complete(self, outline: Any, rng: np.random.Generator) -> Posterior:
-        """The posterior behind an outline."""
+        """The posterior completed from an outline."""
         raise NotImplementedError
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
-        """Of what class the posterior of ``problem`` is, without computing it."""
+        """The class of the posterior of ``problem``, without computing it."""
         return GaussianPosterior if self.gaussian else WhiteDraws
 
     @property
     def own_likelihood(self) -> Likelihood | None:
-        """The likelihood that these settings mean, where they bring one (AMP's c0, DSGQ's k0)."""
+        """The likelihood that these settings define, if any (AMP's c0, DSGQ's k0)."""
         return None
 
     @property
     def scale_is_given(self) -> bool:
-        """Whether the settings name the scale of the likelihood, which another must then not contradict."""
+        """Whether the settings fix the scale of the likelihood, which the estimator's must not contradict."""
         return False
 
     @classmethod

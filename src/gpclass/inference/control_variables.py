@@ -3,17 +3,17 @@ r"""Control variables: the whole function is moved through its values at a few p
 Control values f_c = f(X_c), M of them, summarise the function. One step changes control i: draw f_ci from
 its conditional prior given the other controls, then all latent values f from their conditional prior given
 the new f_c, and accept by the ratio of likelihoods alone: both priors cancel against the proposal. X_c
-minimises what the controls leave open, tr(K − K_fc K_cc⁻¹ K_cf): greedily first, then by
-its gradient. Controls are added until the acceptance in short trials is good.
+minimises the variance that the controls leave, tr(K − K_fc K_cc⁻¹ K_cf): greedily first, then by
+its gradient. Controls are added until the acceptance in short trials is high enough.
 
 In coordinates f = L η and f_c = C u, V = C⁻¹ K_cf L⁻ᵀ has singular values s ≤ 1; with V = Σ_k a_k s_k b_kᵀ,
 
     η | f_c ~ N(Vᵀu, I − VᵀV),   (I − VᵀV)^½ = I − Σ_k (1 − √(1 − s_k²)) b_k b_kᵀ,
 
-which needs no jitter however well the controls explain the function.
-Cost: M n² once, and for a sweep over all controls of one chain M n².
+which needs no jitter even if the controls explain the function almost completely.
+Cost: M n² once, and M n² per sweep over all controls of one chain.
 Fails when: the function is rough on the scale of the data, so that M must be near n: then it is a slow Gibbs
-scan. Kernels made of constants and RBFs only, whose smoothness the method lives on.
+scan. Takes kernels made of constants and RBFs only, because the method relies on their smoothness.
 Reference: Titsias, Lawrence & Rattray (2009), Efficient sampling for Gaussian process inference using
 control variables.
 """
@@ -42,9 +42,9 @@ from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
 from gpclass.posterior import Posterior
 
-TRIALS = 5  # sweeps in which the acceptance of a number of controls is judged
+TRIALS = 5  # sweeps in which the acceptance of a number of controls is measured
 GROWTH = 1.5  # factor by which controls are added
-PLACING = 15  # iterations of the climb that places them
+PLACING = 15  # iterations of the optimiser that places them
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ControlVariables(ChainSettings):
     acceptance : float
         Controls are added until this share of proposals is accepted in trials.
     chains, warmup, draws, thin, evidence
-        See :class:`~gpclass.inference.mcmc.ChainSettings`; one step is a sweep over all controls. The evidence has
+        See :class:`~gpclass.inference.mcmc.ChainSettings`; one step is a sweep over all controls. The evidence uses
         elliptical slice steps.
     """
 
@@ -106,7 +106,7 @@ class ControlVariables(ChainSettings):
     def _choose(
         self, problem: Problem, target: Whitened, rng: np.random.Generator
     ) -> tuple[Controls, ControlState, float]:
-        """As many controls as make the acceptance good, and where the chains are after the trials."""
+        """Enough controls for the requested acceptance, and the state of the chains after the trials."""
         gaussian = Laplace()(problem)
         distinct = len(np.unique(problem.X, axis=0))
         M = min(self.controls, distinct)
@@ -150,9 +150,11 @@ class Controls:
 
     @classmethod
     def at(cls, target: Whitened, X: Array) -> Controls:
-        """Controls at given places."""
+        """Controls at given points."""
         C, _ = factor(target.problem.covariance(X), what="the covariance of the control points")
-        cross = solve_triangular(target.L, target.problem.covariance(target.problem.X, X), lower=True)  # (n, M), L⁻¹K_fc
+        cross = solve_triangular(
+            target.L, target.problem.covariance(target.problem.X, X), lower=True
+        )  # (n, M), L⁻¹K_fc
         V = solve_triangular(C, cross.T, lower=True)  # (M, n)
         _, s, directions = np.linalg.svd(V, full_matrices=False)
         s = np.minimum(s, 1.0)
@@ -160,7 +162,7 @@ class Controls:
         return cls(target, X, V.T @ white, white.T @ white, directions.T, 1.0 - np.sqrt(1.0 - s**2))
 
     def rest(self, rng: np.random.Generator, size: int) -> Array:
-        """Draws of what the controls leave open, (size, n)."""
+        """Draws of the variation that the controls leave, (size, n)."""
         z = rng.standard_normal((size, len(self.to_white)))
         return np.asarray(z - ((z @ self.directions) * self.shrink) @ self.directions.T)
 
@@ -197,7 +199,7 @@ class Controls:
 
 
 def place_controls(target: Whitened, M: int) -> Controls:
-    """M controls where they leave least open: a greedy choice of data points, then moved by the gradient."""
+    """M controls that leave the least variance: a greedy choice of data points, then moved by the gradient."""
     problem = target.problem
     first = problem.X[greedy_points(problem, M)]
 
@@ -217,7 +219,7 @@ def place_controls(target: Whitened, M: int) -> Controls:
 
 
 def greedy_points(problem: Problem, M: int) -> IntArray:
-    """Data points, each the one that explains most of the variance left open by those before; O(n² M)."""
+    """Data points, each the one that explains most of the variance left by those before; O(n² M)."""
     R = dense_prior(problem).K.copy()  # covariance given the points chosen
     tiny = 1e-10 * float(np.diag(R).max())
     chosen: list[int] = []
@@ -247,7 +249,7 @@ def left_open(problem: Problem, X_c: Array) -> tuple[float, Array]:
 
 
 def check_smooth(kernel: Any) -> None:
-    """Refuse kernels that are not made of constants, white noise and RBFs."""
+    """Reject kernels that are not made of constants, white noise and RBFs."""
     if isinstance(kernel, (Sum, Product)):
         check_smooth(kernel.k1)
         check_smooth(kernel.k2)

@@ -14,13 +14,13 @@ from gpclass._typing import Array
 
 RHAT_LIMIT = 1.01
 RHAT_APART = 1.1  # chains that disagree this much have not converged
-ESS_A_CHAIN = 50  # effective draws per chain below which R-hat and quantiles are not to be trusted
+ESS_A_CHAIN = 50  # effective draws per chain below which R-hat and quantiles are unreliable
 TAILS = (0.05, 0.95)  # quantiles whose effective size is the tail's
 
 
 @dataclass(frozen=True)
 class ChainFigures:
-    """The worst figures over what was looked at."""
+    """The worst figures over the quantities checked."""
 
     rhat: float
     ess_bulk: float
@@ -29,11 +29,11 @@ class ChainFigures:
 
     @property
     def apart(self) -> str:
-        """Why the chains count as not converged; empty if they do not (or are too short to tell)."""
+        """Why the chains count as not converged; empty if they converged (or are too short to judge)."""
         return f"R-hat is {self.rhat:.3f}" if self.rhat > RHAT_APART else ""
 
     def warnings(self, chains: int, cure: str) -> tuple[str, ...]:
-        """What a user should hear, with the cure."""
+        """Warnings for the user, with the remedy."""
         found = []
         if self.rhat > RHAT_LIMIT:
             found.append(
@@ -43,14 +43,14 @@ class ChainFigures:
         if least < ESS_A_CHAIN * chains:
             found.append(
                 f"only {least:.0f} effective draws (bulk or tail) from {chains} chains, fewer than "
-                f"{ESS_A_CHAIN} a chain; {cure}"
+                f"{ESS_A_CHAIN} per chain; {cure}"
             )
         return tuple(found)
 
 
 def array_stats() -> Any:
     """ArviZ's diagnostics on arrays."""
-    from arviz_stats import base  # here, to keep the import of the package fast
+    from arviz_stats import base  # imported here to keep the import of the package fast
 
     return getattr(base, "array_stats")  # noqa: B009 (the name is not typed)
 
@@ -68,7 +68,7 @@ def chain_figures(values: Array) -> ChainFigures:
     moving = per_value[spread > 0]
     if len(moving) < len(per_value):
         return ChainFigures(np.inf, 0.0, 0.0, np.inf)
-    with np.errstate(divide="ignore", invalid="ignore"):  # chains that each stand still, at different places
+    with np.errstate(divide="ignore", invalid="ignore"):  # chains that are each constant, at different values
         rhat = np.asarray(stats.rhat(moving))
     bulk, tail = np.asarray(stats.ess(moving)), np.asarray(stats.ess(moving, method="tail", prob=TAILS))
     mcse = np.asarray(stats.mcse(moving)) / spread

@@ -1,10 +1,9 @@
-r"""How many draws a tolerance needs: pilots decide, the draws that count are never looked at.
+r"""How many draws a tolerance needs: decided by pilots, never by the final draws.
 
-A pilot of M draws measures the error e of what is wanted; 1.2 M (e/tol)² draws then bring it down to ``tol`` by the
-root law. Points of a lattice do better than that law, so where many more are wanted a larger pilot is asked first. The
-number is fixed by draws that are thrown away: an estimate that was accepted because its own error looked small would
-be biased.
-Cost: the pilots, together less than half of the draws that count.
+A pilot of M draws measures the error e of the target; 1.2 M (e/tol)² draws then reduce it to ``tol`` by the root law.
+Lattice points converge faster than that, so if many more are needed a larger pilot runs first. The number is fixed by
+draws that are discarded: an estimate accepted because its own error looked small would be biased.
+Cost: the pilots, together less than half of the final draws.
 """
 
 from __future__ import annotations
@@ -16,7 +15,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 PILOTS = 4  # at most
-GROWTH, WORTH = 5, 4  # of a pilot over the last, at most; and of the draws that are wanted over a pilot, at least
+GROWTH, WORTH = (
+    5,
+    4,
+)  # of a pilot over the last, at most; and of the draws that are wanted over a pilot, at least
 SPARE = 1.2  # more draws than the root law asks for
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 
@@ -25,11 +27,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Enough(Generic[T]):
-    """Draws that count, and what the pilots promise of them."""
+    """The final draws, and their error as the pilots predict it."""
 
     drawn: T
-    expected: float  # error, by the last pilot
-    met: bool  # whether that is what was wanted
+    expected: float  # error predicted by the last pilot
+    met: bool  # whether that meets the tolerance
 
 
 def enough(
@@ -48,11 +50,11 @@ def enough(
     draw : callable
         ``draw(M, rng)`` makes M draws.
     error : callable
-        What the wanted numbers' largest error is, by given draws.
+        Largest error of the target numbers, estimated from given draws.
     rng : Generator
     tol : float
     first, most : int
-        Draws of the first pilot, and the most that may be made.
+        Draws of the first pilot, and the largest number allowed.
     """
     M, e, wanted = first, np.inf, first
     for _ in range(PILOTS):
@@ -67,10 +69,10 @@ def enough(
 
 
 def unmet(expected: float, tol: float, M: int) -> str:
-    """What a user should hear where the tolerance cannot be had."""
+    """Warnings for the user if the tolerance cannot be met."""
     return (
         f"the Monte Carlo error of the probabilities is about {expected:.2g}, above tol={tol:g}, after {M} draws; "
-        "raise tol or, at the price of slower predictions, Exact(max_samples=...)"
+        "raise tol or, at the cost of slower predictions, Exact(max_samples=...)"
     )
 
 

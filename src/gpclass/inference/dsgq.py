@@ -1,6 +1,6 @@
 """Doubly stochastic Gaussian quadrature: the predictive probability of the doubly stochastic model as an orthant ratio.
 
-With the logistic function replaced by Φ(k0 φ), k0 ≈ 0.5876 c0, which is never off by more than 0.01, the
+With the logistic function replaced by Φ(k0 φ), k0 ≈ 0.5876 c0, with an error of at most 0.01, the
 predictive probability is the mass of one orthant of an (n + 1)-dimensional Gaussian divided by that of two
 (R eq. 26). R writes its precision Λ with R = k0² I + Σ⁻¹ + v s sᵀ, s = Σ⁻¹σ*, v = k0²/(s*² k0² + 1); integrating
 the latent values out of
@@ -9,9 +9,9 @@ the latent values out of
 
 shows that Λ⁻¹ is Σ + I/k0² of training and new point together. So this is the probit classifier with scale k0,
 whose orthant :mod:`gpclass.inference.exact` draws from: a preset, with R's parameter under R's name.
-:func:`precision` keeps R's own form, which inverts Σ, as the check of that identity.
+:func:`precision` is R's own form, which inverts Σ, as a check of that identity.
 
-Cost: as the exact inference, O(n³) for EP and O(n²M) for M draws, once for all new points (R integrates anew for each).
+Cost: as the exact inference, O(n³) for EP and O(n²M) for M draws, once for all new points (R integrates for each).
 Fails when: as the exact inference does.
 Reference: Röder, Tolosana-Delgado & Hamprecht (2011), §4.3.
 """
@@ -40,7 +40,7 @@ class DSGQ(Exact):
     ----------
     k0 : float, optional
         Scale of the normal distribution function, p = Φ(k0 φ). None: that of the estimator's likelihood, by default
-        0.5876, which stands for the logistic function of φ itself.
+        0.5876, which approximates the logistic function of φ.
     k0_bounds : (float, float) or "fixed"
         Range in which a strategy may move k0.
     """
@@ -54,12 +54,12 @@ class DSGQ(Exact):
 
     @property
     def own_likelihood(self) -> Probit:
-        """The link that these settings mean."""
+        """The link that these settings define."""
         return Probit(K0 if self.k0 is None else self.k0, self.k0_bounds)
 
     @property
     def scale_is_given(self) -> bool:
-        """Whether the settings name a scale, which another likelihood must then not contradict."""
+        """Whether the settings fix a scale, which the estimator's likelihood must not contradict."""
         return self.k0 is not None
 
     def infer(

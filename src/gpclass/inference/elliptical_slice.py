@@ -2,11 +2,11 @@ r"""Elliptical slice sampling: whole vectors of latent values moved along random
 
 For a target N(ξ; 0, I) exp(β r(ξ)): draw ν ~ N(0, I) and a level log u + β r(ξ), and look on the ellipse ξ
 cos a + ν sin a for a point above the level, the bracket of a shrinking towards the current point after each
-miss. Murray's sampler has the prior for the Gaussian; any Gaussian q will do, with r = log(likelihood ×
+miss. Murray's sampler uses the prior as the Gaussian; any Gaussian q works, with r = log(likelihood ×
 prior / q), and around EP's the ratio is nearly flat, so successive draws are nearly independent. All chains
-move together as rows of one matrix: one matrix product a step, whatever their number.
-Cost: O(n²) a chain and step, and 2 to 6 evaluations of the n likelihood terms.
-Fails when: around the prior with many informative points: the accepted angles are small and chains crawl.
+move together as rows of one matrix: one matrix product per step for any number of chains.
+Cost: O(n²) per chain and step, and 2 to 6 evaluations of the n likelihood terms.
+Fails when: around the prior with many informative points: the accepted angles are small and chains mix slowly.
 Reference: Murray, Adams & MacKay (2010), Elliptical slice sampling.
 """
 
@@ -36,7 +36,7 @@ class EllipticalSlice(ChainSettings):
     Parameters
     ----------
     around : {"ep", "variational", "laplace", "prior"}, optional
-        The Gaussian whose ellipses are used; "prior" is Murray's sampler. By default the best that the likelihood has.
+        The Gaussian whose ellipses are used; "prior" is Murray's sampler. By default the best for the likelihood.
     thin : int, optional
         Steps between kept draws; by default 3 for two classes and 6 for more.
     chains, warmup, draws, evidence

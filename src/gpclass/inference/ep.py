@@ -1,14 +1,13 @@
 r"""Expectation propagation: Gaussian sites that match moments of the true factors.
 
-With the sites at their fixed point, d log Z / dK = ½(ααᵀ − (K + T⁻¹)⁻¹), α = K⁻¹ E[f]. How a row's site is matched is
-the likelihood's affair: in closed form (probit), by quadrature (logit), nested (multinomial probit,
-:mod:`gpclass.likelihoods.nested`). How the rows are visited depends on the prior: one after another in blocks where a
-dense prior has one latent value per row (:mod:`gpclass.propagation`), all at once elsewhere
-(:mod:`gpclass.inference.sweeps`).
-Cost: O(n³) per sweep dense, 3 to 10 sweeps from a cold start, 1 to 3 from neighbouring sites; 2 L C n³ for many classes,
-5 to 20 sweeps; O(L² n m²) with m inducing inputs.
-Fails when: nothing here is exact; log Z is usually right to a few hundredths of a nat, and the probabilities
-to about 0.001, but nothing in EP says so. Use ``exact`` to know.
+With the sites at their fixed point, d log Z / dK = ½(ααᵀ − (K + T⁻¹)⁻¹), α = K⁻¹ E[f]. The likelihood
+matches a row's site: in closed form (probit), by quadrature (logit), nested (multinomial probit,
+:mod:`gpclass.likelihoods.nested`). Rows are visited one after another in blocks if a dense prior has one latent value
+per row (:mod:`gpclass.propagation`), otherwise all at once (:mod:`gpclass.inference.sweeps`).
+Cost: O(n³) per sweep dense, 3 to 10 sweeps from a cold start, 1 to 3 from neighbouring sites; 2 L C n³ for many
+classes, 5 to 20 sweeps; O(L² n m²) with m inducing inputs.
+Fails when: an error estimate is needed. log Z is usually right to a few hundredths of a nat and the probabilities
+to about 0.001, but EP gives no error; compare with ``exact``.
 Reference: Minka (2001); Rasmussen & Williams (2006), section 3.6; Filippone & Girolami (2014) on its quality
 as an importance distribution; Naish-Guzman & Holden (2008) for inducing inputs.
 """
@@ -36,7 +35,7 @@ from gpclass.posterior import Posterior
 from gpclass.propagation import expectation_propagation
 from gpclass.propagation.sites import Sites
 
-LOOSE = 0.5  # of ``tol`` during an ascent with inducing inputs: the evidence is then wrong by a tenth of a nat or so
+LINEAR = 0.01  # of ``tol``, where the change of a sweep is not all that is left
 
 
 class MomentMatching(SiteRule):
@@ -76,7 +75,7 @@ class MomentMatching(SiteRule):
         return likelihood.unpack_sites(packed)
 
     def sound(self, mixed: Array, newest: Array) -> BoolArray:
-        """Precisions, the first half of the numbers, that have not fallen to nothing."""
+        """Precisions (the first half of the numbers) that have not vanished."""
         half = len(mixed) // 2
         return np.asarray(np.all(mixed[:half] > 0.2 * newest[:half], axis=0) & np.isfinite(mixed).all(axis=0))
 
@@ -86,7 +85,7 @@ RULE = MomentMatching()
 
 @dataclass(frozen=True)
 class LikelihoodFactors:
-    """The factors p(y_i | f_i)^power_i that sequential EP's sites stand for."""
+    """The factors p(y_i | f_i)^power_i that sequential EP's sites replace."""
 
     likelihood: BinaryLikelihood
     y: Array  # (n,)
@@ -118,8 +117,7 @@ class EP(Inference):
         Stop when every site (sequential), or the posterior in its standard deviations (all at once), changes by less
         than this in a sweep, relatively.
     block : int
-        Sites that are updated one after the other on their own marginal before the full covariance is, where that is
-        done.
+        Sites updated one after the other on their own marginal between updates of the full covariance (sequential).
     """
 
     max_sweeps: int = 100
@@ -159,7 +157,9 @@ class EP(Inference):
         near, prior = starting(start, RULE), problem.prior
         if isinstance(prior, DensePrior) and prior.L == 1:
             return self._sequential(problem, prior, near)
-        return fixed_point(problem, RULE, near, self.max_sweeps, self.tol)
+        # Sweeps of all rows at once converge linearly: a multiple of the last change is left.
+        tol = LINEAR * self.tol if isinstance(prior, DensePrior) else self.tol
+        return fixed_point(problem, RULE, near, self.max_sweeps, tol)
 
     def _sequential(self, problem: Problem, prior: DensePrior, start: Start | None) -> FixedPoint:
         """Sites one after another, in blocks."""

@@ -1,23 +1,22 @@
-r"""The exact posterior by draws that EP's sites guide, each number with its Monte Carlo error.
+r"""The exact posterior by draws guided by EP's sites, each number with its Monte Carlo error.
 
-Where the likelihood is an orthant of noisy latent values (probit, multinomial probit) and the prior is dense, p(y|X, θ)
+If the likelihood is an orthant of noisy latent values (probit, multinomial probit) and the prior is dense, p(y|X, θ)
 is the probability of v > 0 under a Gaussian of dimension n max(1, C − 1), and :mod:`gpclass.orthant.guided` draws v one
 coordinate after another, each draw weighted so that the weights' mean is unbiased for the ratio of p(y|X, θ) to what
 EP's sites integrate to. With z the noisy latents of a draw, the score identity
 
   ∂ log p(y) / ∂K = ½ (E[R z zᵀ R] − R),   R = (K + I/s²)⁻¹,
 
-gives the gradient. The logit, weights that are no whole numbers, and inducing inputs go through the latent values
+gives the gradient. The logit, fractional weights and inducing inputs go through the latent values
 (:mod:`gpclass.inference.exact_latent`). Draws are made until the probabilities at the training points have a Monte
 Carlo standard error below ``tol``; the number of draws, the order of coordinates and the strength of the sites are
-chosen on pilot draws that are not used otherwise, so that the evidence stays unbiased
-(:mod:`gpclass.inference.draws`).
+chosen on separate pilot draws, so that the evidence stays unbiased (:mod:`gpclass.inference.draws`).
 
-"Exact" means: no approximation but the Monte Carlo error, which is stated, and which more draws make as small as
-you like. With inducing inputs it is exact for the prior that they define.
+"Exact" means: no approximation except the Monte Carlo error, which is reported and falls with more draws. With
+inducing inputs it is exact for the prior that they define.
 Cost: EP (some O(n³) sweeps), then N²M multiply-adds for M draws in dimension N; O(N² + NM) memory. With m inducing
 inputs n m M multiply-adds.
-Fails when: the weights have a heavy tail (k-hat > 0.7 in the report): the stated error may then be too small.
+Fails when: the weights have a heavy tail (k-hat > 0.7 in the report): the reported error may then be too small.
 Reference: Atiya, Abdel-Gawad & Fayed (2020) for the orthant form; the guided sampler, and the extension to many
 classes, are this package's own.
 """
@@ -60,14 +59,14 @@ from gpclass.predict import predict_proba
 from gpclass.propagation import expectation_propagation, refined_sites
 from gpclass.propagation.sites import SiteApproximation, Sites
 
-FEW_SWEEPS = 2  # of EP, where many guides are wanted and none for long
-EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites are enough
+FEW_SWEEPS = 2  # of EP, if many short-lived guides are needed
+EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites suffice
 EP_SWEEPS = 60
-LOOK_AT = (200, 60)  # rows at which the error is judged, for one latent value per row and for several
+LOOK_AT = (200, 60)  # rows at which the error is measured, for one latent value per row and for several
 MOST = (50_000, 10_000)  # draws for ``tol`` by default, likewise
 MOST_OF_U = 20_000  # from EP's Gaussian
-TERMS = 400_000_000  # rows × draws that ``tol`` may ask for: half a minute
-DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB an array
+TERMS = 400_000_000  # rows × draws that ``tol`` may require: half a minute
+DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB per array
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Outline:
     problem: Problem  # its rows, repeated by their weights
     box: Box
     ep: SiteApproximation  # on the box's coordinates
-    start: Start | None = None  # EP's sites on the rows, where there are several latent values
+    start: Start | None = None  # EP's sites on the rows, with several latent values per row
 
     @property
     def log_z(self) -> float:
@@ -92,19 +91,19 @@ class Exact(Inference):
     Parameters
     ----------
     tol : float
-        Wanted Monte Carlo standard error of the probabilities at the training points. The estimator sets it from
+        Target Monte Carlo standard error of the probabilities at the training points. The estimator sets it from
         its own ``tol``.
     n_samples : int, optional
         A fixed number of draws instead of ``tol``. Nothing is then chosen by a pilot, so that the evidence is
-        unbiased whatever the data, as pseudo-marginal sampling needs.
+        unbiased for any data, as pseudo-marginal sampling needs.
     first : int
         Draws of the first pilot.
     max_samples : int, optional
-        The most draws that may be made for ``tol``; by default 50,000 for two classes, 10,000 for more, 20,000 with
+        Largest number of draws for ``tol``; by default 50,000 for two classes, 10,000 for more, 20,000 with
         inducing inputs.
     sweeps : int, optional
-        Sweeps of EP at most; by default until it has converged. After two the draws are as even, for a third of the
-        time, and any number leaves them exact. Where sweeps are few and a start is given, its sites are taken over
+        Largest number of EP sweeps; by default until convergence. After two the weights are as even, for a third of
+        the time, and any number leaves the draws exact. If sweeps are few and a start is given, its sites are reused
         with a few parallel updates.
     """
 
@@ -128,7 +127,7 @@ class Exact(Inference):
 
     @property
     def guide(self) -> EP:
-        """EP climbs to the kernel parameters before exact steps finish."""
+        """EP, whose evidence is maximised before exact steps finish."""
         return EP(tol=EP_TOL)
 
     @property
@@ -139,8 +138,7 @@ class Exact(Inference):
     def for_chains(self, n_samples: int) -> Exact:
         """A fixed number of draws behind a quick guide, for chains in θ.
 
-        Give every estimate the same start: then the guide, and with it the estimate, does not depend on the chain's
-        past.
+        Give every estimate the same start, so that the estimate does not depend on the chain's past.
         """
         return replace(self, n_samples=self.n_samples or n_samples, sweeps=self.sweeps or FEW_SWEEPS)
 
@@ -151,7 +149,7 @@ class Exact(Inference):
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
-        """Draw from the posterior, in the orthant where there is one."""
+        """Draw from the posterior, in the orthant if there is one."""
         rows = self._orthant(problem)
         if rows is not None:
             return self.complete(self._outline(rows, start), rng, gradient=gradient)
@@ -162,7 +160,7 @@ class Exact(Inference):
         return around_ep(self, problem, rng, start, gradient)
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
-        """Noisy latent values where there is an orthant, latent values elsewhere."""
+        """Noisy latent values if there is an orthant, otherwise latent values."""
         return WhiteDraws if self._orthant(problem) is None else NoisyDraws
 
     def _orthant(self, problem: Problem) -> Problem | None:
@@ -172,7 +170,7 @@ class Exact(Inference):
         return problem.repeated()
 
     def outline(self, problem: Problem, start: Posterior | None = None) -> Outline | None:
-        """The guide alone, to be completed if EP's evidence makes it worth while; None unless there is an orthant."""
+        """The guide alone, to be completed if EP's evidence is promising; None unless there is an orthant."""
         rows = self._orthant(problem)
         return None if rows is None else self._outline(rows, start)
 
@@ -188,7 +186,7 @@ class Exact(Inference):
         return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
 
     def _guide(self, box: Box, start: Sites | None) -> SiteApproximation:
-        """EP's sites, or quick ones where few sweeps are asked for; a function of the box and the start alone."""
+        """EP's sites, or quick ones if few sweeps are requested; a function of the box and the start alone."""
         factors = BoxFactors(box.lower, box.upper)
         if self.sweeps is None:
             return expectation_propagation(box.S, factors, start=start, tol=EP_TOL)
@@ -197,9 +195,7 @@ class Exact(Inference):
             return quick
         return expectation_propagation(box.S, factors, max_sweeps=self.sweeps, tol=EP_TOL)
 
-    def complete(
-        self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False
-    ) -> NoisyDraws:
+    def complete(self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False) -> NoisyDraws:
         """Draws in the orthant behind a guide."""
         problem, box, ep = outline.problem, outline.box, outline.ep
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
@@ -237,13 +233,13 @@ class Exact(Inference):
         )  # fmt: skip
 
     def most(self, problem: Problem) -> int:
-        """The most draws that budget and memory allow."""
+        """Largest number of draws within budget and memory."""
         several = problem.n_latents > 1
         numbers = problem.n * problem.n_latents
         return max(self.first, min(self.max_samples or MOST[several], DRAWS_IN_MEMORY // numbers))
 
     def most_of_u(self, problem: Problem, n: int) -> int:
-        """The most draws from EP's Gaussian for n rows, within memory and patience."""
+        """Largest number of draws from EP's Gaussian for n rows, within memory and time."""
         if self.n_samples is not None:
             return self.n_samples
         k = problem.prior.white_dimension()
@@ -296,7 +292,7 @@ def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
 
 
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
-    """The array A (L, n, M) of a posterior, from what its draws were made of; ``weights`` are those it had."""
+    """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
     noisy, hubs = (recipe.noisy, recipe.seed.rng()) if isinstance(recipe, LatentRecipe) else (recipe, None)
     drawn = draw_box(noisy.plan(problem.prior.box()), len(weights), noisy.seed.rng())
     check_alike(drawn.weights, weights)
@@ -304,7 +300,7 @@ def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRec
 
 
 def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
-    """The array eta (S, n) of a posterior under the logit link, from what its draws were made of."""
+    """The array eta (S, n) of a posterior under the logit link, from the recipe of its draws."""
     from gpclass.inference.exact_latent import white_latents
 
     near = problem.likelihood.near_probit()
@@ -317,14 +313,12 @@ def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
 
 
 def look_at(problem: Problem) -> IntArray:
-    """Rows at which the error of the probabilities is judged."""
+    """Rows at which the error of the probabilities is measured."""
     few = min(problem.n, LOOK_AT[problem.n_latents > 1])
     return np.unique(np.linspace(0, problem.n - 1, few).astype(np.intp))
 
 
-def _error_at_rows(
-    problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator
-) -> Any:
+def _error_at_rows(problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator) -> Any:
     """A function from draws to the largest Monte Carlo error of a probability at some rows."""
     prior = dense_prior(problem)
     cross = [K[:, few] for K in prior.covariances]
@@ -380,7 +374,7 @@ def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
 
 
 def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximation:
-    """EP's sites of many classes in the units of the box; the covariance is left out, nobody asks for it."""
+    """EP's sites of many classes in the units of the box, without the covariance, which is not needed."""
     (shard,) = found.held
     k = RULE.numbers(problem.likelihood, problem.n_latents)
     sites = nested.PointSites.of(shard.kept[:k])

@@ -1,19 +1,19 @@
-r"""The exact posterior through the latent values: the logit link, weights that are no whole numbers, inducing inputs.
+r"""The exact posterior through the latent values: the logit link, fractional weights, inducing inputs.
 
 Logit. Φ(k0 u), k0 = 0.5876, is within 0.01 of σ(u), and its posterior is an orthant that
 :mod:`gpclass.inference.exact` draws from. Each draw z of the noisy latents gives a draw of f, Gaussian given z,
-whose weight is multiplied by Π_i σ(y_i f_i)/Φ(k0 y_i f_i): what results are exact weighted draws under the logit
-link. Written in coordinates f = L η with η = η0 + Lᵀ R (z − L η0 − ε0) for fresh standard normals (Matheron's
-rule), so a nearly singular K does no harm.
+whose weight is multiplied by Π_i σ(y_i f_i)/Φ(k0 y_i f_i): the results are exact weighted draws under the logit
+link. In coordinates f = L η, η = η0 + Lᵀ R (z − L η0 − ε0) for fresh standard normals (Matheron's rule), so a
+nearly singular K does no harm.
 
-Elsewhere draws come from EP's Gaussian q with importance weights: p(y_i|f_i)^w_i is no orthant, and with inducing
-inputs the posterior of u has dimension L m whatever the number of rows, so that the weights grow more even with n.
+Otherwise draws come from EP's Gaussian q with importance weights: p(y_i|f_i)^w_i is not an orthant, and with inducing
+inputs the posterior of u has dimension L m for any number of rows, so that the weights become more even with n.
 Points are those of randomised lattices.
 
 The gradient needs no inverse of K either (:meth:`gpclass.latent.base.LatentPrior.score`).
 Cost: as the exact inference, plus some n²M; with m inducing inputs EP, then n m M multiply-adds and n M terms of the
-likelihood. Fails when: the weights have a heavy tail (σ/Φ is unbounded where a label is very wrong): k-hat in the
-report tells.
+likelihood. Fails when: the weights have a heavy tail (σ/Φ is unbounded if a label is very wrong): see k-hat in the
+report.
 Reference: Doucet (2010) for Matheron's rule; Filippone & Girolami (2014) for EP as importance distribution; the
 reweighted draws are this package's own.
 """
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from gpclass.inference.exact import Exact
 
 
-
 def reweighted(
     settings: Exact,
     problem: Problem,
@@ -53,7 +52,7 @@ def reweighted(
     start: Posterior | None,
     gradient: bool,
 ) -> WhiteDraws:
-    """Draws of ``problem`` from those of a problem near it that is an orthant, of the same rows."""
+    """Draws of ``problem`` from those of a similar problem with the same rows that is an orthant."""
     outline = settings.outline(near, start)
     assert outline is not None
 
@@ -92,7 +91,7 @@ def _until(
     gradient: bool,
     most: int,
 ) -> WhiteDraws:
-    """As many draws as were asked for, or as the tolerance needs."""
+    """As many draws as requested, or as the tolerance needs."""
     assert callable(draws)
     if settings.n_samples is not None:
         got: Enough[WhiteDraws] = Enough(draws(settings.n_samples, rng), 0.0, True)
@@ -136,7 +135,7 @@ def logit_posterior(problem: Problem, probit: NoisyDraws, rng: np.random.Generat
 def white_latents(L: Array, A: Array, noise: NoiseFactor, scale: float, rng: np.random.Generator) -> Array:
     """Two draws η, f = L η, for each noisy draw z = (K + I/s²) A, (n, 2M).
 
-    They are mirrored about their mean given z: what is linear in f has no error but that of z.
+    They are mirrored about their mean given z: functions linear in f have no error except that of z.
     """
     rest = rng.standard_normal(A.shape)
     noisy = L @ rest

@@ -8,10 +8,9 @@ of the row.
 
 Logit, or weights that are not whole: scan f itself. Given the rest f_i has conditional prior N(c_i, 1/Q_ii),
 Q = (K + δI)⁻¹, and moves by one elliptical slice step in one dimension. For smooth kernels 1/Q_ii is little
-more than δ, so chains move by √δ at a time: δ is part of the model here (each latent value has noise of its
-own, of variance ``jitter`` times the mean prior variance, reported) and the chains may still not mix, which
-R-hat tells.
-Cost: n² a chain and scan, in n dependent steps; O(n³) once.
+more than δ, so chains move by √δ at a time: δ is part of the model here (independent noise on each latent value,
+of variance ``jitter`` times the mean prior variance, reported) and the chains may still not mix, which R-hat shows.
+Cost: n² per chain and scan, in n dependent steps; O(n³) once.
 Fails when: neighbouring points are strongly correlated and labels sharp: slow even for v. Prefer
 elliptical-slice or hmc.
 Reference: Neal (1999), Regression and classification using Gaussian process priors; Robert (1995) for the
@@ -51,10 +50,10 @@ class Gibbs(ChainSettings):
     Parameters
     ----------
     jitter : float
-        Noise added to the prior of each latent value where f itself is scanned (logit), relative to the mean
-        prior variance; without it the scan stands still for smooth kernels.
+        Noise added to the prior of each latent value if f itself is scanned (logit), relative to the mean
+        prior variance; without it the scan does not move for smooth kernels.
     chains, warmup, draws, thin, evidence
-        See :class:`~gpclass.inference.mcmc.ChainSettings`; the evidence has elliptical slice steps, because a
+        See :class:`~gpclass.inference.mcmc.ChainSettings`; the evidence uses elliptical slice steps, because a
         scan of v has no temperature.
     """
 
@@ -93,7 +92,7 @@ class Gibbs(ChainSettings):
     def _scan_noisy(
         self, problem: Problem, target: Whitened, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Scans of v for probit; the draws of f in prior coordinates and as they are, (chains, draws, n)."""
+        """Scans of v for probit; the draws of f in prior coordinates and directly, (chains, draws, n)."""
         sampler = NoisyScan.of(problem, target)
         v = sampler.first(self.chains, rng)
         eta = np.empty((self.chains, self.draws, problem.n))
@@ -122,7 +121,7 @@ class Gibbs(ChainSettings):
 
 @dataclass(frozen=True, eq=False)
 class NoisyScan:
-    """Scans of v for probit, rows repeated as their weights say."""
+    """Scans of v for probit, rows repeated by their weights."""
 
     y: Array  # (N,), labels of the repeated rows
     rows: IntArray  # (N,), which point each belongs to
@@ -157,14 +156,14 @@ class NoisyScan:
         return np.asarray(z.T * self.y)
 
     def latents(self, v: Array, rng: np.random.Generator) -> Array:
-        """A draw of η given v for every chain, (chains, n): a prior draw corrected by what v says."""
+        """A draw of η given v for every chain, (chains, n): a prior draw corrected by v."""
         eta = rng.standard_normal((len(v), len(self.L)))
         simulated = (eta @ self.L.T)[:, self.rows] + self.noise_sd * rng.standard_normal(v.shape)
         return np.asarray(eta + (v * self.y - simulated) @ self.gain.T)
 
 
 def _positive_normal(mean: Array, sd: float, log_u: Array) -> Array:
-    """N(mean, sd²) restricted to the positive numbers, by inversion in logs, which holds in both tails."""
+    """N(mean, sd²) restricted to the positive numbers, by inversion in logs, accurate in both tails."""
     # P(v > x | v > 0) = u, so the upper tail at x is u Φ(mean/sd).
     return np.maximum(mean - sd * ndtri_exp(log_u + log_ndtr(mean / sd)), np.finfo(float).tiny)
 

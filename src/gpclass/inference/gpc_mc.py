@@ -3,10 +3,10 @@
 For each training point in turn M values of v_i = y_i z_i are drawn given the earlier ones, those below zero are
 dropped and replaced by survivors, and the share that survived multiplies the evidence: a count for ``gpc-mc-hard``
 (unbiased), the mean of the conditional probabilities for ``gpc-mc`` (the paper's soft count, biased at finite M).
-What is left after the last point are draws of the posterior, kept for any later test point (the paper's section
-5.6). It is here for comparison: ``exact`` needs thousands of times fewer draws for the same error.
+The particles after the last point are draws of the posterior, kept for any test point (the paper's section 5.6).
+Included for comparison: ``exact`` needs thousands of times fewer draws for the same error.
 Cost: n³/3 + n²M multiply-adds, as matrix products; O(nM) memory, in runs of bounded size whose P (never log P) is
-averaged. Fails when: no draw survives a point: then an error names it. Large kernel variances do that.
+averaged. Fails when: no draw survives a point, as with large kernel variances: an error names the point.
 Reference: Atiya, Abdel-Gawad & Fayed (2020), sections 5.1-5.7.
 """
 
@@ -38,9 +38,9 @@ class GPCMC(Inference):
     soft : bool
         The soft count (``gpc-mc``) or the hard one (``gpc-mc-hard``).
     runs : int
-        Independent runs, whose spread tells the error of the probabilities.
+        Independent runs, whose spread gives the error of the probabilities.
     order : {"random", "interleaved", "given"}
-        Order in which training points are visited; the paper's section 6.2 says why sorted classes are bad.
+        Order in which training points are visited; the paper's section 6.2 explains why sorted classes are bad.
     """
 
     n_samples: int = 10_000

@@ -1,11 +1,11 @@
 r"""Hamiltonian Monte Carlo over whitened latent values.
 
 The potential is U(ξ) = ½|ξ|² − r(m + A ξ) in the coordinates of :mod:`gpclass.latent.base`: around
-EP's or Laplace's Gaussian it is nearly a unit sphere, so one step size ε serves all directions, and a
-quarter of the sphere's period, π/2, forgets the start (a whole one, 2π, would lead back to it): a trajectory
+EP's or Laplace's Gaussian it is nearly a unit sphere, so one step size ε suits all directions, and a
+quarter of the sphere's period, π/2, forgets the start (a whole one, 2π, would return to it): a trajectory
 is about π/2ε leapfrog steps, ε jittered by ±20 % against resonance, then a Metropolis test. ε is adapted in
-the warm-up to the wanted acceptance (dual averaging over all chains) and fixed after.
-Cost: 2 n² a chain and leapfrog step.
+the warm-up to the target acceptance (dual averaging over all chains) and fixed after.
+Cost: 2 n² per chain and leapfrog step.
 Fails when: the coordinates are far from the posterior's shape (``around="prior"`` with sharp data): small
 steps, slow chains.
 Reference: Neal (2011), MCMC using Hamiltonian dynamics; Hoffman & Gelman (2014), §3.2, for the adaptation.
@@ -29,13 +29,13 @@ from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 
 JITTER = 0.2  # share by which the step size is varied from trajectory to trajectory
-QUARTER, MOST_STEPS = 0.5 * np.pi, 64  # length of a trajectory, and the most steps spent on it
-DIVERGED = 1000.0  # nats of energy error at which a trajectory is given up
+QUARTER, MOST_STEPS = 0.5 * np.pi, 64  # length of a trajectory, and its largest number of steps
+DIVERGED = 1000.0  # nats of energy error at which a trajectory is rejected
 
 
 @dataclass
 class StepSize:
-    """Dual averaging of log ε towards a wanted acceptance (Hoffman & Gelman 2014, eq. 6)."""
+    """Dual averaging of log ε towards a target acceptance (Hoffman & Gelman 2014, eq. 6)."""
 
     size: float
     wanted: float
@@ -48,7 +48,7 @@ class StepSize:
         self.anchor = float(np.log(10.0 * self.size))
 
     def adapt(self, accepted: float) -> None:
-        """Take in the acceptance of one step."""
+        """Update with the acceptance of one step."""
         self.steps += 1
         weight = 1.0 / (self.steps + 10.0)
         self.slack = (1 - weight) * self.slack + weight * (self.wanted - accepted)
@@ -104,9 +104,9 @@ class LatentHMC(ChainSettings):
     Parameters
     ----------
     around : {"ep", "variational", "laplace", "prior"}, optional
-        The Gaussian whose coordinates are used; by default the best that the likelihood has.
+        The Gaussian whose coordinates are used; by default the best available for the likelihood.
     leapfrog : int, optional
-        Leapfrog steps a trajectory; by default as many as make it π/2 long.
+        Leapfrog steps per trajectory; by default as many as make it π/2 long.
     acceptance : float
         Acceptance that the step size is adapted to in the warm-up.
     chains, warmup, draws, thin, evidence

@@ -2,13 +2,13 @@ r"""Importance sampling of the evidence and of the posterior from a Gaussian app
 
     p(y|θ) ≈ 1/M Σ_m w_m,   w = p(y|f) N(f; 0, K) / q(f),   f ~ q
 
-is unbiased whatever q; the draws with their weights stand for the posterior. In whitened coordinates the
-weight is exp(r) of :mod:`gpclass.latent.base`.
-For many classes each site is weakened to 0.8 of its precision about q's mean, because a Gaussian site is thinner than
+is unbiased for any q; the weighted draws represent the posterior. In whitened coordinates the weight is exp(r) of
+:mod:`gpclass.latent.base`.
+For many classes each site is weakened to 0.8 of its precision about q's mean, because a Gaussian site is narrower than
 the likelihood in the directions along which a point is already classified well.
 Cost: one Gaussian approximation, then L n² per draw (L n m with m inducing inputs) and n likelihood terms.
 Fails when: n is large and the posterior is not Gaussian: the weights' variance grows exponentially with n,
-and for sites sharper than the likelihood it is infinite. The effective size and k-hat tell.
+and for sites sharper than the likelihood it is infinite. The effective size and k-hat show it.
 Reference: Filippone (2014), eq. 7 and 8; Filippone & Girolami (2014).
 """
 
@@ -30,8 +30,8 @@ from gpclass.model.problem import Problem
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
 
-FEWEST_EFFECTIVE = 50  # effective draws below which probabilities are worth little
-POWER = 0.8  # of the sites, where there are several latent values per row
+FEWEST_EFFECTIVE = 50  # effective draws below which probabilities are unreliable
+POWER = 0.8  # of the sites, with several latent values per row
 DRAWS = (1000, 4000)  # by default, for one latent value per row and for several
 
 
@@ -44,7 +44,7 @@ class Importance(Inference):
     n_samples : int, optional
         Draws, N_imp in the paper; by default 1000 for two classes and 4000 for more.
     around : {"ep", "variational", "laplace", "prior"}, optional
-        The importance distribution; the paper has Laplace's. By default the best that the likelihood has: EP's, or for
+        The importance distribution; the paper uses Laplace's. By default the best for the likelihood: EP's, or for
         softmax the variational Gaussian.
     """
 
@@ -66,7 +66,7 @@ class Importance(Inference):
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> WhiteDraws:
-        """Weighted draws and an unbiased evidence; ``start`` is not used: nothing depends on the past."""
+        """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
         several = problem.n_latents > 1
         target = target_around(problem, self.around, power=POWER if several else 1.0)
         state = Particles.draw(target, self.n_samples or DRAWS[several], rng)

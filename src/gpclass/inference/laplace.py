@@ -9,7 +9,7 @@ target; with the residual r = ∂ log p − α the step is Δα = (I + W K)⁻¹
 and its gradient has an explicit part ½(ααᵀ − (K + W⁻¹)⁻¹) and an implicit one, through f̂. Softmax's W couples the
 classes of a row (:mod:`gpclass.likelihoods.local`).
 
-Where a factorisation costs much more than a step (a dense prior), each factor serves several steps as long as they
+If a factorisation costs much more than a step (a dense prior), each factor is used for several steps as long as they
 still gain (the chord method); near a mode known from a neighbouring θ two factorisations suffice.
 Cost: a factorisation is O(L n³) dense, O(L² n m²) with m inducing inputs; 2 to 8 of them.
 Fails when: the posterior is far from Gaussian (few points per class, large kernel variance): probabilities are
@@ -39,7 +39,7 @@ from gpclass.posterior import Evidence, Posterior, Report
 CHORD_GAIN = 0.2  # keep a factor while each step shrinks the Newton decrement at least this much
 HALVINGS = 30
 ROUNDING = 1e-12  # share of Ψ: a decrement below it that no longer falls is rounding
-SMALL = 1e-8  # nats: a decrement that counts as none where no step raises Ψ
+SMALL = 1e-8  # nats: a decrement that counts as zero if no step raises Ψ
 
 
 class SecondOrder(SiteRule):
@@ -81,7 +81,7 @@ class Laplace(Inference):
     max_iter : int
         Largest number of factorisations.
     tol : float
-        Stop when the Newton decrement (twice the gain in Ψ that is still expected) is below this share of Ψ.
+        Stop when the Newton decrement (twice the expected gain in Ψ) is below this share of Ψ.
     """
 
     max_iter: int = 50
@@ -163,7 +163,7 @@ def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) 
 
 
 def _begin(problem: Problem, start: Start | None) -> tuple[Held, float]:
-    """Rows at zero, or at a neighbouring mode if that is better; and Ψ there."""
+    """Rows at zero, or at a neighbouring mode if better; and Ψ there."""
     held, _ = problem.rows.map(blank, problem.rows.held, base.NEWTON * problem.n_latents)
     held, sums = problem.map(move, held, 0.0)
     if start is None or start.name != RULE.name:
@@ -200,7 +200,7 @@ def look(likelihood: Likelihood, labels: Labels, values: Array) -> tuple[Array, 
 
 
 def move(shard: Shard, likelihood: Likelihood, step: float) -> tuple[Shard, Sums]:
-    """Rows a step along, with what Newton's method needs to know there; Ψ."""
+    """Rows after a step, with what Newton's method needs there; Ψ."""
     values = shard.kept.copy()
     view, labels = values.reshape(base.NEWTON, -1, values.shape[1]), labels_of(shard, likelihood)
     if step:

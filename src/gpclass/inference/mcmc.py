@@ -1,8 +1,8 @@
 """What the samplers of latent values share: chains side by side, their figures, and an annealed evidence.
 
 Chains are the rows of one matrix, so that a step of all is one matrix product; they start from independent
-draws of the Gaussian that the coordinates were built around. The order of random numbers is fixed, so the
-result is too, whatever the number of processes.
+draws of the Gaussian that the coordinates were built around. The order of random numbers, and so the result, is
+the same for any number of processes.
 Cost: (warmup + draws · thin) steps; memory chains · draws · n.
 Reference: Vehtari et al. (2021), Rank-normalization, folding, and localization: an improved R-hat.
 """
@@ -37,15 +37,15 @@ class ChainSettings(Inference):
     Parameters
     ----------
     chains : int
-        Chains that run side by side; at least two, four or more for an R-hat that says something.
+        Chains that run side by side; at least two, four or more for a meaningful R-hat.
     warmup : int
         Steps that are dropped; step sizes are adapted in them.
     draws : int
-        Draws kept a chain.
+        Draws kept per chain.
     thin : int
         Steps between kept draws.
     evidence : bool
-        Also estimate the evidence, by annealed importance sampling with this sampler's own steps.
+        Also estimate the evidence, by annealed importance sampling with this sampler's steps.
     """
 
     chains: int = 8
@@ -74,13 +74,13 @@ class ChainSettings(Inference):
 
     @property
     def coordinates(self) -> str | None:
-        """The Gaussian whose coordinates are used, by name; None: the best that the likelihood has."""
+        """The Gaussian whose coordinates are used, by name; None: the best available for the likelihood."""
         return None
 
     def latent_step(
         self, target: Target, state: Particles, rng: np.random.Generator, size: float
     ) -> Particles:
-        """One step of the latent values given θ, where the sampler has any (:attr:`Inference.steps`)."""
+        """One step of the latent values given θ, if the sampler has one (:attr:`Inference.steps`)."""
         raise NotImplementedError
 
 
@@ -153,7 +153,7 @@ def collect(
 
 
 def looked_at(n: int) -> IntArray:
-    """Indices of the latent values whose diagnostics stand for all."""
+    """Indices of the latent values whose diagnostics represent all."""
     return np.unique(np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(np.intp))
 
 

@@ -1,9 +1,9 @@
 r"""The posteriors that inferences return: a Gaussian, or weighted draws.
 
-- :class:`GaussianPosterior`: the prior times Gaussian sites (Laplace, EP, variational), whatever the prior.
+- :class:`GaussianPosterior`: the prior times Gaussian sites (Laplace, EP, variational), for any prior.
 - :class:`WhiteDraws`: weighted draws in white coordinates η of the prior (f = L η for a dense one, the whitened values
   at the inducing inputs for a low-rank one). A draw makes the values at a new point Gaussian, E[f*] = vᵀη and
-  var f* = k** − vᵀv, whatever the draw.
+  var f* = k** − vᵀv, the same for every draw.
 - :class:`NoisyDraws`: weighted draws z of the noisy latent values (the exact probit engine), a dense prior behind them:
   E[f*] = k*ᵀ(K + I/s²)⁻¹z and var f* = k** − k*ᵀ(K + I/s²)⁻¹k*. No second integral is needed.
 
@@ -33,10 +33,10 @@ from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.propagation.sites import Sites
 
-LARGE = 500_000  # numbers (4 MB) above which a file keeps the recipe of draws rather than the draws
+LARGE = 500_000  # numbers (4 MB) above which a file stores the recipe of draws instead of the draws
 WHITE_KEPT = ("problem", "eta", "weights", "group", "evidence", "report", "roots", "recipe")
 NOISY_KEPT = ("problem", "A", "weights", "group", "evidence", "report", "sites", "recipe")
-_NONE = Evidence(np.nan)  # of a posterior that was unpacked, for prediction alone
+_NONE = Evidence(np.nan)  # of an unpacked posterior, for prediction alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +47,12 @@ class GaussianPosterior(Posterior):
     gaussian: Gaussian
     evidence: Evidence
     report: Report
-    start: Start | None = field(default=None, repr=False)  # rows' values, from which a neighbouring θ may start
-    gradient_Z: Array | None = None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
+    start: Start | None = field(
+        default=None, repr=False
+    )  # rows' values, from which a neighbouring θ may start
+    gradient_Z: Array | None = (
+        None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
+    )
 
     @property
     def n_components(self) -> int:
@@ -74,7 +78,7 @@ class GaussianPosterior(Posterior):
 
     @classmethod
     def packed_components(cls, vectors: Array) -> int:
-        """Gaussians behind packed vectors (r, k)."""
+        """Gaussians of packed vectors (r, k)."""
         return 1
 
     def latent_draw(self, rng: np.random.Generator) -> Array:
@@ -82,7 +86,7 @@ class GaussianPosterior(Posterior):
         return self.gaussian.draw_rows(rng)
 
     def state(self) -> dict[str, Any]:
-        """What a file keeps."""
+        """What a file stores."""
         return {
             "problem": self.problem,
             "numbers": self.gaussian.kept(),
@@ -92,7 +96,7 @@ class GaussianPosterior(Posterior):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> GaussianPosterior:
-        """The posterior of a file; its factor is computed again."""
+        """The posterior of a file; its factor is recomputed."""
         problem: Problem = state["problem"]
         return cls(problem, problem.prior.from_kept(state["numbers"]), state["evidence"], state["report"])
 
@@ -128,14 +132,20 @@ class WhiteDraws(Posterior):
     group: IntArray  # (S,), chain or batch of each draw
     evidence: Evidence | None
     report: Report
-    roots: list[Array] | None = None  # of the prior, where they are not the problem's own
-    recipe: LatentRecipe | None = None  # what the draws were made of; a file may keep it instead of eta
+    roots: list[Array] | None = None  # of the prior, if not the problem's own
+    recipe: LatentRecipe | None = None  # recipe of the draws; a file may store it instead of eta
     start: Start | None = field(default=None, repr=False)  # of the guide behind the draws
-    gradient_Z: Array | None = None  # (m, d), when the gradient was asked for
+    gradient_Z: Array | None = None  # (m, d), when the gradient was requested
 
     @classmethod
     def of(
-        cls, target: Target, eta: Array, weights: Array, group: IntArray, evidence: Evidence | None, report: Report
+        cls,
+        target: Target,
+        eta: Array,
+        weights: Array,
+        group: IntArray,
+        evidence: Evidence | None,
+        report: Report,
     ) -> WhiteDraws:
         """Draws of a sampler."""
         return cls(target.problem, eta, weights, group, evidence, report, target.roots)
@@ -193,13 +203,13 @@ class WhiteDraws(Posterior):
         return len(vectors)
 
     def latent_draw(self, rng: np.random.Generator) -> Array:
-        """The first draw at the rows, (L n,); the coordinates themselves where the prior does not hold the rows."""
+        """The first draw at the rows, (L n,); the coordinates themselves if the prior does not hold the rows."""
         if not self.problem.form.predicts_from_rows:
             return np.asarray(self.eta[0])
         return np.asarray(replace(self, eta=self.eta[:1], weights=np.ones(1)).f[0].ravel())
 
     def state(self) -> dict[str, Any]:
-        """What a file keeps: a recipe instead of many draws, where there is one."""
+        """What a file stores: a recipe instead of many draws, if there is one."""
         kept = {name: getattr(self, name) for name in WHITE_KEPT}
         if self.recipe is not None and self.eta.size > LARGE:
             kept["eta"] = None
@@ -207,7 +217,7 @@ class WhiteDraws(Posterior):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> WhiteDraws:
-        """The draws, made again if the file has them not."""
+        """The draws, remade if the file does not hold them."""
         if state["eta"] is None:
             from gpclass.inference.exact import latents_drawn_again  # it builds on this module
 
@@ -235,7 +245,9 @@ class NoisyDraws(Posterior):
     report: Report
     sites: Sites | None = None  # of EP on the standardised v, from which the next θ starts (two classes)
     start: Start | None = field(default=None, repr=False)  # of EP on the rows (many classes)
-    recipe: Recipe | LatentRecipe | None = None  # what the draws were made of; a file may keep it instead of A
+    recipe: Recipe | LatentRecipe | None = (
+        None  # what the draws were made of; a file may keep it instead of A
+    )
 
     @property
     def n_components(self) -> int:
@@ -290,7 +302,7 @@ class NoisyDraws(Posterior):
         return np.asarray((f + prior.product(correction)).ravel())
 
     def state(self) -> dict[str, Any]:
-        """What a file keeps: no factor, and a recipe instead of many draws, where there is one."""
+        """What a file stores: no factor, and a recipe instead of many draws, if there is one."""
         kept = {name: getattr(self, name) for name in NOISY_KEPT}
         if self.recipe is not None and self.A.size > LARGE:
             kept["A"] = None
@@ -298,7 +310,7 @@ class NoisyDraws(Posterior):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> NoisyDraws:
-        """The draws with their factor; the draws are made again if the file has them not."""
+        """The draws with their factor; the draws are remade if the file does not hold them."""
         problem = state["problem"]
         with few_threads(problem.n):
             found = noise_factor(problem)
@@ -357,12 +369,13 @@ def noisy_latents(problem: Problem, found: NoiseFactor, v: Array, rng: np.random
     """(K_c + I/s²)⁻¹ z_c, (L, n, M), from draws v (N, M) in the orthant.
 
     Two classes: z = y∘v. More: v fixes the utilities up to one number per row, the true class's own utility η, which is
-    Gaussian given v: with E_c = (K_c + I)⁻¹, F = Σ_c E_c and u_c = u⁰_c + η (u⁰ is 0 for the true class and −v_c for the
-    others), η ~ N(−F⁻¹ Σ_c E_c u⁰_c, F⁻¹). One draw of η goes with each draw of v; then the classes are independent.
+    Gaussian given v: with E_c = (K_c + I)⁻¹, F = Σ_c E_c and u_c = u⁰_c + η (u⁰ is 0 for the true class and −v_c for
+    the others), η ~ N(−F⁻¹ Σ_c E_c u⁰_c, F⁻¹). Each draw of v has one draw of η; then the classes are independent.
     """
     if found.one is not None:
         return found.one.solve(problem.y[:, None] * v)[None]
-    assert found.coupled is not None and rng is not None
+    assert found.coupled is not None
+    assert rng is not None
     u, E, L = anchored(problem, v), found.coupled.E, found.coupled.L
     e = E @ u
     centre, _ = lapack.dpotrs(L, e.sum(axis=0), lower=1)

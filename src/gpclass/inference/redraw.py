@@ -1,12 +1,11 @@
-"""Draws made again from what made them: how a saved model does without its largest array.
+"""Draws remade from their recipe, so that a saved model need not store its largest array.
 
 The exact engine's n×M draws follow from the guide's sites, the order of the coordinates and the seed: a few times
-n numbers instead of n M. A file keeps these, and the draws are made again when it is read. The weights are kept,
-and must come out alike: if they do not, another version of NumPy deals its random numbers in another way, and the
-file is refused rather than believed.
+n numbers instead of n M. A file stores these, and the draws are remade when it is read. The weights are stored too and
+must agree: if they do not, this version of NumPy generates other random numbers, and the file is rejected.
 
 Cost: that of the draws, n²M multiply-adds and O(nM) normal tails; EP and the pilot are not repeated.
-Fails when: the generator was not made from a seed sequence; there is then no recipe and the draws are kept.
+Fails when: the generator was not made from a seed sequence; there is then no recipe and the draws are stored.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from gpclass.orthant.plan import Plan
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-ALIKE = 1e-4  # of the largest weight: far above rounding, far below another draw
+ALIKE = 1e-4  # of the largest weight: far above rounding, far below the difference of another draw
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Seed:
 
     @classmethod
     def of(cls, rng: np.random.Generator) -> Seed | None:
-        """That of a generator as it is now; None where it was not made from a seed sequence."""
+        """That of a generator in its present state; None if it was not made from a seed sequence."""
         seed = getattr(rng.bit_generator, "seed_seq", None)
         name = type(rng.bit_generator).__name__
         if not isinstance(seed, np.random.SeedSequence) or name not in GENERATORS or seed.entropy is None:
@@ -52,14 +51,14 @@ class Seed:
     def rng(self) -> np.random.Generator:
         """A generator with the same children to come."""
         if self.generator not in GENERATORS:
-            raise ValueError(f"{self.generator!r} is no bit generator")
+            raise ValueError(f"{self.generator!r} is not a bit generator")
         seed = np.random.SeedSequence(self.entropy, spawn_key=self.spawn_key, n_children_spawned=self.spawned)
         return np.random.Generator(getattr(np.random, self.generator)(seed))
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the lattice draws of a plan were made of."""
+    """Recipe of the lattice draws of a plan."""
 
     sites: tuple[Sites, ...]  # of each proposal, in the plan's order
     shares: tuple[float, ...]
@@ -68,7 +67,7 @@ class Recipe:
 
     @classmethod
     def of(cls, plan: Plan, ep: SiteApproximation, seed: Seed | None) -> Recipe | None:
-        """That of a plan made from EP's sites; None where there is no seed."""
+        """That of a plan made from EP's sites; None without a seed."""
         if seed is None:
             return None
         powers = (plan.power, 0.0)[: len(plan.proposals)]  # the guide, and the tilted prior that defends it
@@ -83,17 +82,17 @@ class Recipe:
 
 @dataclass(frozen=True)
 class LatentRecipe:
-    """What draws of latent values were made of: draws of the noisy ones, and fresh normals."""
+    """Recipe of draws of latent values: draws of the noisy ones, and fresh normals."""
 
     noisy: Recipe
-    weights: Array  # (M,), of the noisy draws, which they must have again
+    weights: Array  # (M,), of the noisy draws, which the remade draws must match
     seed: Seed  # of the normals
 
 
 def check_alike(again: Array, before: Array) -> None:
-    """Refuse draws whose weights are not those of the draws they stand for."""
+    """Reject draws whose weights are not those of the original draws."""
     if again.shape != before.shape or not np.max(np.abs(again - before)) <= ALIKE * np.max(before):
         raise ValueError(
-            f"the draws cannot be made again with NumPy {np.__version__}: fit the model again, or read the file with "
+            f"the draws cannot be reproduced with NumPy {np.__version__}: fit the model again, or read the file with "
             "the version that wrote it"
         )

@@ -1,11 +1,10 @@
 r"""Sites at their fixed point, all rows at once: what parallel EP and the variational Gaussian share.
 
 Given the Gaussian q that the sites make of the prior, every row computes its own new site from its marginal
-(:class:`~gpclass.latent.base.SiteRule`); the new sites make the next q. Where sweeps converge slowly they are mixed by
-Anderson's method: the next sites are a mixture of those of the last sweeps, with shares that make the change of q smallest.
-Where they cycle, or a bound falls, steps are damped. The sites are at their fixed point when q stands still: its
-distance from one sweep to the next is below ``tol``. The evidence, stationary in the sites, is then right to the square
-of it.
+(:class:`~gpclass.latent.base.SiteRule`); the new sites make the next q. If sweeps converge slowly they are mixed by
+Anderson's method: the next sites are a mixture of those of the last sweeps, with shares that minimise the change of q.
+If they cycle, or a bound falls, steps are damped. The sites are at their fixed point when the distance of q from one
+sweep to the next is below ``tol``. The evidence, stationary in the sites, then has an error of order ``tol``².
 Cost: one factorisation and one pass over the rows per sweep; 5 to 30 sweeps, 1 to 4 from the sites of neighbouring
 parameters.
 Fails when: the steps had to be damped and ``max_sweeps`` were not enough (reported).
@@ -29,13 +28,13 @@ from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.posterior import Evidence, Posterior, Report
 
 SLOWEST = 0.05  # smallest step of a damped sweep
-FIRST = 0.7  # step of a careful rule while q still moves far: sites all at once overshoot
-FAR = 3.0  # that far, in standard deviations
-SLOW = 0.25  # a sweep that leaves more than this of the last change is helped by mixing
-NEAR = 3.0  # of a change, in standard deviations: farther off, mixing helps little
-PATIENCE = 8  # sweeps before steps are damped, and mixed however far off
+FIRST = 0.7  # step of a careful rule while q still moves far: parallel updates overshoot
+FAR = 3.0  # what counts as far, in standard deviations
+SLOW = 0.25  # mix if a sweep leaves more than this share of the last change
+NEAR = 3.0  # largest change, in standard deviations, at which mixing helps
+PATIENCE = 8  # sweeps before steps are damped, and mixed at any distance
 DEPTH = 8  # sweeps that the mixing remembers
-WILDEST = 50.0  # shares of a mixture whose absolute values sum to more come from rounding
+WILDEST = 50.0  # shares whose absolute values sum to more come from rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ def starting(start: Posterior | None, rule: SiteRule) -> Start | None:
 def fixed_point(
     problem: Problem, rule: SiteRule, start: Start | None, max_sweeps: int, tol: float
 ) -> FixedPoint:
-    """Sweep until q stands still, from neighbouring sites if there are any."""
+    """Sweep until q no longer changes, from neighbouring sites if there are any."""
     prior, warm = problem.prior, bool(start is not None and start.held)
     if start is not None and start.held:
         held = start.held
@@ -92,7 +91,9 @@ def fixed_point(
     else:
         held, q = prior.begin(rule, None if start is None else start.gaussian)
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
-    slack = problem.likelihood.average_error * problem.rows.count  # a bound by quadrature may fall this much by itself
+    slack = (
+        problem.likelihood.average_error * problem.rows.count
+    )  # a bound by quadrature may fall this much by itself
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
     value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
     for sweeps in range(1, max_sweeps + 1):
@@ -100,7 +101,7 @@ def fixed_point(
         swept = q.sweep(held, rule, step, DEPTH)
         value = swept.value
         if rule.bound and value < best - slack - 1e-10 * abs(best) and shrink > SLOWEST:
-            # The bound fell: back to the sites before, in a smaller step, or without the mixing that led here.
+            # The bound fell: return to the previous sites and take a smaller step, or drop the mixing.
             (held, q), shrink, value, mixed = safe, shrink if mixed else 0.5 * shrink, best, False
             history.clear()
             continue
@@ -130,12 +131,12 @@ def fixed_point(
 def _mixed(
     problem: Problem, rule: SiteRule, held: Held, newest: Gaussian, shares: Array
 ) -> tuple[Held, Gaussian]:
-    """Rows with a mixture of their last sites, and its Gaussian; the newest alone where that fails."""
+    """Rows with a mixture of their last sites, and its Gaussian; the newest alone if that fails."""
     k = rule.numbers(problem.likelihood, problem.n_latents)
     mixed, _ = problem.map(mix_rows, held, rule, k, shares)
     try:
         after = problem.prior.given(mixed, rule)
-        if np.isfinite(after.half_log_det):  # its factor is there
+        if np.isfinite(after.half_log_det):  # its factor exists
             return mixed, after
     except NotPositiveDefiniteError:
         pass
@@ -145,7 +146,7 @@ def _mixed(
 def mix_rows(
     shard: Shard, likelihood: Likelihood, rule: SiteRule, k: int, shares: Array
 ) -> tuple[Shard, Sums]:
-    """Sites that are a mixture of those of the last sweeps, newest first; the newest alone where that is no site."""
+    """Sites that are a mixture of those of the last sweeps, newest first; the newest alone if that is not a site."""
     values = shard.kept.copy()
     past = values[k : k + k * len(shares)].reshape(len(shares), k, -1)
     packed = [share * rule.packed(likelihood, one) for share, one in zip(shares, past, strict=True)]
@@ -158,13 +159,13 @@ def mix_rows(
 class _Mixing:
     """Anderson's mixing (:mod:`gpclass.numerics.anderson`) as shares of the last sweeps.
 
-    Residuals are the changes of q in units of its own spread, whatever the prior makes of them.
+    Residuals are the changes of q in units of its own spread.
     """
 
     changes: list[tuple[Array, Array]] = field(default_factory=list)
 
     def shares(self, q: Gaussian, after: Gaussian) -> Array | None:
-        """One share per sweep, newest first, that sum to one; None while there is nothing to mix."""
+        """One share per sweep, newest first, summing to one; None while there is nothing to mix."""
         self.changes = [*self.changes[-(DEPTH - 1) :], q.difference(after)]
         if len(self.changes) < 2:
             return None
@@ -173,5 +174,5 @@ class _Mixing:
         return shares if np.abs(shares).sum() < WILDEST else None
 
     def clear(self) -> None:
-        """Forget: the steps no longer tell of where the sites are."""
+        """Discard the history, which no longer describes the sites."""
         self.changes = []

@@ -5,13 +5,13 @@ values, a natural-gradient step of size one sets
 
     W ← −E_q[∂² log p] = −2 ∂E/∂V,    b ← ∂E/∂m + W m,
 
-W an L×L matrix for softmax. Full steps overshoot in some directions and crawl in others when the prior variance is
-large, so steps are mixed by Anderson's method, and damped where the bound Σ w_i E_i − KL(q || prior) would fall
+W an L×L matrix for softmax. Full steps overshoot in some directions and converge slowly in others when the prior
+variance is large, so steps are mixed by Anderson's method and damped if the bound Σ w_i E_i − KL(q || prior) would fall
 (:mod:`gpclass.inference.sweeps`). At the optimum d bound / dK = ½(ααᵀ − (K + W⁻¹)⁻¹).
 Cost: O(n³) per step dense, 5 to 30 steps; O((Cn)³) for C classes, whose sites have no short form; O(L² n m²) with m
 inducing inputs.
-Fails when: the bound is a lower bound on log p(y), so kernel parameters that maximise it are drawn to where
-it is tight; variances are too small.
+Fails when: the bound is loose: kernel parameters that maximise it are biased to where it is tight, and variances
+are too small.
 Reference: Opper & Archambeau (2009); Khan & Lin (2017) for the step.
 """
 
@@ -74,7 +74,7 @@ class AverageCurvature(SiteRule):
         return np.zeros((L * L + L, r))
 
     def sound(self, mixed: Array, newest: Array) -> BoolArray:
-        """Precisions whose diagonal has not fallen to nothing."""
+        """Precisions whose diagonal has not vanished."""
         L = _latents(len(mixed))
         diagonal = np.arange(L) * (L + 1)
         fine = np.all(mixed[diagonal] > 0.2 * newest[diagonal], axis=0)

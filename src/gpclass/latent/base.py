@@ -1,7 +1,7 @@
-r"""The interface of priors over latent values: what every inference asks of them.
+r"""The interface of priors over latent values: what every inference needs of them.
 
-A :class:`Form` is how the prior is kept (dense; low rank through inducing inputs). With a problem it makes a
-:class:`LatentPrior`, the joint Gaussian of the latent values at the rows, L per row. It alone knows how it is stored.
+A :class:`Form` is how the prior is represented (dense; low rank through inducing inputs). With a problem it makes a
+:class:`LatentPrior`, the joint Gaussian of the latent values at the rows, L per row, which hides its storage.
 A prior offers some of
 
 ==============  ==================================================================================
@@ -13,11 +13,11 @@ offer           what it gives
 ``covariance``  the covariance matrix itself (Gibbs, control variables)
 ==============  ==================================================================================
 
-Rows keep their numbers in shards (:mod:`gpclass.model.rows`); ``held`` stands for all shards with some values. A
-:class:`SiteRule` says how these numbers describe a site, and how a sweep changes it.
+Rows store their numbers in shards (:mod:`gpclass.model.rows`); ``held`` denotes all shards with some values. A
+:class:`SiteRule` defines how these numbers describe a site, and how a sweep changes it.
 
 A sample weight makes c copies of a row. Values belong to one copy: α is per copy, and f = K (c∘α) for a dense prior,
-where the copies share f; with inducing inputs each copy has a rest of its own.
+whose copies share f; with inducing inputs each copy has a separate residual.
 """
 
 from __future__ import annotations
@@ -39,17 +39,19 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
-Held: TypeAlias = "tuple[Any, ...]"  # shards with values, wherever they are
+Held: TypeAlias = "tuple[Any, ...]"  # shards with values, in any process
 
-F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F, SITE_D, SITE_B = range(7)  # Newton's method keeps L of each per row
+F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F, SITE_D, SITE_B = range(7)  # Newton's method stores L of each per row
 NEWTON = 7
 
 
 class SiteRule(ABC):
-    """How an approximation describes and updates the site of each row. Picklable: it travels to the rows."""
+    """How an approximation describes and updates the site of each row. Picklable: it is sent to the rows."""
 
     name: ClassVar[str]
-    careful: ClassVar[bool] = False  # whether sweeps of all rows at once overshoot while far from the fixed point
+    careful: ClassVar[bool] = (
+        False  # whether sweeps of all rows at once overshoot while far from the fixed point
+    )
     bound: ClassVar[bool] = False  # whether the value is a lower bound that no sweep may lower
 
     @abstractmethod
@@ -70,9 +72,8 @@ class SiteRule(ABC):
     ) -> tuple[Array, Array]:
         """Numbers of the new sites, and what each copy adds to the evidence or bound at the old ones, (r,)."""
 
-
     def step(self, likelihood: Likelihood) -> float:
-        """How far towards its update a site goes in a sweep near the fixed point."""
+        """Step of a site towards its update in a sweep near the fixed point."""
         return 1.0
 
     def packed(self, likelihood: Likelihood, numbers: Array) -> Array:
@@ -84,15 +85,15 @@ class SiteRule(ABC):
         return packed
 
     def sound(self, mixed: Array, newest: Array) -> BoolArray:
-        """Which rows' mixtures of earlier sites may stand for sites, (r,), beside the newest ones (k, r)."""
+        """Rows whose mixtures of earlier sites are valid sites, (r,), in addition to the newest ones (k, r)."""
         return np.asarray(np.isfinite(mixed).all(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """What one sweep over all rows gave."""
+    """Result of one sweep over all rows."""
 
-    held: Held  # with the new sites, and those of the last sweeps behind them
+    held: Held  # with the new sites, followed by those of the last sweeps
     gaussian: Gaussian  # of the new sites
     value: float  # evidence or bound at the old sites
 
@@ -103,7 +104,7 @@ class Start:
 
     name: str
     held: Held
-    gaussian: Gaussian | None = None  # where the values are of other rows: its marginals say where to start
+    gaussian: Gaussian | None = None  # if the values are of other rows: its marginals give the start
 
 
 class Gaussian(ABC):
@@ -111,7 +112,7 @@ class Gaussian(ABC):
 
     @property
     def chord(self) -> bool:
-        """Whether ``newton`` serves again after a step, with the same factor, and that is worth while."""
+        """Whether reusing the factor for ``newton`` after a step is possible and saves time."""
         return False
 
     @property
@@ -122,7 +123,7 @@ class Gaussian(ABC):
     @property
     @abstractmethod
     def jitter(self) -> float:
-        """What was added to the diagonal of a covariance."""
+        """The jitter added to the diagonal of a covariance."""
 
     @property
     def details(self) -> dict[str, Any]:
@@ -131,18 +132,18 @@ class Gaussian(ABC):
 
     @abstractmethod
     def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
-        """Newton's step in α and f from the residual, written behind it; and the decrement.
+        """Newton's step in α and f from the residual, stored after it; and the decrement.
 
         ``rule`` has the second-order sites at f, of which this is the Gaussian.
         """
 
     def moved_to(self, held: Held) -> Gaussian:
-        """The same spread about the latent values of rows in Newton's layout, where the mean is kept by row."""
+        """The same spread about the latent values of rows in Newton's layout, if the mean is stored by row."""
         return self
 
     @abstractmethod
     def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
-        """New sites for every row, moved by ``step``; those of the last ``remember`` sweeps are kept behind them."""
+        """New sites for every row, moved by ``step``; those of the last ``remember`` sweeps are stored after them."""
 
     @abstractmethod
     def distance(self, other: Gaussian) -> float:
@@ -150,7 +151,7 @@ class Gaussian(ABC):
 
     @abstractmethod
     def difference(self, after: Gaussian) -> tuple[Array, Array]:
-        """What changes from this Gaussian to another, linear in the sites: small, to be remembered."""
+        """The change from this Gaussian to another, linear in the sites: small enough to store."""
 
     @abstractmethod
     def in_units(self, difference: tuple[Array, Array]) -> Array:
@@ -173,7 +174,7 @@ class Gaussian(ABC):
 
     @abstractmethod
     def draw_rows(self, rng: np.random.Generator) -> Array:
-        """One draw of the latent values at the rows, (L n,), or of what stands for them."""
+        """One draw of the latent values at the rows, (L n,), or of what represents them."""
 
     @abstractmethod
     def vectors(self) -> Array:
@@ -181,15 +182,15 @@ class Gaussian(ABC):
 
     @abstractmethod
     def kept(self) -> dict[str, Array]:
-        """What a file keeps, to predict the same to the last bit."""
+        """What a file stores, to predict the same to the last bit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """New latent values given white coordinates η of the prior: f_c* = V_cᵀ η_c + rest."""
+    """New latent values given white coordinates η of the prior: f_c* = V_cᵀ η_c + residual."""
 
     V: Sequence[Array]  # (k, m) per kernel: one, or one per class
-    rest: Sequence[Array]  # (m,) per kernel, variances of the rest
+    rest: Sequence[Array]  # (m,) per kernel, variances of the residual
 
     def spread(self, found: Sequence[Array], L: int) -> list[Array]:
         """One array per latent value, from one per kernel."""
@@ -199,7 +200,7 @@ class Features:
 class Target(ABC):
     """The posterior as N(ξ; 0, I) exp(r(f)), f = m + A ξ: what samplers move in.
 
-    ``f`` stands for whatever :meth:`log_ratio` takes: latent values at the rows, or values at the inducing inputs.
+    ``f`` is the argument of :meth:`log_ratio`: latent values at the rows, or values at the inducing inputs.
     """
 
     problem: Problem
@@ -230,7 +231,7 @@ class Target(ABC):
 
     @abstractmethod
     def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
-        """ξ of η; what ξ has more is drawn, or is its mean without a generator."""
+        """ξ of η; further coordinates of ξ are drawn, or set to their mean without a generator."""
 
     @abstractmethod
     def log_ratio(self, f: Array) -> Array:
@@ -246,11 +247,11 @@ class Target(ABC):
 
     @property
     def roots(self) -> list[Array] | None:
-        """Roots of the prior that η belongs to, where they are not the problem's own."""
+        """Roots of the prior that η belongs to, if not the problem's own."""
         return None
 
     def of_chains(self, chains: IntArray) -> Target:
-        """The target of some of the chains; the same for all, unless each has labels of its own."""
+        """The target of some of the chains; the same for all, unless each has separate labels."""
         return self
 
 
@@ -269,7 +270,7 @@ class LatentPrior(ABC):
 
     @abstractmethod
     def times(self, held: Held) -> Held:
-        """Rows with f = K α, for an α that was found at other parameters (Newton's layout)."""
+        """Rows with f = K α, for an α found at other parameters (Newton's layout)."""
 
     @abstractmethod
     def from_vectors(self, vectors: Array) -> Gaussian:
@@ -305,11 +306,11 @@ class LatentPrior(ABC):
 
 
 class Form(ABC):
-    """How a prior is kept: settings, without data. A new prior is one file and one row of the registry."""
+    """How a prior is represented: settings, without data. A new prior is one file and one row of the registry."""
 
     name: ClassVar[str]
     offers: ClassVar[frozenset[str]]
-    predicts_from_rows: ClassVar[bool]  # whether predictions need the rows, so that a file must keep them
+    predicts_from_rows: ClassVar[bool]  # whether predictions need the rows, so that a file must store them
 
     @property
     def inducing(self) -> Array | None:
@@ -318,14 +319,14 @@ class Form(ABC):
 
     @abstractmethod
     def rows(self, source: Source) -> Rows:
-        """Rows as this form wants them."""
+        """Rows as this form needs them."""
 
     @abstractmethod
     def prior(self, problem: Problem) -> LatentPrior:
         """The prior at the problem's θ."""
 
     def placed(self, problem: Problem, rng: np.random.Generator) -> Form:
-        """The form with all that is chosen by looking at the rows' features and at θ."""
+        """The form with everything that depends on the rows' features and on θ chosen."""
         return self
 
 
@@ -335,7 +336,7 @@ def labels_of(shard: Shard, likelihood: Likelihood, rows: slice = slice(None)) -
 
 
 def remembered(old: Array, new: Array, remember: int) -> Array:
-    """Values after a sweep: the new sites, and behind them those of the last sweeps, newest first."""
+    """Values after a sweep: the new sites, followed by those of the last sweeps, newest first."""
     k = len(new)
     known = min(remember, len(old) // k)
     return new if known == 0 else np.concatenate([new, new, old[k : known * k]])

@@ -15,7 +15,7 @@ Gradient. A function of the rows with derivatives Ā = ∂F/∂A (n, m), λ held
 
 and the derivative by L goes to K_zz through the Cholesky factorisation. Contracting with the derivatives of the kernel
 gives those by its parameters and by Z; no array larger than a block of rows by m is made.
-Cost: O(m²) a row for the value and for the gradient, O(m³) once; memory O(n m) if kept, else a block.
+Cost: O(m²) per row for the value and for the gradient, O(m³) once; memory O(n m) if stored, else a block.
 Fails when: K_zz is singular beyond the allowed jitter (which is reported).
 Reference: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs; Naish-Guzman & Holden (2008),
 The generalized FITC approximation, for classification; Murray (2016), Differentiation of the Cholesky decomposition.
@@ -38,18 +38,18 @@ from gpclass.model.rows import Shard
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.numerics.linalg import factor, mirror_lower
 
-BLOCK = 512  # rows worked at once: a block by 300 inducing inputs is 1.2 MB, which a core keeps near
+BLOCK = 512  # rows per block: with 300 inducing inputs 1.2 MB, which fits a core's cache
 COLUMNS = 32  # of a triangular solve at once
 LEAST_JITTER = 1e-10  # relative; the same at neighbouring parameters, so that the evidence is smooth
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """The functions a(x) at fixed kernel parameters and inducing inputs. Small: it travels to the shards."""
+    """The functions a(x) at fixed kernel parameters and inducing inputs. Small: it is sent to the shards."""
 
     kernel: Kernel
     Z: Array  # (m, d)
-    keep: bool = True  # whether shards keep their block of A
+    keep: bool = True  # whether shards store their block of A
 
     @property
     def m(self) -> int:
@@ -63,7 +63,7 @@ class Basis:
 
     @cached_property
     def key(self) -> str:
-        """What the kept blocks are known by."""
+        """Key of the stored blocks."""
         return fingerprint(self.kernel, np.asarray(self.kernel.theta), self.Z)
 
     @cached_property
@@ -78,7 +78,7 @@ class Basis:
 
     @property
     def jitter(self) -> float:
-        """What was added to the diagonal of K_zz."""
+        """The jitter added to the diagonal of K_zz."""
         return self._factor[1]
 
     def features(self, X: Array) -> tuple[Array, Array]:
@@ -87,11 +87,11 @@ class Basis:
         return A, self.rest(X, A)
 
     def rest(self, X: Array, A: Array) -> Array:
-        """λ: what the inducing inputs leave of each prior variance."""
+        """λ: the part of each prior variance that the inducing inputs do not explain."""
         return np.asarray(np.maximum(self.covariance.diag(X) - np.einsum("ij,ij->i", A, A), 0.0))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels: the factor, not the compiled kernel."""
+        """What is pickled: the factor, not the compiled kernel."""
         state = dict(vars(self))
         state.pop("covariance", None)
         return state
@@ -128,7 +128,7 @@ def gram(A: Array, weights: Array) -> Array:
 
 
 def blocks(shard: Shard, bases: Sequence[Basis]) -> Iterator[tuple[slice, list[Array], list[Array]]]:
-    """Rows, and A and λ for each basis, block by block; kept in the shard's scratch where the basis says so."""
+    """Rows, and A and λ for each basis, block by block; stored in the shard's scratch if the basis requests it."""
     r = len(shard)
     slices = [slice(a, min(a + BLOCK, r)) for a in range(0, r, BLOCK)]
     if not bases[0].keep:
@@ -144,11 +144,11 @@ def blocks(shard: Shard, bases: Sequence[Basis]) -> Iterator[tuple[slice, list[A
 
 
 def _kept(shard: Shard, basis: Basis, place: str, slices: Sequence[slice]) -> tuple[Array, Array]:
-    """A and λ of all rows of a shard, computed unless they are there."""
+    """A and λ of all rows of a shard, computed unless stored."""
     r, found = len(shard), shard.scratch.setdefault(place, {})
     if found.get("key") != basis.key:
         X = shard.rows()
-        # One copy: the old block is overwritten where it has the right shape.
+        # One copy: the old block is overwritten if it has the right shape.
         if found.get("A") is None or found["A"].shape != (r, basis.m):
             found["A"], found["rest"] = np.empty((r, basis.m)), np.empty(r)
         found["key"] = None

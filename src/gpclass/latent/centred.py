@@ -1,15 +1,15 @@
-r"""A Gaussian at the posterior's mean instead of its mode: where samplers of softmax start from.
+r"""A Gaussian at the posterior's mean instead of its mode: the start of samplers of softmax.
 
-Laplace's Gaussian sits at the mode, and where the kernel's variance is large the posterior's mass is elsewhere. Six
-rounds move it: with q = N(Kα, Σ(D)), averages over q at each point (fixed points of its C×C Gaussian, no chance),
+Laplace's Gaussian is at the mode, but if the kernel's variance is large the posterior's mass is elsewhere. Six rounds
+move it: with q = N(Kα, Σ(D)) and averages over q at each point (deterministic points of its C×C Gaussian),
 
     α ← α + s (I − M K)(w(y − E_q π) − α),      D ← ½ D + ½ w κ E_q π,
     κ_i = Σ_c E_q[π_c (1 − π_c)] / Σ_c E_q π_c (1 − E_q π_c),
 
 the first a Newton step on E_q log p(y|f) − ½ αᵀKα with Σ held, halved (s) until that rises; the second the average
 curvature in the form that :mod:`gpclass.latent.coupled` needs. It is nearly the Gaussian closest in KL divergence;
-what is left of the difference the weights or the chains correct.
-Cost: six rounds of C n³ for a factor and its covariances, and 128 C n exponentials a step. It pays: importance sampling
+the weights or the chains correct the remaining difference.
+Cost: six rounds of C n³ for a factor and its covariances, and 128 C n exponentials per step. Importance sampling then
 has four to ten times the effective draws (iris, three kernels).
 Reference: Opper & Archambeau (2009), The variational Gaussian approximation revisited, for the fixed point.
 """
@@ -33,7 +33,7 @@ SMALLEST_STEP = 1e-3
 
 @dataclass(frozen=True)
 class _At:
-    """What q says with its mean at K α."""
+    """Averages over q with its mean at K α."""
 
     alpha: Array  # (C, n)
     value: float  # E_q log p(y|f) − ½ αᵀKα
@@ -64,7 +64,7 @@ def centred(problem: Problem, alpha: Array, D: Array) -> tuple[Array, Array]:
 
 
 def _uphill(problem: Problem, at: _At, step: Array, off: Array) -> _At | None:
-    """The point after a step that does not lose; None if there is none."""
+    """The point after a step that does not lower the objective; None if there is none."""
     size = 1.0
     while size > SMALLEST_STEP:
         moved = _look(problem, at.alpha + size * step, off)

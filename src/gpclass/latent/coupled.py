@@ -1,7 +1,7 @@
 r"""Gaussian priors of C classes, times sites that couple the classes at each point: n×n algebra only.
 
 The prior is C blocks N(0, K_c); point i has a site of precision W_i = diag(D_i) − D_i D_iᵀ / Σ_c D_ic, a C×C
-matrix that is blind to a shift of all classes together, with D_ic >= 0. Softmax has D = w π; a multinomial
+matrix invariant to a common shift of all classes, with D_ic >= 0. Softmax has D = w π; a multinomial
 probit's sites of precision t on u_y − u_c have D_y = w and D_c = w t_c/(1 + t_c). With E_c = (K_c +
 D_c⁻¹)⁻¹, computed in B-form, F = Σ_c E_c and R the sum over classes,
 
@@ -10,8 +10,8 @@ D_c⁻¹)⁻¹, computed in B-form, F = Σ_c E_c and R the sum over classes,
 
 P_a = diag(K_a − K_a E_a K_a), V_a = L⁻¹ E_a K_a = L⁻¹ (I − E_a D_a⁻¹), F = L Lᵀ. The last form needs no
 product with K. No nC×nC matrix exists anywhere.
-Cost: n³ multiply-adds a class for the factor, n³ more for :attr:`CoupledFactor.half`; O(C n²) memory.
-Fails when: some D_i is zero in every class (a point without weight: leave it out).
+Cost: n³ multiply-adds per class for the factor, n³ more for :attr:`CoupledFactor.half`; O(C n²) memory.
+Fails when: some D_i is zero in every class (a point without weight: exclude it).
 Reference: Williams & Barber (1998), §4; Rasmussen & Williams (2006), §3.5, for softmax. The form for utilities
 is ours.
 """
@@ -70,7 +70,7 @@ class CoupledFactor:
     def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
         """Covariances (m, C, C) at new points: δ_ab (k_a** − k_a*ᵀE_a k_a*) + (L⁻¹E_a k_a*)ᵀ(L⁻¹E_b k_b*).
 
-        The second term is what the labels tie together.
+        The second term is the coupling by the labels.
         """
         C = len(cross)
         V = [A @ k for A, k in zip(self.half, cross, strict=True)]
@@ -83,7 +83,7 @@ class CoupledFactor:
         return covariance
 
     def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
-        """Joint draws about the mean, (n, m, C): what the classes share, then each class's own."""
+        """Joint draws about the mean, (n, m, C): the shared part, then each class's own."""
         m = cross[0].shape[1]
         common = rng.standard_normal((n, len(self.L)))
         draws = np.empty((n, m, len(cross)))

@@ -3,9 +3,8 @@ r"""The dense prior: N(0, K) with K held as a full matrix, one per kernel.
 With α = K⁻¹ E[f] and M = (K + W⁻¹)⁻¹ of the sites' precision W (:mod:`gpclass.latent.factors`): E[f*] = k*ᵀα and
 cov f* = k** − k*ᵀM k*. Every evidence here has ∂ log Z/∂K_c = ½ (α_c α_cᵀ − M_cc), plus u_c α_cᵀ for Laplace.
 Rows are one shard in memory. The copies of a weighted row share its latent value.
-Cost: O(n²) memory per kernel, O(L n³) per factorisation, O(n²) per new point, in blocks of points so that memory stays
-bounded.
-Fails when: K has no factor even with jitter, where a root of K itself is needed (:mod:`gpclass.numerics.linalg`).
+Cost: O(n²) memory per kernel, O(L n³) per factorisation, O(n²) per new point, in blocks of bounded memory.
+Fails when: a root of K is needed and K has no factor even with jitter (:mod:`gpclass.numerics.linalg`).
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
-FLOOR = 1e-3  # a site below this part of its marginal's precision is judged by its absolute change
-CHORD_FROM = 250  # latent values, from which a factor serves several Newton steps
+FLOOR = 1e-3  # a site below this share of its marginal's precision is compared by its absolute change
+CHORD_FROM = 250  # latent values, from which a factor is used for several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
 
 
@@ -232,7 +231,9 @@ class DensePrior(LatentPrior):
     def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
         """V = L⁻¹ k(X, X_new): |v|² ≤ k**, so a nearly singular K costs no accuracy."""
         V, rest = [], []
-        for root, cross, own in zip(roots or self.roots, self.cross(X_new), self.variances(X_new), strict=True):
+        for root, cross, own in zip(
+            roots or self.roots, self.cross(X_new), self.variances(X_new), strict=True
+        ):
             found = np.asarray(solve_triangular(root, cross, lower=True, check_finite=False))
             V.append(found)
             rest.append(np.maximum(own - np.einsum("ij,ij->j", found, found), 0.0))
@@ -244,7 +245,10 @@ class DensePrior(LatentPrior):
 
     def joint_root(self, X_new: Array, features: Features) -> list[Array]:
         """Roots of k(X_new) − VᵀV."""
-        what, each = "the posterior covariance of the new points", zip(self.joint(X_new), features.V, strict=True)
+        what, each = (
+            "the posterior covariance of the new points",
+            zip(self.joint(X_new), features.V, strict=True),
+        )
         return [factor(K - V.T @ V, what=what, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
     def whitened(self, gaussian: Gaussian | None) -> Target:
@@ -293,12 +297,12 @@ class DenseGaussian(Gaussian):
     prior: DensePrior
     sites: RowSites  # of one copy of each row
     copies: Array | float
-    made: Factor | None = None  # the factor, where it is there already
-    known: tuple[Array, Array] | None = None  # α and mean, where they are known better than from the sites
+    made: Factor | None = None  # the factor, if it exists already
+    known: tuple[Array, Array] | None = None  # α and mean, if known more accurately than from the sites
 
     @property
     def chord(self) -> bool:
-        """Where a factorisation costs much more than a step with it."""
+        """True if a factorisation costs much more than a step with it."""
         return self.prior.problem.n * self.prior.L >= CHORD_FROM
 
     @property
@@ -313,7 +317,7 @@ class DenseGaussian(Gaussian):
 
     @cached_property
     def factor(self) -> Factor:
-        """Of the prior times sites, computed when first asked for."""
+        """Of the prior times sites, computed when first needed."""
         return self.prior.with_sites(self.sites, self.copies) if self.made is None else self.made
 
     @cached_property
@@ -333,7 +337,7 @@ class DenseGaussian(Gaussian):
 
     @property
     def details(self) -> dict[str, Any]:
-        """Classes and memory, where there are several latent values."""
+        """Classes and memory, with several latent values per row."""
         L = self.prior.L
         return {} if L == 1 else {"n_classes": L, "memory_mb": self.factor.megabytes}
 
@@ -373,7 +377,7 @@ class DenseGaussian(Gaussian):
         return r - self.factor.solve(self.prior.product(r))
 
     def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
-        """Δα = (I + W K)⁻¹ r from the residual r: the same factor serves at neighbouring points."""
+        """Δα = (I + W K)⁻¹ r from the residual r: the same factor works at neighbouring points."""
         shard = _only(held)
         copies = labels_of(shard, self.prior.problem.likelihood).copies
         values = shard.kept.copy()
@@ -493,7 +497,7 @@ def dense_prior(problem: Problem) -> DensePrior:
 
 
 def _rank_one(M: Array, left: Array, right: Array) -> Array:
-    """left rightᵀ − ½ M, in place where the order allows."""
+    """left rightᵀ − ½ M, in place if the memory order allows."""
     return np.asarray(blas.dgemm(1.0, left, right, beta=-0.5, c=M, trans_b=True, overwrite_c=True))
 
 

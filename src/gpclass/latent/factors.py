@@ -1,6 +1,6 @@
 r"""Factors behind dense Gaussians: K times sites, for one latent value per row and for several.
 
-Each kind of factor answers the same questions of M = (K + W⁻¹)⁻¹, K the block-diagonal prior covariance of L latent
+Each kind of factor has the same interface to M = (K + W⁻¹)⁻¹, K the block-diagonal prior covariance of L latent
 values per row and W the sites' precision, an L×L matrix per row:
 
 - :class:`OneFactor`: L = 1;
@@ -32,7 +32,7 @@ class Factor(Protocol):
 
     @property
     def jitter(self) -> float:
-        """What was added to the diagonal of a matrix."""
+        """The jitter added to the diagonal of a matrix."""
 
     def solve(self, b: Array) -> Array:
         """M b, for b (L, n) or (L, n, r)."""
@@ -74,7 +74,7 @@ class OneFactor:
 
     @cached_property
     def covariance(self) -> Array:
-        """Posterior variances, (n, 1, 1); from the leverage where a site is strong, where nothing cancels."""
+        """Posterior variances, (n, 1, 1); from the leverage if a site is strong, to avoid cancellation."""
         t = self.site.root**2
         strong = self.site.leverage > 1e-5
         variance = np.where(strong, self.site.leverage / np.where(strong, t, 1.0), 0.0)

@@ -1,11 +1,11 @@
-"""Where inducing inputs start: centres of clusters, random rows, or what the user gives; and how many.
+"""Initial inducing inputs (cluster centres, random rows, or given ones) and their number.
 
 k-means centres lie where the rows lie, more of them where there are more rows. Columns are first divided by the
-kernel's length scales, where it has one a column, so that a column that matters little does not spread the centres.
+kernel's length scales, if it has one per column, so that an irrelevant column does not spread the centres.
 ``"auto"`` takes the smallest number whose greedy choice (always the row of largest remaining prior variance, a pivoted
 Cholesky factorisation) leaves on average less than one per cent of the prior variance of a sample of rows, between
 ``FEWEST`` and ``MOST``.
-White noise in the kernel does not count there: no inducing input can tell of it.
+White noise in the kernel is excluded: no inducing input can explain it.
 Cost: O(rows × m × d) for a sample of ``SAMPLE`` rows, or 3 m if that is more.
 """
 
@@ -20,21 +20,21 @@ from gpclass._typing import Array, IntArray
 from gpclass.covariance import compile_kernel
 from gpclass.model.rows import Source
 
-SAMPLE = 10_000  # rows that k-means sees
+SAMPLE = 10_000  # rows for k-means
 FEWEST, MOST = 50, 500  # inducing inputs that "auto" may choose
-LEFT = 0.01  # share of the prior variance that "auto" leaves
-LOOKED_AT = 1000  # rows that "auto" looks at
+LEFT = 0.01  # share of the prior variance that "auto" leaves unexplained
+LOOKED_AT = 1000  # rows examined by "auto"
 
 
 def check_inducing(n_inducing: Any, inducing: Any, n: int, d: int) -> int | None:
-    """The number of inducing inputs that the settings mean, None for "auto"; errors that name the cure."""
+    """The number of inducing inputs that the settings request, None for "auto"; errors name the remedy."""
     if isinstance(n_inducing, np.ndarray | list | tuple):
         raise ValueError("n_inducing is a number; to give the inducing inputs themselves, use inducing=")
     if not isinstance(inducing, str):
         Z = np.asarray(inducing, dtype=float)
         if Z.ndim != 2 or Z.shape[1] != d:
             raise ValueError(
-                f"inducing must have one row an inducing input and {d} columns, as X has; got shape {Z.shape}"
+                f"inducing must have one row per inducing input and {d} columns, as X has; got shape {Z.shape}"
             )
         if not np.all(np.isfinite(Z)):
             raise ValueError("inducing holds NaN or infinity: give finite inducing inputs")
@@ -69,11 +69,11 @@ def choose_inducing(
     X = np.unique(source.take(rows)[0], axis=0)
     if m is None:
         m = _enough(X, kernel, rng)
-    if m >= len(X):  # as many as there are different rows
+    if m >= len(X):  # as many as there are distinct rows
         return X
     if inducing == "random":
         return np.asarray(X[np.sort(rng.permutation(len(X))[:m])])
-    from sklearn.cluster import MiniBatchKMeans  # here, to keep the import of the package fast
+    from sklearn.cluster import MiniBatchKMeans  # imported here to keep the import of the package fast
 
     scale = length_scales(kernel, X)
     seed = int(rng.integers(2**31))
@@ -89,7 +89,7 @@ def sample_rows(n: int, most: int, rng: np.random.Generator) -> IntArray:
 
 
 def length_scales(kernel: Kernel, X: Array) -> Array:
-    """The first length scales of the kernel that are one a column; else the columns' standard deviations."""
+    """The first length scales of the kernel with one per column; else the columns' standard deviations."""
     for name, value in kernel.get_params().items():
         if name.endswith("length_scale") and np.size(value) == X.shape[1] > 1:
             return np.asarray(value, dtype=float)
@@ -98,7 +98,7 @@ def length_scales(kernel: Kernel, X: Array) -> Array:
 
 
 def _enough(X: Array, kernel: Kernel, rng: np.random.Generator) -> int:
-    """How many inducing inputs leave little of the prior variance, by greedy choice."""
+    """How many inducing inputs explain most of the prior variance, by greedy choice."""
     X = X[sample_rows(len(X), LOOKED_AT, rng)]
     covariance = compile_kernel(kernel)
     left = total = np.diag(covariance(X, X.copy()))  # as of different points: without white noise

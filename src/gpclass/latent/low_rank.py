@@ -1,4 +1,4 @@
-r"""The low-rank prior: m inducing inputs, and an independent rest in every row (FITC).
+r"""The low-rank prior: m inducing inputs, and an independent residual in every row (FITC).
 
 With the whitened values u_c ~ N(0, I_m) of latent function c at the inducing inputs, f_ic = a_icᵀu_c + e_ic
 (:mod:`gpclass.latent.basis`). Sites seen from u (:mod:`gpclass.latent.low_rank_rows`) make of u, all L m numbers of it,
@@ -8,7 +8,7 @@ With the whitened values u_c ~ N(0, I_m) of latent function c at the inducing in
 so that one pass over the rows gives what the next q needs: a matrix of Lm×Lm and a vector. A new point has
 E f_c* = a_c*ᵀμ_c and cov f* = a*ᵀP⁻¹a* + λ*. With Z = X it is the dense prior.
 Cost: L(L+1)/2 n m² multiply-adds per pass for P and as many for the covariances, O((Lm)³) for the factor; O((Lm)²)
-memory beside the rows' own.
+memory in addition to the rows'.
 Fails when: K_zz is singular beyond the allowed jitter (which is reported).
 References: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs; Naish-Guzman & Holden (2008).
 """
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
 
 PREDICT_BLOCK = 512  # new points at once
-KEPT = 0.4  # share of the free memory that kept blocks may take
+KEPT = 0.4  # share of the free memory that stored blocks may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +63,11 @@ class LowRank(Form):
     Z : (m, d) array, optional
         The inducing inputs; None until they are placed.
     m : int, optional
-        How many to place; None: as many as leave little of the prior variance.
+        How many to place; None: as many as explain most of the prior variance.
     how : "kmeans", "random" or (m, d) array
         How they are placed, or where.
     keep : bool
-        Whether shards keep their block of A (n m numbers in all, per kernel).
+        Whether shards store their block of A (n m numbers in all, per kernel).
     """
 
     Z: Array | None = None
@@ -81,7 +81,7 @@ class LowRank(Form):
 
     @classmethod
     def for_rows(cls, n: int, m: int | None, how: Any = "kmeans", kernels: int = 1) -> LowRank:
-        """Inducing inputs to be placed for n rows; blocks are kept where memory allows."""
+        """Inducing inputs to be placed for n rows; blocks are stored if memory allows."""
         keep = 8.0 * n * (m or MOST) * kernels < KEPT * available_memory()
         return cls(None, m, how, keep)
 
@@ -91,7 +91,7 @@ class LowRank(Form):
         return self.Z
 
     def rows(self, source: Source) -> Rows:
-        """Shards, wherever the source keeps them."""
+        """Shards, in any process that the source uses."""
         return Rows.of(source)
 
     def prior(self, problem: Problem) -> LowRankPrior:
@@ -101,7 +101,7 @@ class LowRank(Form):
         return LowRankPrior(problem, [Basis(kernel, self.Z, self.keep) for kernel in problem.kernels])
 
     def placed(self, problem: Problem, rng: np.random.Generator, at_most: int | None = None) -> LowRank:
-        """Inducing inputs placed at the problem's kernel parameters, or at most so many of them; once."""
+        """Inducing inputs placed at the problem's kernel parameters, at most so many of them; once."""
         if self.Z is not None and at_most is None:
             return self
         source, m, how = problem.rows.source, self.m, self.how
@@ -120,7 +120,7 @@ class LowRank(Form):
 
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """What work on a shard needs to know of the prior. Small: it travels to the shards."""
+    """What work on a shard needs of the prior. Small: it is sent to the shards."""
 
     bases: list[Basis]  # one, or one per latent value
     L: int
@@ -153,12 +153,12 @@ class Spec:
 
 @dataclass(frozen=True, eq=False)
 class Q:
-    """N(mean, (L Lᵀ)⁻¹) over u, all latent functions in a row."""
+    """N(mean, (L Lᵀ)⁻¹) over u, all latent functions concatenated."""
 
     mean: Array  # (L m,)
     L: Array  # (L m, L m), lower factor of the precision, Fortran order
     shift: Array  # (L m,), precision times mean
-    gram: Array | None = None  # the precision less the prior's, lower triangle, where it is remembered
+    gram: Array | None = None  # the precision less the prior's, lower triangle, if stored
 
     @classmethod
     def of(cls, precision: Array, shift: Array) -> Q:
@@ -167,7 +167,7 @@ class Q:
         P.flat[:: len(shift) + 1] += 1.0
         L, info = lapack.dpotrf(P, lower=1, clean=1, overwrite_a=1)
         mean, _ = lapack.dpotrs(L, shift, lower=1)
-        # Some factorisations pass NaN on without a word; the mean then has it.
+        # Some factorisations propagate NaN silently; the mean then has it.
         if info != 0 or not np.isfinite(mean).all():
             raise NotPositiveDefiniteError(
                 "the sites are not finite: check the kernel's parameters and the scale of the data"
@@ -229,12 +229,12 @@ class LowRankPrior(LatentPrior):
 
     @property
     def spec(self) -> Spec:
-        """What travels to the shards."""
+        """What is sent to the shards."""
         return Spec(self.bases, self.problem.n_latents)
 
     @property
     def jitter(self) -> float:
-        """What was added to the diagonal of K_zz."""
+        """The jitter added to the diagonal of K_zz."""
         return max(basis.jitter for basis in self.bases)
 
     def given(self, held: Held, rule: SiteRule) -> LowRankGaussian:
@@ -272,7 +272,7 @@ class LowRankPrior(LatentPrior):
         return self.problem.n_latents * self.bases[0].m
 
     def joint_root(self, X_new: Array, features: Features) -> list[Array]:
-        """Whole, so that draws are smooth functions."""
+        """The full covariance, so that draws are smooth functions."""
         return [
             factor(
                 basis.covariance(X_new) - V.T @ V,
@@ -303,7 +303,7 @@ class LowRankGaussian(Gaussian):
 
     prior: LowRankPrior
     q: Q
-    rows_half_log: float = field(default=np.nan)  # Σ ½ log|I + ΛW| over rows and copies, where it was summed
+    rows_half_log: float = field(default=np.nan)  # Σ ½ log|I + ΛW| over rows and copies, if computed
 
     @property
     def half_log_det(self) -> float:
@@ -317,7 +317,7 @@ class LowRankGaussian(Gaussian):
 
     @property
     def details(self) -> dict[str, Any]:
-        """Classes, where there are several latent values."""
+        """Classes, with several latent values per row."""
         L = self.prior.spec.L
         return {} if L == 1 else {"n_classes": L}
 
@@ -339,7 +339,9 @@ class LowRankGaussian(Gaussian):
 
     def difference(self, after: Gaussian) -> tuple[Array, Array]:
         """Changes of q's precision and shift, which are linear in the sites seen from u."""
-        assert isinstance(after, LowRankGaussian) and self.q.gram is not None and after.q.gram is not None
+        assert isinstance(after, LowRankGaussian)
+        assert self.q.gram is not None
+        assert after.q.gram is not None
         return after.q.gram - self.q.gram, after.q.shift - self.q.shift
 
     def in_units(self, difference: tuple[Array, Array]) -> Array:
@@ -375,9 +377,7 @@ class LowRankGaussian(Gaussian):
         u = self.q.draws(rng.standard_normal((n, len(self.q.mean)))).reshape(n, self.prior.spec.L, -1)
         L = self.prior.spec.L
         V, roots = features.spread(features.V, L), features.spread(self.prior.joint_root(X_new, features), L)
-        each = [
-            u[:, c] @ V[c] + rng.standard_normal((n, len(X_new))) @ roots[c].T for c in range(L)
-        ]
+        each = [u[:, c] @ V[c] + rng.standard_normal((n, len(X_new))) @ roots[c].T for c in range(L)]
         return np.stack(each, axis=2)
 
     def draw_rows(self, rng: np.random.Generator) -> Array:
@@ -425,7 +425,7 @@ class Accumulator:
 
 
 def gather(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule) -> tuple[Shard, Sums]:
-    """The sums of q for the sites as they are."""
+    """The sums of q for the current sites."""
     sums, k, half_log = Accumulator(spec), rule.numbers(likelihood, spec.L), 0.0
     for rows, A, rest in blocks(shard, spec.bases):
         labels = labels_of(shard, likelihood, rows)
@@ -438,7 +438,7 @@ def gather(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule) -> 
 def first_sites(
     shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q | None
 ) -> tuple[Shard, Sums]:
-    """Sites as the marginals under q, or under the prior, ask for; the sums of the first q of these rows."""
+    """Sites from the marginals under q, or under the prior; the sums of the first q of these rows."""
     numbers = np.empty((rule.numbers(likelihood, spec.L), len(shard)))
     sums, L = Accumulator(spec), spec.L
     for rows, A, rest in blocks(shard, spec.bases):
@@ -462,7 +462,7 @@ def sweep_rows(
 ) -> tuple[Shard, Sums]:
     """New sites for every row, moved by ``step``, from q of the old ones; their sums, and the evidence of the old.
 
-    Behind the new sites the shard keeps those of the last ``remember`` sweeps, for mixing.
+    After the new sites the shard stores those of the last ``remember`` sweeps, for mixing.
     """
     k = rule.numbers(likelihood, spec.L)
     moved, value = np.empty((k, len(shard))), 0.0
@@ -480,7 +480,7 @@ def sweep_rows(
 
 
 def project_alpha(shard: Shard, likelihood: Likelihood, spec: Spec) -> tuple[Shard, Sums]:
-    """Aᵀα, for an α that was found at other parameters."""
+    """Aᵀα, for an α found at other parameters."""
     total = np.zeros(spec.L * spec.m)
     view = shard.kept.reshape(base.NEWTON, spec.L, -1)
     for rows, A, _ in blocks(shard, spec.bases):
@@ -489,7 +489,7 @@ def project_alpha(shard: Shard, likelihood: Likelihood, spec: Spec) -> tuple[Sha
 
 
 def place(shard: Shard, likelihood: Likelihood, spec: Spec, projected: Array) -> tuple[Shard, Sums]:
-    """The place f = K α."""
+    """The point f = K α."""
     values = shard.kept.copy()
     view = values.reshape(base.NEWTON, spec.L, -1)
     for rows, A, rest in blocks(shard, spec.bases):
@@ -512,9 +512,7 @@ def aim(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q) 
     return shard.with_values(values), {"decrement": decrement}
 
 
-def third_order(
-    shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q
-) -> tuple[Shard, Sums]:
+def third_order(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q) -> tuple[Shard, Sums]:
     """Rows with s = ½ Σ ∂³ log p behind their own numbers; Σ s a."""
     k, L = rule.numbers(likelihood, spec.L), spec.L
     values, total = np.empty((k + 2 * L, len(shard))), np.zeros(L * spec.m)

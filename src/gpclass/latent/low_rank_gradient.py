@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from gpclass.latent.low_rank import Q, Spec
     from gpclass.model.problem import Problem
 
-CELLS = 200_000  # rows × draws worked at once: 1.6 MB an array
+CELLS = 200_000  # rows × draws at once: 1.6 MB per array
 
 
 class RowSums:
-    """Derivatives by A and λ of blocks of rows, taken to one kernel's parameters, K_zz and Z."""
+    """Derivatives by A and λ of blocks of rows, mapped to one kernel's parameters, K_zz and Z."""
 
     def __init__(self, basis: Basis, move_Z: bool) -> None:
         self.basis, self.move_Z = basis, move_Z
@@ -40,9 +40,9 @@ class RowSums:
         self.scale = 0.0
 
     def add(self, X: Array, A: Array, A_bar: Array, rest: Array, rest_bar: Array) -> None:
-        """One block; ``A_bar`` (r, m), C order, is used up."""
+        """One block; ``A_bar`` (r, m), C order, is overwritten."""
         self.scale += float(np.vdot(A_bar, A)) + 2.0 * float(rest_bar @ rest)
-        live = np.where(rest > 0, rest_bar, 0.0)  # λ is held at 0 where rounding would take it below
+        live = np.where(rest > 0, rest_bar, 0.0)  # λ is 0 if rounding would make it negative
         A_bar -= (2.0 * live)[:, None] * A
         self.cross += A_bar.T @ A
         A_bar = unwhiten(self.basis.L, A_bar)  # Â L⁻¹
@@ -90,7 +90,7 @@ def finish(problem: Problem, spec: Spec, sums: Sums, move_Z: bool) -> tuple[Arra
         L_bar = -solve_triangular(basis.L, sums[f"cross {j}"], lower=True, trans=1, check_finite=False)
         K_bar = cholesky_pullback(basis.L, L_bar)
         K, pull = basis.covariance.value_and_vjp(basis.Z, basis.Z.copy())
-        # The jitter is a share of the mean diagonal and moves with it.
+        # The jitter is proportional to the mean diagonal.
         K_bar.flat[:: basis.m + 1] += basis.jitter * float(np.trace(K_bar)) / float(np.trace(K))
         parts.append(sums[f"theta {j}"] + pull(K_bar))
         if move_Z:
@@ -112,7 +112,7 @@ def gaussian_gradient(
 ) -> tuple[Array, Array | None]:
     """Gradients by θ and Z of a Gaussian approximation whose sites the shards hold; None for Z if that is slow.
 
-    With ν the shards hold the implicit part x behind the numbers of their sites.
+    With ν the shards hold the implicit part x after the numbers of their sites.
     """
     move_Z = moves(spec)
     _, sums = problem.map(gaussian_rows, held, spec, rule, q, nu, move_Z)

@@ -1,12 +1,12 @@
 r"""What one row contributes under the low-rank prior: its site as seen from u, its marginals, its derivatives.
 
 A row's latent values are f = g + e, g_c = a_cᵀu_c, e_c ~ N(0, λ_c), c = 1, ..., L. Its site exp(b·f − ½ fᵀW f) is seen
-from u with the rest e integrated out: a site on g of precision S = W (I + ΛW)⁻¹ and shift r = (I + WΛ)⁻¹b. The short
+from u with the residual e integrated: a site on g of precision S = W (I + ΛW)⁻¹ and shift r = (I + WΛ)⁻¹b. The short
 form of W (:mod:`gpclass.likelihoods.local`) stays short, with E = D/(1 + λD) for D. With N(μ, V) the marginal of g:
 
 - α = r − S μ, so that E f = μ + Λα and cov f = Λ − ΛSΛ + (I − ΛS) V (I − ΛS)ᵀ;
 - for L = 1 the cavity has v₋ = v/(1 − v s), m₋ = μ − v₋ α, and v₋ + λ for f. No formula divides by v: a row far from
-  every inducing input has a ≈ 0 and v ≈ 0, its site depends on λ alone and has nothing to say about u.
+  every inducing input has a ≈ 0 and v ≈ 0, its site depends on λ alone and carries no information about u.
 
 The mass of a site over e is log_rest = −½ log|I + ΛW| + ½ bᵀ(Λ − ΛSΛ)b.
 
@@ -30,7 +30,7 @@ from gpclass.likelihoods.local import SHARPEST, RowMarginals, RowSites, precisio
 
 @dataclass(frozen=True)
 class Seen:
-    """Sites of r rows as seen from u, and the rests λ (L, r)."""
+    """Sites of r rows as seen from u, and the residual variances λ (L, r)."""
 
     sites: RowSites
     rest: Array  # (L, r)
@@ -39,13 +39,15 @@ class Seen:
 
     @classmethod
     def of(cls, sites: RowSites, rest: Array) -> Seen:
-        """Integrate the rest out."""
+        """Integrate the residual out."""
         if sites.D is None and len(rest) > 1:
             W = sites.W
             S = np.linalg.solve(np.eye(len(rest)) + W * rest.T[:, None, :], W)
             S = 0.5 * (S + S.transpose(0, 2, 1))
             diagonal = np.einsum("rll->rl", S)
-            np.maximum(diagonal, 0.0, out=diagonal)  # a row that is sure of its class: rounding alone is left
+            np.maximum(
+                diagonal, 0.0, out=diagonal
+            )  # a row that is certain of its class: only rounding remains
             return cls(sites, rest, S, sites.b - np.einsum("rab,br->ar", S, rest * sites.b))
         D = sites.W[:, 0, 0][None] if sites.D is None else sites.D
         G = 1.0 + rest * D

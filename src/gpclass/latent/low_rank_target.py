@@ -2,7 +2,7 @@ r"""The posterior under the low-rank prior in coordinates of u: what samplers mo
 
     p(u | y) ∝ N(u; 0, I) Π_i ℓ_i(A_i u)^c_i,    ℓ_i(g) = ∫ p(y_i | g + e) N(e; 0, Λ_i) de,
 
-the rows' own rests integrated out. The dimension is L m whatever the number of rows, and log likelihoods are sums over
+the rows' residuals integrated out. The dimension is L m for any number of rows, and log likelihoods are sums over
 shards. With q(u) = N(μ, P⁻¹), P = L Lᵀ, u = μ + L⁻ᵀξ is standard normal in ξ under q, and
 
     r(u) = Σ_i c_i log ℓ_i(A_i u) − ½|u|² + ½|ξ|² − log|L|.
@@ -29,7 +29,7 @@ from gpclass.model.rows import Shard, Sums
 if TYPE_CHECKING:
     from gpclass.model.problem import Problem
 
-CELLS = 200_000  # rows × draws × latent values worked at once: 1.6 MB an array
+CELLS = 200_000  # rows × draws × latent values at once: 1.6 MB per array
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,14 @@ G_c G_cᵀ, C_c C_cᵀ = I + L_cᵀD_cL_c, G_c = L_c C_c⁻ᵀ, and F = Σ_c E_c
 
     Σ = blockdiag(Σ_c) + U Uᵀ,   U_c = Σ_c D_c R⁻ᵀ,   so   f_c = m_c + G_c ξ_c + U_c ζ,   ξ_c, ζ ~ N(0, I):
 
-n numbers more than latent values, the further ones ζ for what the labels tie together, and no matrix of nC×nC.
-Samplers of N(ξ; 0, I) exp(r(f(ξ))) are none the wiser: the density of f that it implies is q exp(r), the
-posterior. Given f, ζ = Rᵀs⁻¹(Σ_c D_c (f_c − m_c)) + Rᵀs^(-½) z, z ~ N(0, I): a chain that starts from f draws it.
+n numbers more than latent values, the further ones ζ for the coupling by the labels, and no matrix of nC×nC.
+Samplers of N(ξ; 0, I) exp(r(f(ξ))) need not know: the implied density of f is q exp(r), the posterior.
+Given f, ζ = Rᵀs⁻¹(Σ_c D_c (f_c − m_c)) + Rᵀs^(-½) z, z ~ N(0, I): a chain that starts from f draws it.
 
     r(f) = Σ_i w_i log p(y_i|f_i) − Σ_i (b_i·f_i − ½ f_iᵀW_i f_i) + log Z_q,   log Z_q = ½ bᵀm − ½ log|I + K W|.
 
-Cost: O(C n³) once, 2 C n² a draw; memory 3 C n² numbers. Around the prior there are no sites, no ζ, and L_c for G_c.
-Fails when: some K_c has no factor even with jitter (:mod:`gpclass.numerics.linalg`); the jitter that was needed is reported.
+Cost: O(C n³) once, 2 C n² per draw; memory 3 C n² numbers. Around the prior there are no sites, no ζ, and G_c = L_c.
+Fails when: some K_c has no factor even with jitter (:mod:`gpclass.numerics.linalg`); the jitter is reported.
 Reference: Rasmussen & Williams (2006), §3.5, for softmax's sites; the coordinates are this package's own.
 """
 
@@ -58,7 +58,7 @@ class MultiWhitened(Target):
     G: Array  # (1 or C, n, n)
     m: Array  # (C n,), mean of q
     centre: Array  # (C n,), L_c⁻¹m_c
-    sites: CoupledSites | None  # None where q is the prior
+    sites: CoupledSites | None  # None if q is the prior
     log_z: float  # log ∫ prior × sites
     jitter: float
 
@@ -98,7 +98,7 @@ class MultiWhitened(Target):
         return np.asarray(self.centre + out.reshape(len(xi), -1))
 
     def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
-        """ξ of η; ζ is drawn given f, or with no generator its mean."""
+        """ξ of η; ζ is drawn given f, or its mean without a generator."""
         sites, M, n = self.sites, len(eta), self.problem.n
         if sites is None:
             return eta
@@ -135,7 +135,7 @@ class MultiWhitened(Target):
         return np.asarray(r), np.hstack([own, np.asarray(shared)])
 
     def some_latents(self, eta: Array, some: IntArray) -> Array:
-        """Latent values of η at some of the C n places, (M, len(some))."""
+        """Latent values of η at some of the C n positions, (M, len(some))."""
         n, roots = self.problem.n, self._roots()
         each = [eta[:, c * n : (c + 1) * n] @ roots[c][i] for c, i in (divmod(int(k), n) for k in some)]
         return np.stack(each, axis=1)
@@ -166,7 +166,7 @@ def whiten_many(problem: Problem, alpha: Array | None = None, D: Array | None = 
         zero = np.zeros(C * n)
         return MultiWhitened(problem, L, np.stack(L), zero, zero, None, 0.0, jitter)
     each = prior.per_latent(L)
-    # What follows must be of one and the same prior, jitter included.
+    # The following must use the same prior, jitter included.
     K = prior.covariances if jitter == 0.0 else [root @ root.T for root in each]
     coupled = CoupledFactor(K, D)
     m = np.stack([root @ (root.T @ a) for root, a in zip(each, alpha, strict=True)])

@@ -4,15 +4,14 @@ Let K = L Lᵀ and let sites exp(h_i f_i − ½ t_i f_i²) make of the prior the
 
     C Cᵀ = I + LᵀTL,   A = L C⁻ᵀ,   m = A Aᵀ h,   log Z_q = ½ hᵀm − log|C|.
 
-In ξ, f = m + A ξ, the prior of ξ is N(0, I) under q and what is left of the posterior is
+In ξ, f = m + A ξ, q is N(0, I) and the remaining factor of the posterior is
 
     r(f) = log [p(y|f) N(f; 0, K) / q(f)] = Σ_i [log p(y_i|f_i) − h_i f_i + ½ t_i f_i²] + log Z_q.
 
 No inverse of K occurs, so a nearly singular K does no harm; without sites (t = h = 0) q is the prior and r
-the log likelihood. Importance weights are exp(r); annealing, elliptical slices and Hamiltonian dynamics move
-ξ.
-Cost: O(n³) once, O(n²) a draw.
-Fails when: K has no factor even with jitter (:mod:`gpclass.numerics.linalg`); the jitter that was needed is reported.
+the log likelihood. Importance weights are exp(r); annealing, elliptical slices and Hamiltonian dynamics move ξ.
+Cost: O(n³) once, O(n²) per draw.
+Fails when: K has no factor even with jitter (:mod:`gpclass.numerics.linalg`); the jitter is reported.
 Reference: Rasmussen & Williams (2006), §3.4; Filippone (2014), eq. 13.
 """
 
@@ -35,9 +34,9 @@ class Whitened(Target):
     """The posterior of f as N(ξ; 0, I) exp(r(f)), f = m + A ξ; see the module."""
 
     problem: Problem
-    y: Array  # (n,), or (M, n): labels of its own for each row of f
+    y: Array  # (n,), or (M, n): separate labels for each row of f
     L: Array  # (n, n), root of the prior covariance
-    C: Array | None  # (n, n); None where q is the prior
+    C: Array | None  # (n, n); None if q is the prior
     A: Array  # (n, n), root of q's covariance
     m: Array  # (n,), mean of q
     centre: Array  # (n,), L⁻¹m
@@ -66,7 +65,7 @@ class Whitened(Target):
         return np.asarray(self.centre + solve_triangular(self.C, xi.T, lower=True, trans="T").T)
 
     def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
-        """ξ of η, (M, n); nothing is left to chance."""
+        """ξ of η, (M, n); deterministic."""
         return eta if self.C is None else np.asarray((eta - self.centre) @ self.C)
 
     def log_ratio(self, f: Array) -> Array:
@@ -86,12 +85,12 @@ class Whitened(Target):
         return np.asarray(terms.sum(axis=-1) + self.log_z), np.asarray(slope @ self.A)
 
     def of_chains(self, chains: IntArray) -> Whitened:
-        """The labels of some chains, where each chain has labels of its own."""
+        """The target of some chains, if each chain has separate labels."""
         return self if self.y.ndim == 1 else replace(self, y=self.y[chains])
 
     @property
     def roots(self) -> list[Array] | None:
-        """The root of the prior, where it is not the problem's own."""
+        """The root of the prior, if not the problem's own."""
         return None if self.L is dense_prior(self.problem).roots[0] else [self.L]
 
     def some_latents(self, eta: Array, some: IntArray) -> Array:

@@ -2,17 +2,17 @@ r"""Class probabilities averaged over Gaussian latent values, without randomness
 
 Softmax: E softmax(f), f ~ N(μ, Σ). Only differences of latent values matter. Two classes: the logistic
 integral of one dimension. Three: a product of trapezoidal rules in the plane of differences. More: Sobol's
-points in the Gaussian, mirrored and turned through all cyclic exchanges of the classes, so that classes that
-nothing tells apart get equal probabilities.
+points in the Gaussian, mirrored and turned through all cyclic exchanges of the classes, so that
+indistinguishable classes get equal probabilities.
 
 Multinomial probit: with utilities N(μ, Σ + I), p(c) is the probability that C − 1 differences are positive.
 Independent utilities (the exact posterior's): one-dimensional quadrature. Correlated ones: separation of
 variables, by Gauss-Legendre (three classes) or Sobol's points (more).
 
-The classes are first put in the order of their means, so that renaming them changes nothing.
+The classes are first sorted by their means, so that the result is invariant to their order.
 Accuracy (``tests/likelihoods/test_averages.py``): softmax 1e-8 for three classes and 2e-4 for more while the
 differences' standard deviations are below 3, 1e-3 up to 10; multinomial probit 1e-6 for three classes, 1e-4.
-Cost: 1,000 to 20,000 evaluations a point for softmax, 500 C for multinomial probit.
+Cost: 1,000 to 20,000 evaluations per point for softmax, 500 C for multinomial probit.
 References: Genz (1992) for the separation of variables; Owen (1998) for scrambled nets.
 """
 
@@ -28,11 +28,11 @@ from gpclass._typing import Array, IntArray
 from gpclass.likelihoods.utilities import log_largest
 from gpclass.numerics.special import logistic_normal
 
-EDGE = 1e-12  # uniforms are kept this far from 0 and 1
+EDGE = 1e-12  # smallest distance of uniforms from 0 and 1
 CELLS = 2_000_000  # numbers in one array
 SOBOL = 1024  # base points of softmax averages
 SEPARATION = 512  # points of a separation of variables
-PLANE = ((1.5, 32), (6.0, 64), (np.inf, 160))  # largest standard deviation, nodes an axis
+PLANE = ((1.5, 32), (6.0, 64), (np.inf, 160))  # largest standard deviation, nodes per axis
 SMALLEST = 1e-300
 
 
@@ -137,7 +137,7 @@ def _by_sobol(mu: Array, sigma: Array) -> Array:
 
 
 def _mean_softmax(f: Array, weights: Array) -> Array:
-    """Weighted mean over the last axis of softmax over axis 1; f (r, C, nodes) is used up."""
+    """Weighted mean over the last axis of softmax over axis 1; f (r, C, nodes) is overwritten."""
     f -= f.max(axis=1, keepdims=True)
     np.exp(f, out=f)
     f /= f.sum(axis=1, keepdims=True)

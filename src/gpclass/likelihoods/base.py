@@ -2,8 +2,8 @@ r"""What a likelihood offers to inferences.
 
 A row has L latent values f (one for two classes, C for C classes) and the factor p(y | f). All functions work on r rows
 at once; arrays of latent values are (L, r), or (M, L, r) for M draws. A likelihood implements some of the functions
-below the line; :attr:`Likelihood.offers` says which, and what goes with what is computed from it
-(:mod:`gpclass.registry.matrix`).
+below the line; :attr:`Likelihood.offers` lists them, and :mod:`gpclass.registry.matrix` derives the valid
+combinations.
 
 ==============  =======================================================================  =========================
 offer           what it computes                                                         needed by
@@ -58,13 +58,15 @@ class Likelihood(ABC):
 
     name: ClassVar[str]
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
-    site_step: ClassVar[float] = 1.0  # how far a matched site goes where all rows are matched at once
+    site_step: ClassVar[float] = 1.0  # step of a matched site if all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
-    average_error: ClassVar[float] = 0.0  # of E log p in ``average``, by which a bound may fall near its optimum
+    average_error: ClassVar[float] = (
+        0.0  # of E log p in ``average``, by which a bound may fall near its optimum
+    )
 
     @property
     def scale(self) -> float:
-        """The factor of the latent value; 1 where the likelihood has no scale."""
+        """The factor of the latent value; 1 if the likelihood has no scale."""
         return 1.0
 
     @property
@@ -93,7 +95,9 @@ class Likelihood(ABC):
     @classmethod
     def offers(cls) -> frozenset[str]:
         """Names of what this likelihood implements."""
-        return frozenset(["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))])
+        return frozenset(
+            ["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))]
+        )
 
     def near_probit(self) -> Likelihood | None:
         """A likelihood that is close to this one and offers an orthant; None if there is none."""
@@ -152,7 +156,7 @@ class Likelihood(ABC):
         raise NotOffered(self, "match")
 
     def smear(self, labels: Labels, g: Array, rest: Array) -> Array:
-        """The log ∫ p(y | g + e)^power N(e; 0, rest) de of one copy, (r, M), for g (L, r, M) and rest (L, r)."""
+        """The log ∫ p(y | g + e)^power N(e; 0, rest) de of one copy, (r, M), g (L, r, M), rest (L, r)."""
         raise NotOffered(self, "smear")
 
     def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
@@ -168,7 +172,7 @@ class Likelihood(ABC):
 
 
 class NotOffered(NotImplementedError):
-    """The likelihood does not implement what an inference asked for."""
+    """The error of a likelihood that does not implement what an inference needs."""
 
     def __init__(self, likelihood: Likelihood, what: str) -> None:
         super().__init__(f"likelihood={likelihood.name!r} does not offer {what!r}")

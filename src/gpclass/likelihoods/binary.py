@@ -1,6 +1,6 @@
 r"""Likelihoods of two classes: p(y | f) = Λ(s y f), y ∈ {-1, +1}, with Λ = Φ (probit) or σ (logit).
 
-The scale s multiplies the latent value (k0 of the probit, c0 of the logit). Everything is worked out for
+The scale s multiplies the latent value (k0 of the probit, c0 of the logit). Everything is computed for
 u = s y f, which is N(s y m, s² v) when f is N(m, v), and mapped back:
 
     log p = log Λ(u),   d/df = s y d/du,   tilted mean of f = y E[u]/s,   tilted variance = var[u]/s².
@@ -14,7 +14,7 @@ Probit in closed form: with z = a/√(1+b), u ~ N(a, b), and h, τ of :func:`gpc
 which add positive terms where the usual b - b²/(1+b) h (z + h) cancels. Logit, and the expected log
 likelihood of both, by the trapezoidal rules of :mod:`gpclass.numerics.special`.
 
-Cost: O(1) an element in closed form, 35 to ~240 nodes by quadrature.
+Cost: O(1) per element in closed form, 35 to ~240 nodes by quadrature.
 Fails when: s² v exceeds about 10¹² in a quadrature.
 Reference: Rasmussen & Williams (2006), Gaussian Processes for Machine Learning, §3.6, §3.9.
 """
@@ -38,13 +38,13 @@ from gpclass.model.rows import Labels
 from gpclass.numerics import special
 from gpclass.propagation.sites import log_site_mass
 
-DROP = 40.0  # in nats below the mode: e^-40 of the mass is left out
+DROP = 40.0  # in nats below the mode: e^-40 of the mass is excluded
 LEGENDRE = np.polynomial.legendre.leggauss(64)
 FINE = (
     0.1  # spacing of the table, relative to the width of the averaged link, that keeps its error below 1e-7
 )
 TABLE = 500  # nodes of a table of link averages
-SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean serve
+SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean suffice
 K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
 KINK = 8.0  # beyond this the links are straight lines (logit) or parabolas (probit) in logs
 
@@ -227,7 +227,7 @@ class BinaryLikelihood(Likelihood):
         return RowSites(b=numbers[1:2], D=numbers[:1])
 
     def first_site(self, labels: Labels, at: RowMarginals) -> Array:
-        """The site that the marginal asks for as a cavity."""
+        """The site for the marginal as a cavity."""
         return self.matched(labels, at.mean[0], at.cov[:, 0, 0])[0]
 
     def match(self, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
@@ -405,7 +405,7 @@ class Logit(BinaryLikelihood):
         return np.asarray(logit(np.asarray(p, dtype=float)) / self.scale)
 
     def predictive(self, mean: Array, var: Array) -> Array:
-        """By quadrature; where many means share a variance, by a table of it in the mean."""
+        """By quadrature; if many means share a variance, by a table of it in the mean."""
         if not np.any(var):
             return np.asarray(expit(self.scale * mean))
         if len(var) > 1 or len(mean) < 2 * TABLE:
@@ -476,7 +476,7 @@ def _powered_tilt(link: BinaryLikelihood, a: Array, b: Array, w: Array) -> tuple
 
 
 def _cubic(table: Array, at: Array) -> Array:
-    """Lagrange's cubic through the four nodes about each place; table (T, r), at (S, r) in node numbers."""
+    """Lagrange's cubic through the four nodes about each point; table (T, r), at (S, r) in node numbers."""
     i = np.clip(at.astype(np.intp), 1, len(table) - 3)
     x = at - i
     column = np.arange(table.shape[1])

@@ -1,7 +1,7 @@
-r"""What a likelihood sees of one row: its latent values' marginal, its site, and the cavity without it.
+r"""The input of a likelihood for one row: its latent values' marginal, its site, and the cavity without it.
 
-A site exp(b·f − ½ fᵀW f) stands for one copy of a row's factor; f holds the row's L latent values. The precision W is
-written as D, with W = D for L = 1 and W = diag(D) − D Dᵀ/Σ_c D_c for more (blind to a shift of all classes together:
+A site exp(b·f − ½ fᵀW f) replaces one copy of a row's factor; f holds the row's L latent values. The precision W is
+written as D, with W = D for L = 1 and W = diag(D) − D Dᵀ/Σ_c D_c for more (invariant to a common shift of all classes:
 softmax at a point, and the multinomial probit's sites), or in full.
 
 Arrays of rows have the rows last, (L, r), and matrices first, (r, L, L).
@@ -24,7 +24,7 @@ class RowSites:
 
     b: Array  # (L, r), shifts
     D: Array | None = None  # (L, r), precisions in the short form of the module
-    full: Array | None = None  # (r, L, L), precisions where there is no short form
+    full: Array | None = None  # (r, L, L), precisions without a short form
 
     @property
     def W(self) -> Array:
@@ -49,7 +49,7 @@ def precision(D: Array) -> Array:
     own = range(len(D))
     W[:, own, own] = np.maximum(
         W[:, own, own] + D.T, 0.0
-    )  # nothing is left where one class has it all, but rounding
+    )  # if one class has all the weight only rounding remains
     return np.asarray(W)
 
 
@@ -68,7 +68,7 @@ class RowMarginals:
     mean: Array  # (L, r)
     cov: Array  # (r, L, L)
     sites: RowSites
-    given: tuple[Array, Array] | None = None  # the cavity, where the prior has a form that does not cancel
+    given: tuple[Array, Array] | None = None  # the cavity, if the prior has a form without cancellation
 
     @property
     def var(self) -> Array:

@@ -1,12 +1,12 @@
 r"""EP's sites of the multinomial probit: C − 1 constraints per row, fitted inside the row.
 
-Utilities u_c = f_c + ε_c; row i says v_c = u_{y_i} − u_c > 0 for every class c ≠ y_i. Each constraint has a site
+Utilities u_c = f_c + ε_c; row i requires v_c = u_{y_i} − u_c > 0 for every class c ≠ y_i. Each constraint has a site
 exp(h v − ½ t v²). With the noise ε integrated out, a row's C − 1 sites are one site on its C latent values in the short
 form of :mod:`gpclass.likelihoods.local`: D_y = 1 and D_c = t_c/(1 + t_c) (the true class's utility is a hub that the
 others are compared with), so that no n(C−1)-dimensional matrix is needed.
 
 An update divides the row's own sites out of its marginal, N(μ₋, Σ₋), and fits the C − 1 sites one after another, twice,
-to N(A μ₋, A (Σ₋ + I) Aᵀ) restricted to v > 0. Where all rows do so in turn, the fixed point is that of EP on the
+to N(A μ₋, A (Σ₋ + I) Aᵀ) restricted to v > 0. If all rows do so in turn, the fixed point is that of EP on the
 n(C−1)-dimensional orthant.
 Cost: O(C³) per row. Fails when: rounding leaves no cavity (the site is then bounded).
 References: Minka (2001); Riihimäki, Jylänki & Vehtari (2013), Nested expectation propagation for Gaussian process
@@ -24,7 +24,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.numerics.special import hazard_terms
 from gpclass.propagation.sites import log_site_mass
 
-LEAST, MOST = 1e-8, 1e8  # range of a site's precision; beyond it digits are lost
+LEAST, MOST = 1e-8, 1e8  # range of a site's precision; accuracy is lost beyond it
 PASSES = 2  # updates of a row's sites against each other
 SHARPEST = 1e-12
 

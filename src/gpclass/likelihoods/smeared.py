@@ -1,10 +1,10 @@
-r"""The likelihood seen from u: log ℓ(g) = log ∫ p(y|f)^power N(f; g, λ) df, for many g a row.
+r"""The likelihood seen from u: log ℓ(g) = log ∫ p(y|f)^power N(f; g, λ) df, for many g per row.
 
-For the probit it has a closed form, elsewhere each row's log ℓ is expanded in Chebyshev polynomials
+For the probit it has a closed form, otherwise each row's log ℓ is expanded in Chebyshev polynomials
 over the range of its values g: analytic up to a distance of about 2.5/s from the real line, so that K terms leave an
 error of ρ^−K, ρ = q + √(1 + q²), q = 2.5/(half range × s); K is chosen for 1e-11. The quadrature behind it runs at K
-points a row instead of at every draw.
-Cost: O(1) a value in closed form, K multiply-adds (20 to 60 for posterior draws) otherwise.
+points per row instead of at every draw.
+Cost: O(1) per value in closed form, K multiply-adds (20 to 60 for posterior draws) otherwise.
 Reference: Trefethen (2013), Approximation Theory and Approximation Practice, theorem 8.2.
 """
 
@@ -27,9 +27,7 @@ STRIP = 2.5  # distance of the singularities of log Λ from the real line, at le
 
 def log_smeared(likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Array) -> Array:
     """Log ℓ of one copy of each row, (r, M), for G (r, M) and λ (r,)."""
-    if (
-        _terms(likelihood, _half(likelihood, G)) >= G.shape[1]
-    ):  # a huge range: the values themselves are fewer
+    if _terms(likelihood, _half(likelihood, G)) >= G.shape[1]:  # a huge range: fewer values than terms
         return _at(likelihood, labels, G, rest)
     return _clenshaw(*_expand(likelihood, labels, G, rest))
 
@@ -44,7 +42,7 @@ def slopes(likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Array) 
 
 
 def _half(likelihood: BinaryLikelihood, G: Array) -> Array:
-    """Half the range of each row's values, (r,), not below what rounding leaves of it."""
+    """Half the range of each row's values, (r,), bounded below by rounding."""
     return np.asarray(np.maximum(0.5 * np.ptp(G, axis=1), 1e-3 / likelihood.scale))
 
 
@@ -56,7 +54,7 @@ def _terms(likelihood: BinaryLikelihood, half: Array) -> int:
 def _expand(
     likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Array
 ) -> tuple[Array, Array, Array]:
-    """Coefficients (K, r), the values' places in [−1, 1], (r, M), and half the ranges, (r,)."""
+    """Coefficients (K, r), the values' positions in [−1, 1], (r, M), and half the ranges, (r,)."""
     middle, half = 0.5 * (G.min(axis=1) + G.max(axis=1)), _half(likelihood, G)
     K = _terms(likelihood, half)
     nodes = middle[:, None] + half[:, None] * np.cos(np.pi * (np.arange(K) + 0.5) / K)
@@ -66,7 +64,7 @@ def _expand(
 
 
 def _at(likelihood: BinaryLikelihood, labels: Labels, g: Array, rest: Array) -> Array:
-    """Log ℓ at (r, K) places by quadrature."""
+    """Log ℓ at (r, K) points by quadrature."""
     y, lam = np.broadcast_to(labels.y[:, None], g.shape), np.broadcast_to(rest[:, None], g.shape)
     if labels.plain:
         return np.asarray(likelihood.log_predictive(y * g, lam)[0])
@@ -81,7 +79,7 @@ def _at(likelihood: BinaryLikelihood, labels: Labels, g: Array, rest: Array) -> 
 
 
 def _clenshaw(coefficients: Array, x: Array, half: Array) -> Array:
-    """The expansions at their places."""
+    """The expansions at their points."""
     if len(coefficients) == 0:
         return np.zeros_like(x)
     double = 2.0 * x

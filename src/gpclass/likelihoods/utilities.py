@@ -4,9 +4,9 @@ r"""Which of C independent Gaussian utilities is the largest: a one-dimensional 
 
 by the trapezoidal rule, whose error for such smooth functions falls faster than any power of the step: one
 of about half the smallest s, less for many classes, leaves 1e-8 (relative). The nodes are the same for all
-classes, so that C normal tails a node serve all C probabilities. The interval reaches down to where the least
+classes, so that C normal tails per node give all C probabilities. The interval reaches down to where the least
 probable class has its mass, so small probabilities are right in relative terms, down to e^-400.
-Cost: 25 to 60 nodes × C normal tails a row.
+Cost: 25 to 60 nodes × C normal tails per row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpclass._typing import Array, IntArray
 
 # Step (over √C, of the smallest standard deviation: the more classes, the narrower the integrand) and reach
 # (standard deviations beyond the outermost mode), for errors of 1e-10 and of 1e-6.
-# A class more than the third figure behind takes no nodes of its own: e^-400, and 1e-12.
+# A class more than the third figure behind gets no separate nodes: e^-400, and 1e-12.
 FINE, COARSE = (0.95, 6.7, 40.0), (1.4, 5.0, 10.0)
 SURE = 6.0  # standard deviations behind the best from which, coarsely, a class has only that one to beat
 FAR = 20.0  # standard deviations below its mean down to which a tail is computed without logs
@@ -52,7 +52,7 @@ def log_largest(means: Array, sds: Array, *, fine: bool = True) -> Array:
     doubtful = np.partition(z, -2, axis=1)[:, -2] > -SURE  # the best is at 0, the next above −SURE
     out = np.empty_like(means)
     out[doubtful] = _by_grid(means[doubtful], sds[doubtful], *COARSE)
-    # A sure row: each other class has but to beat the best.
+    # A certain row: each other class only has to beat the best.
     log_p = log_ndtr(z[~doubtful])
     log_p[z[~doubtful] == 0.0] = 0.0
     out[~doubtful] = log_p
@@ -80,7 +80,7 @@ def _by_grid(means: Array, sds: Array, step: float, reach: float, farthest: floa
         np.maximum(best[:, 0] - low, 0.7 * np.minimum((best - means).max(axis=1), farthest * wide)) / narrow
     )
     out = np.empty_like(means)
-    for J in np.unique(nodes):  # a row's nodes are its own affair, whatever rows come with it
+    for J in np.unique(nodes):  # a row's nodes do not depend on the other rows
         for near, rule in ((True, _plain), (False, _in_logs)):
             rows = np.flatnonzero((nodes == J) & ((depth <= FAR) == near))
             size = max(1, CELLS // (int(J) * means.shape[1]))
@@ -93,7 +93,7 @@ def _by_grid(means: Array, sds: Array, step: float, reach: float, farthest: floa
 def _interval(
     means: Array, sds: Array, best: Array, sd_best: Array, reach: Array, farthest: float
 ) -> tuple[Array, Array]:
-    """Where the integrands of a row live, (N,) each."""
+    """The interval of the integrands of a row, (N,) each."""
     close = means > best - farthest * sds.max(axis=1, keepdims=True)
     # The integrand of class c peaks at or above the point where its density meets the best class's tail.
     meet = (means * sd_best**2 + best * sds**2) / (sds**2 + sd_best**2)
@@ -113,7 +113,7 @@ def _integrate(
 
 
 def _plain(z: Array, s: Array) -> Array:
-    """Log of Σ_j φ_c Π_{b≠c} Φ_b, where no tail underflows."""
+    """Log of Σ_j φ_c Π_{b≠c} Φ_b, if no tail underflows."""
     below = ndtr(z)
     every = below.prod(axis=1, keepdims=True)
     z *= z
@@ -139,7 +139,7 @@ def largest_slopes(means: Array, sds: Array, y: IntArray, nodes: int = 61) -> tu
     means, sds : (N, C) arrays
     y : (N,) array, a class for each row
     nodes : int
-        Of the trapezoidal rule at least; more where the standard deviations differ, so that no class is stepped over.
+        Least number of the trapezoidal rule; more if the standard deviations differ, so that no class is missed.
 
     Returns
     -------

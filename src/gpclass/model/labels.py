@@ -1,6 +1,6 @@
-"""Labelled rows as an inference sees them: places of the classes, weights, and no row that does not count.
+"""Labelled rows as an inference uses them: class indices, weights, and no row of weight zero.
 
-A weight w_i is the power of a row's likelihood: a whole number is that many equal rows, zero leaves the row out.
+A weight w_i is the power of a row's likelihood: a whole number is that many equal rows, zero excludes the row.
 Cost: O(n log n). Fails when: there is one class, or a class whose rows all have weight zero.
 """
 
@@ -19,7 +19,7 @@ from gpclass._typing import Array, IntArray
 
 
 def encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
-    """Classes in order, and the place of each label among them."""
+    """Classes in order, and the index of each label among them."""
     check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)
     if len(classes) == 1:
@@ -30,7 +30,7 @@ def encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
 
 
 def copied_rows(weights: Array, most: float = np.inf) -> IntArray | None:
-    """Every row as often as its weight says; None where one is no whole number, or the rows are more than ``most``."""
+    """Every row repeated by its weight; None if a weight is fractional, or there are more than ``most`` rows."""
     copies = np.rint(weights)
     if np.any(copies != weights) or copies.sum() > most:
         return None
@@ -39,14 +39,14 @@ def copied_rows(weights: Array, most: float = np.inf) -> IntArray | None:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Rows that count, with their classes and weights."""
+    """Rows of positive weight, with their classes and weights."""
 
     X: Array  # (n, d)
-    index: IntArray  # (n,), place of the class
+    index: IntArray  # (n,), index of the class
     weights: Array | None = None  # (n,), > 0; None: all one
 
     def weighted(self, classes: npt.NDArray[Any], sample_weight: Any, class_weight: Any) -> Labelled:
-        """The rows with sample weights times class weights, those of weight zero left out."""
+        """The rows with sample weights times class weights, those of weight zero excluded."""
         if sample_weight is None and class_weight is None:
             return self
         weights: Array = _check_sample_weight(
@@ -61,7 +61,7 @@ class Labelled:
                 raise ValueError(
                     f"every row of class {label!r} has weight zero, so one class is left: give it some weight"
                     if len(classes) == 2
-                    else f"every row of class {label!r} has weight zero: give it some weight, or leave its rows out"
+                    else f"every row of class {label!r} has weight zero: give it some weight, or remove its rows"
                 )
         if np.all(weights == 1.0):
             return self
@@ -69,6 +69,6 @@ class Labelled:
         return Labelled(self.X[keep], self.index[keep], weights[keep])
 
     def repeated(self) -> Labelled:
-        """Whole weights as so many rows; the rows as they are where a weight is a fraction, or there are none."""
+        """Whole weights as repeated rows; the rows unchanged if a weight is fractional, or there are none."""
         rows = None if self.weights is None else copied_rows(self.weights)
         return self if rows is None else Labelled(self.X[rows], self.index[rows])

@@ -1,4 +1,4 @@
-"""θ, one named vector: the free parameters of the kernel or kernels, then the likelihood's scale if it is free; in logs.
+"""θ, one named vector: logs of the free parameters of the kernel or kernels, then of the likelihood's scale if free.
 
 Classes share one kernel, or have one each: then the kernel is scikit-learn's ``CompoundKernel``, which is several
 kernels side by side, and θ is the concatenation of theirs.
@@ -58,7 +58,9 @@ class Parameters:
     def names(self) -> list[str]:
         """Names of θ's entries, as scikit-learn names kernel parameters; those of class c's own kernel begin with c."""
         if isinstance(self.kernel, CompoundKernel):
-            found = [f"{c}__{name}" for c, kernel in enumerate(self.kernels) for name in parameter_names(kernel)]
+            found = [
+                f"{c}__{name}" for c, kernel in enumerate(self.kernels) for name in parameter_names(kernel)
+            ]
         else:
             found = parameter_names(self.kernel)
         return found + ([SCALE_NAME] if self.scale_is_free else [])

@@ -1,11 +1,11 @@
 """The data of one classification problem, checked and encoded once, at one value of the parameters.
 
-Rows, a kernel (or one per class), a likelihood, and the form in which the prior over latent values is kept make a
-problem; :meth:`Problem.at` moves it to another θ. The prior is computed when first asked for.
+Rows, a kernel (or one per class), a likelihood, and the form of the prior over latent values make a problem;
+:meth:`Problem.at` moves it to another θ. The prior is computed when first needed.
 
-The likelihood sees scale·f, so a model with scale s and covariance K is the model with scale 1 and s²K, and
-every inference here respects that: d log Z / d log s = 2 Σ_ij G_ij K_ij, where G = d log Z / dK. No
-inference needs to know of the scale's gradient.
+The likelihood is a function of scale·f, so a model with scale s and covariance K is the model with scale 1 and s²K, and
+every inference here respects that: d log Z / d log s = 2 Σ_ij G_ij K_ij, where G = d log Z / dK. So no
+inference computes the scale's gradient itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpclass.model.labels import copied_rows
 from gpclass.model.parameters import Parameters
 from gpclass.model.rows import ArraySource, Rows, Sums
 
-MOST_COPIES = 4  # rows for each point, on average, up to which copies are worth having as rows
+MOST_COPIES = 4  # rows per point, on average, up to which copies are repeated rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Problem(Parameters):
     def __post_init__(self) -> None:
         if isinstance(self.kernel, CompoundKernel) and len(self.kernel.kernels) != self.n_latents:
             raise ValueError(
-                f"there are {len(self.kernel.kernels)} kernels and {self.n_classes} classes; give one kernel for all "
+                f"got {len(self.kernel.kernels)} kernels for {self.n_classes} classes; give one kernel for all "
                 "classes, or a list with one for each, in the order of classes_"
             )
 
@@ -70,7 +70,7 @@ class Problem(Parameters):
         weights : (n,) array, optional
             Powers of the likelihood.
         n_classes : int, optional
-            C; by default what y holds.
+            C; by default the number of classes in y.
         form : Form, optional
             Of the prior; dense by default.
         """
@@ -125,7 +125,7 @@ class Problem(Parameters):
         return self.on(X[rows], y[rows], None if weights is None else weights[rows])
 
     def repeated(self) -> Problem | None:
-        """Whole weights as repeated rows; None where one is no whole number or the rows are too many."""
+        """Whole weights as repeated rows; None if one is fractional or there are too many rows."""
         X, y, weights = self.rows.everything
         if weights is None:
             return self
@@ -161,13 +161,13 @@ class Problem(Parameters):
 
     @property
     def inducing(self) -> Array | None:
-        """Inducing inputs (m, d), where the form has any."""
+        """Inducing inputs (m, d), if the form has any."""
         return self.form.inducing
 
     # ---- files ------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """What a file keeps: rows only where predictions need them."""
+        """What a file stores: rows only if predictions need them."""
         kept: dict[str, Any] = {
             "kernel": self.kernel,
             "likelihood": self.likelihood,
@@ -189,7 +189,7 @@ class Problem(Parameters):
 
 
 def sample_of(problem: Problem, most: int) -> Array:
-    """Some of the rows' features, (k, d), the same at every call: to look at."""
+    """A sample of the rows' features, (k, d), the same at every call."""
     from gpclass.latent.inducing import sample_rows  # it builds on the rows
 
     return problem.rows.take(sample_rows(problem.n, most, np.random.default_rng(0)))[0]

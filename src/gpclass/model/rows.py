@@ -1,16 +1,16 @@
-"""Rows: where features, labels and weights live, and how work over them is summed. They know no statistics.
+"""Rows: storage of features, labels and weights, and sums of work over them. No statistics.
 
 Every sum over data that an inference needs is a *map* over shards of rows and a small *reduction*:
 
     work(shard, *arguments) -> (shard', sums),        Σ over shards of sums,
 
-where ``work`` is a pure function of what is in the shard and of its (small) arguments, and ``sums`` is a
-dictionary of arrays and numbers whose sizes do not depend on the number of rows. A shard' is the shard with other
-values: the few numbers per row that an inference keeps. A dense problem is one shard in memory. An :class:`Executor` decides where that happens: :class:`Local` shares the shards among the threads of this
-process; others keep the shards in worker processes. Nothing that is done to a shard needs to know.
+where ``work`` is a pure function of the shard and of its (small) arguments, and ``sums`` is a dictionary of arrays and
+numbers whose sizes do not depend on the number of rows. A shard' is the shard with other values: the few numbers per
+row that an inference stores. A dense problem is one shard in memory. An :class:`Executor` decides where work runs:
+:class:`Local` distributes the shards over the threads of this process; others hold the shards in worker processes.
 
-A shard may keep its block of whitened covariances in ``scratch``, keyed by what they were computed for. The scratch is
-no state: it is dropped when a shard is copied to another process, and made again when missing.
+A shard may cache its block of whitened covariances in ``scratch``, keyed by what they were computed for. The scratch
+is not state: it is dropped when a shard is copied to another process, and recomputed when missing.
 Cost: one pass over the rows per ``map_reduce``; the reduction adds dictionaries in the order of the shards, so that
 the same shards give the same bits.
 """
@@ -28,8 +28,9 @@ from gpclass._typing import Array, IntArray
 from gpclass.numerics.threads import allowed_threads, one_thread, pool
 
 SHARD_ROWS = 65_536  # rows of a shard at most
-FEWEST_ROWS = 2048  # of a shard of an array in memory: fewer are not worth a thread
-SHARDS = 64  # of such an array, where that makes them large enough: all threads have work, and end together
+FEWEST_ROWS = 2048  # of a shard of an array in memory: fewer do not justify a thread
+LOOK = 2000  # rows whose features tell data from other data
+SHARDS = 64  # of such an array, if that makes them large enough: balances the threads
 
 Sums: TypeAlias = "dict[str, Any]"  # arrays and numbers, which add; lists, which are joined
 Work: TypeAlias = "Callable[..., tuple[Shard, Sums]]"
@@ -37,23 +38,23 @@ Work: TypeAlias = "Callable[..., tuple[Shard, Sums]]"
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """Some rows: features, labels, weights, and an inference's own numbers of each row.
+    """Some rows: features, labels, weights, and an inference's numbers for each row.
 
     ``X`` is an array (also a memory map), or a function without arguments that reads it, for rows that are not in
-    memory; such a function must be picklable if shards travel.
+    memory; such a function must be picklable if shards are sent to other processes.
     """
 
     X: Array | Callable[[], Array]  # (r, d)
     y: npt.NDArray[Any]  # (r,), labels as the likelihood takes them
     weights: Array | None = None  # (r,), powers of the likelihood; None: all one
-    first: int = 0  # place of the first row among all rows
-    values: Array | None = None  # (k, r), the few numbers per row that an inference keeps; None: none yet
-    absent: IntArray | None = None  # rows of this shard, counted from its first, that are left out for now
+    first: int = 0  # index of the first row among all rows
+    values: Array | None = None  # (k, r), the few numbers per row that an inference stores; None: none yet
+    absent: IntArray | None = None  # rows of this shard, counted from its first, that are excluded for now
     scratch: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.y) == 0:
-            raise ValueError("a shard without rows: leave it out")
+            raise ValueError("a shard without rows: remove it")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -65,18 +66,18 @@ class Shard:
 
     def with_values(self, values: Array | None) -> Shard:
         """The same rows with other values; the scratch is shared."""
-        made = object.__new__(Shard)  # rows that were checked once; this is called at every step
+        made = object.__new__(Shard)  # rows were checked once; this is called at every step
         vars(made).update(vars(self), values=values)
         return made
 
     @property
     def kept(self) -> Array:
-        """The values, which must be there."""
+        """The values, which must exist."""
         assert self.values is not None
         return self.values
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels: all but the scratch."""
+        """What is pickled: all except the scratch."""
         return {**vars(self), "scratch": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -97,14 +98,14 @@ def _combine(key: str, a: Any, b: Any) -> Any:
 
 
 class Executor(Protocol):
-    """Where shards live and work on them is done.
+    """Where shards are stored and work on them runs.
 
-    ``held`` stands for shards wherever they are: :class:`Local` holds the shards themselves, an executor on other
-    processes holds references. Work never changes what is held: it gives a new list of references.
+    ``held`` denotes the shards: :class:`Local` holds the shards themselves, an executor on other processes holds
+    references. Work never changes what is held: it returns a new list of references.
     """
 
     def place(self, shards: Sequence[Shard]) -> list[Any]:
-        """Put shards where they will stay; one reference per shard, in their order."""
+        """Place shards; one reference per shard, in their order."""
 
     def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
         """``work(shard, *arguments)`` for every shard: references to the new shards, and the added sums.
@@ -113,15 +114,15 @@ class Executor(Protocol):
         """
 
     def fetch(self, held: Sequence[Any]) -> list[Shard]:
-        """The shards themselves, in this process (for their sites; their features need not come along)."""
+        """The shards themselves, in this process (for their sites; their features may be missing)."""
 
 
 @dataclass(frozen=True)
 class Local:
     """In this process, each shard by one thread.
 
-    As many threads as linear algebra may use, which itself is then kept to one: on blocks of a few thousand rows by a
-    few hundred its threads wait for each other longer than they work.
+    As many threads as linear algebra may use, which itself is then limited to one: on blocks of a few thousand rows by
+    a few hundred its threads are inefficient.
     """
 
     threads: int | None = None  # None: what the settings of the linear algebra allow
@@ -133,7 +134,7 @@ class Local:
     def map_reduce(self, work: Work, held: Sequence[Any], *arguments: Any) -> tuple[list[Any], Sums]:
         """The same bits for any number of threads."""
         if not held:
-            raise ValueError("there are no shards: the data have no rows")
+            raise ValueError("no shards: the data have no rows")
         if len(held) == 1:
             shard, sums = work(held[0], *arguments)
             return [shard], sums
@@ -155,14 +156,14 @@ class Local:
 
 
 class Source(Protocol):
-    """Data that can be cut into shards, and looked at by rows.
+    """Data that can be cut into shards, and read by rows.
 
     Sources are dataclasses with a field ``y`` (n,), so that ``dataclasses.replace(source, y=...)`` relabels them.
     """
 
     @property
     def executor(self) -> Executor | None:
-        """Where its shards are worked on; None: in this process."""
+        """Where work on its shards runs; None: in this process."""
 
     @property
     def y(self) -> npt.NDArray[Any]:
@@ -177,7 +178,7 @@ class Source(Protocol):
         """Number of columns of X."""
 
     def shards(self) -> list[Shard]:
-        """All rows, cut. Every row is in exactly one shard, ``first`` is its place."""
+        """All rows, cut. Every row is in exactly one shard, ``first`` is its index."""
 
     def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """X (k, d), y (k,) and weights of some rows, given in increasing order: for starts and subsets."""
@@ -195,7 +196,7 @@ class ArraySource:
     X: Array  # (n, d)
     y: npt.NDArray[Any]  # (n,)
     weights: Array | None = None
-    shard_rows: int | None = None  # None: what suits the number of rows
+    shard_rows: int | None = None  # None: chosen from the number of rows
 
     @property
     def n(self) -> int:
@@ -209,7 +210,7 @@ class ArraySource:
 
     @property
     def executor(self) -> Executor | None:
-        """This process."""
+        """None: this process."""
         return None
 
     def shards(self) -> list[Shard]:
@@ -236,7 +237,7 @@ class Labels:
     """Labels and weights of some rows.
 
     A weight w is the power of the likelihood: ⌈w⌉ copies of the row, each with the factor raised to w/⌈w⌉; so a whole
-    weight is that many equal rows. Where a factor's powers have no moments, w itself counts the copies.
+    weight is that many equal rows. If a factor's powers have no moments, w itself counts the copies.
     """
 
     y: npt.NDArray[Any]  # (r,)
@@ -245,7 +246,7 @@ class Labels:
 
     @classmethod
     def of(cls, shard: Shard, rows: slice, powers: bool = True) -> Labels:
-        """Those of a block of a shard; a row that is left out has no copies."""
+        """Those of a block of a shard; an excluded row has no copies."""
         y, weights = shard.y[rows], None if shard.weights is None else shard.weights[rows]
         if shard.absent is not None:
             present = np.ones(len(shard))
@@ -281,11 +282,11 @@ class Labels:
         return Labels(self.y[rows], copies, power)
 
     def clear_absent(self, values: Array) -> Array:
-        """The values (k, r), zero where a row is left out."""
+        """The values (k, r), zero for excluded rows."""
         return values if isinstance(self.copies, float) else np.where(self.copies > 0, values, 0.0)
 
 
-NO_ROWS = "this model was read from a file, which keeps no rows: fit again to evaluate at other parameters"
+NO_ROWS = "this model was read from a file, which stores no rows: fit again to evaluate at other parameters"
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +297,7 @@ class Rows:
     d: int
     held: tuple[Any, ...]  # references to the shards, without values
     executor: Executor
-    source: Source | None = None  # None: the rows are not there, as in a model read from a file
+    source: Source | None = None  # None: no rows, as in a model read from a file
     count: float = 0.0  # sum of the weights
 
     @classmethod
@@ -337,8 +338,14 @@ class Rows:
             raise ValueError(NO_ROWS)
         return self.source
 
+    def marks(self) -> list[Any]:
+        """What tells these rows from others: labels and weights of every shard, and the features of some rows."""
+        some = np.unique(np.linspace(0, self.n - 1, min(self.n, LOOK)).astype(np.intp))
+        shards = [(shard.y, shard.weights) for shard in self._source.shards()]
+        return [self.n, self.take(some)[0], shards]
+
     def state(self) -> dict[str, Any]:
-        """What a file keeps of rows that predictions do not need: the numbers."""
+        """What a file stores of rows that predictions do not need: the numbers."""
         return {"n": self.n, "d": self.d, "count": self.count}
 
     @classmethod
@@ -363,7 +370,7 @@ def collect_values(shard: Shard, k: int | None = None) -> tuple[Shard, Sums]:
 
 
 def leave_out(shard: Shard, absent: IntArray) -> tuple[Shard, Sums]:
-    """Work: the shard without some rows, given by their places among all rows in increasing order."""
+    """Work: the shard without some rows, given by their indices among all rows in increasing order."""
     a, b = np.searchsorted(absent, [shard.first, shard.first + len(shard)])
     return replace(shard, absent=absent[a:b] - shard.first if b > a else None), {}
 
@@ -374,6 +381,6 @@ def bring_back(shard: Shard) -> tuple[Shard, Sums]:
 
 
 def let_go(shard: Shard) -> tuple[Shard, Sums]:
-    """Work: the shard without its kept blocks."""
+    """Work: the shard without its cached blocks."""
     shard.scratch.clear()
     return shard, {}

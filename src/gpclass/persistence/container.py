@@ -4,14 +4,14 @@
     manifest.sha256    of manifest.json
     arrays/NAME.npy    read with allow_pickle=False
 
-Everything is checked before anything is used: the sums, that no member lacks or is too many, the version. An old
-file stays whole when writing fails (:mod:`gpclass.numerics.files`). The same model gives the same bytes.
+Everything is checked before anything is used: the checksums, that no member is missing or superfluous, the version.
+An old file stays intact when writing fails (:mod:`gpclass.numerics.files`). The same model gives the same bytes.
 
-The checksums tell damage, not malice: whoever can write the file can write the sums. What protects a reader
-is that nothing in a file is run (:mod:`gpclass.persistence.values`).
+The checksums detect damage, not malice: whoever can write the file can write the sums. A reader is protected because
+nothing in a file is executed (:mod:`gpclass.persistence.values`).
 
 Cost: O(bytes); for Gaussian approximations one factorisation on loading. Fails when: the model holds what
-cannot be written (``NotSavableError``), or the file is not whole (``ModelFileError``).
+cannot be written (``NotSavableError``), or the file is damaged (``ModelFileError``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive's dates, so that the same model giv
 
 
 class ModelFileError(ValueError):
-    """The file is no saved model, is damaged, or was written by a newer version."""
+    """The file is not a saved model, is damaged, or was written by a newer version."""
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
@@ -102,7 +102,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         The file is truncated, was changed, or is of a newer version.
     FileNotFoundError
-        There is no such file.
+        The file does not exist.
     """
     path = Path(path)
     if path.is_dir():
@@ -111,9 +111,9 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         return _load(path)
     except (ModelFileError, FileNotFoundError, PermissionError):
         raise
-    except Exception as error:  # whatever a damaged file provokes, in zipfile, json, numpy or our own classes
+    except Exception as error:  # any error of a damaged file, from zipfile, json, numpy or our own classes
         raise ModelFileError(
-            f"{path} is damaged or no saved model ({type(error).__name__}: {error}); save the model again"
+            f"{path} is damaged or not a saved model ({type(error).__name__}: {error}); save the model again"
         ) from error
 
 
@@ -134,7 +134,7 @@ def _load(path: Path) -> Any:
         check_is_fitted(model)
     except Exception as error:  # the sums are right, so a class has changed, or someone rewrote the file
         raise ModelFileError(
-            f"{path} cannot be understood ({type(error).__name__}: {error}); it was written by gpclass "
+            f"{path} cannot be interpreted ({type(error).__name__}: {error}); it was written by gpclass "
             f"{manifest.get('written_by', {}).get('gpclass', '?')}, this is {__version__}"
         ) from error
     return model
@@ -145,11 +145,11 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         if len(set(names)) != len(names) or MANIFEST not in names:
-            raise ModelFileError(f"{path} is no saved model: it lacks a manifest, or has a member twice")
+            raise ModelFileError(f"{path} is not a saved model: it lacks a manifest, or has a member twice")
         text = archive.read(MANIFEST)
         manifest = json.loads(text)
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise ModelFileError(f"{path} is no saved model: its manifest does not say {FORMAT!r}")
+            raise ModelFileError(f"{path} is not a saved model: its manifest does not say {FORMAT!r}")
         version = manifest.get("version")
         if isinstance(version, int) and version > VERSION:
             raise ModelFileError(

@@ -1,8 +1,8 @@
-"""How files of earlier versions are read: one function per retired name, from a state to an object of today.
+"""How files of earlier versions are read: one function per retired name, from a state to a current object.
 
-The first edition had classes of its own for two classes, many classes and inducing inputs, and stand-ins for factors
-and draws that are computed again on reading. What they held becomes the parts of today here, so that predictions come
-out the same to the last bit on the machine that wrote the file.
+The first edition had separate classes for two classes, many classes and inducing inputs, and placeholders for factors
+and draws that are recomputed on reading. They are converted to current objects here, so that predictions are the same
+to the last bit on the machine that wrote the file.
 """
 
 from __future__ import annotations
@@ -14,16 +14,6 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.hyper import Fixed, Map, Maximize, Stages
 from gpclass.hyper.mixture import ThetaMixture
-from gpclass.inference import (
-    EP,
-    Annealed,
-    EllipticalSlice,
-    Exact,
-    Importance,
-    Laplace,
-    LatentHMC,
-    Variational,
-)
 from gpclass.inference.exact import drawn_again, latents_drawn_again
 from gpclass.inference.posteriors import (
     GaussianPosterior,
@@ -51,68 +41,13 @@ State = dict[str, Any]
 # ---- settings -------------------------------------------------------------------------------------------------
 
 
-def inference_exact_multinomial_probit(state: State) -> Exact:
-    """The same settings."""
-    return Exact(**state)
-
-
-def inference_exact_inducing(state: State) -> Exact:
-    """The same settings."""
-    return Exact(**state)
-
-
-def inference_ep_multinomial_probit(state: State) -> EP:
-    """The same settings."""
-    return EP(**state)
-
-
-def inference_ep_inducing(state: State) -> EP:
-    """The same settings."""
-    return EP(**state)
-
-
-def inference_laplace_softmax(state: State) -> Laplace:
-    """The same settings."""
-    return Laplace(**state)
-
-
-def inference_laplace_inducing(state: State) -> Laplace:
-    """The same settings."""
-    return Laplace(**state)
-
-
-def inference_variational_inducing(state: State) -> Variational:
-    """The same settings."""
-    return Variational(**state)
-
-
-def inference_importance_softmax(state: State) -> Importance:
-    """The same settings."""
-    return Importance(**state)
-
-
-def inference_annealed_softmax(state: State) -> Annealed:
-    """The same settings."""
-    return Annealed(**state)
-
-
-def inference_elliptical_slice_softmax(state: State) -> EllipticalSlice:
-    """The same settings."""
-    return EllipticalSlice(**state)
-
-
-def inference_hmc_softmax(state: State) -> LatentHMC:
-    """The same settings."""
-    return LatentHMC(**state)
-
-
 def strategy_fixed_inducing(state: State) -> Fixed:
-    """The inference to compare with is no setting any more."""
+    """The inference to compare with is no longer a setting."""
     return Fixed()
 
 
 def strategy_maximize_inducing(state: State) -> Maximize:
-    """The stages' settings have a class of their own."""
+    """The stages' settings have a separate class."""
     own = {key: state[key] for key in ("max_iter", "tol", "checkpoint")}
     names = ("stop", "window", "gain", "held_out", "move_inducing", "few_rows", "some_rows")
     stages = Stages(**{key: state[key] for key in names})
@@ -151,7 +86,9 @@ def start_inducing(state: State) -> State:
 # ---- posteriors -----------------------------------------------------------------------------------------------
 
 
-def _dense_gaussian(problem: Problem, found: Any, D: Array, b: Array, alpha: Array, mean: Array) -> DenseGaussian:
+def _dense_gaussian(
+    problem: Problem, found: Any, D: Array, b: Array, alpha: Array, mean: Array
+) -> DenseGaussian:
     return DenseGaussian(dense_prior(problem), RowSites(b=b, D=D), 1.0, found, (alpha, mean))
 
 
@@ -229,14 +166,19 @@ def posterior_particles(state: State) -> NoisyDraws:
 
 
 def posterior_particles_many(state: State) -> NoisyDraws:
-    """Many classes, dense; EP's sites were kept, and are not needed."""
+    """Many classes, dense; EP's sites were stored, and are not needed."""
     kept = {key: value for key, value in state.items() if key not in ("E", "sites")}
     return NoisyDraws(**kept, factor=noise_factor(state["problem"]))
 
 
 def posterior_theta_mixture(state: State) -> ThetaMixture:
     """What the vectors stand for was named by a word."""
-    kinds: dict[str, type[Posterior]] = {"noisy": NoisyDraws, "white": WhiteDraws, "sites": GaussianPosterior, "coupled": GaussianPosterior}
+    kinds: dict[str, type[Posterior]] = {
+        "noisy": NoisyDraws,
+        "white": WhiteDraws,
+        "sites": GaussianPosterior,
+        "coupled": GaussianPosterior,
+    }
     of = kinds[state.pop("kind")]
     return ThetaMixture(**state, of=of)
 
@@ -246,11 +188,11 @@ def sites_many(state: State) -> PointSites:
     return PointSites(**state)
 
 
-# ---- factors and draws that are computed again ----------------------------------------------------------------
+# ---- factors and draws that are recomputed --------------------------------------------------------------------
 
 
 def factor_sites(state: State) -> SiteFactor:
-    """A factor that was kept whole."""
+    """A factor that was stored whole."""
     made = SiteFactor.__new__(SiteFactor)
     vars(made).update(state)
     return made

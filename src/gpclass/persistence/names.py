@@ -1,23 +1,24 @@
-"""The names that classes have in model files, and where each class is in the code of today.
+"""The names of classes in model files, and where each class is in the current code.
 
-A file says ``posterior/gaussian``, not where the class was when the file was written, so that code can move without
-making files unreadable. Three tables hold everything; nothing else of a file becomes a class.
+A file names ``posterior/gaussian``, not the module of the class, so that code can move without making files
+unreadable. Three tables hold everything; no other name in a file becomes a class.
 
 ``PATHS``
     Stable name to ``module:Class``. The writer writes these names alone. When a class moves, its path changes here
-    and its name does not. A name is never used again for something else.
+    and its name does not. A name is never reused for something else.
 ``LEGACY``
     Names in files of the first edition, which were the paths of modules, to stable names. It is complete, and nothing
     is ever added to it.
 ``MIGRATIONS``
-    Stable names that are no longer written, to a function of :mod:`gpclass.persistence.migrations` that makes an object of the present code from the state
-    that a file holds under that name. Names of a class that was merged into another, or whose fields changed so that
-    ``Class(**state)`` would fail or mislead, move here from ``PATHS``; the class as it is now has another name there.
-    A field that was added with a default needs no migration.
+    Stable names that are no longer written, to a function of :mod:`gpclass.persistence.migrations` that makes an object
+    of the present code from the state that a file holds under that name, or to the name of a class with the same
+    fields. Names of a class that was merged into another, or whose fields changed so that ``Class(**state)`` would fail
+    or mislead, move here from ``PATHS``; the present class has another name there. A field that was added with a
+    default needs no migration.
 
-A stable name is the name of an estimator, or a kind, with a word where there are several of the kind:
-``posterior/gaussian``, ``inference/laplace``. The words are those of the registry where it has one. What is for many
-classes ends in ``many`` (settings: in the link that they belong to), what is for inducing inputs in ``inducing``.
+A stable name is the name of an estimator, or a kind, with a word if there are several of the kind:
+``posterior/gaussian``, ``inference/laplace``. The words are those of the registry if it has one. Names for many
+classes end in ``many`` (settings: in their link), names for inducing inputs in ``inducing``.
 
 Cost: a class is imported when a file names it. Fails when: a name is in none of the tables.
 """
@@ -91,7 +92,7 @@ PATHS: dict[str, str] = {
     "trace/chains": "gpclass.hyper.trace:Trace",
     "trace/em": "gpclass.hyper.em:EMTrace",
     "trace/cv": "gpclass.hyper.cross_validation:Search",
-    # What draws are made of again on reading
+    # Recipes from which draws are remade on reading
     "recipe/seed": "gpclass.inference.redraw:Seed",
     "recipe/draws": "gpclass.inference.redraw:Recipe",
     "recipe/latents": "gpclass.inference.redraw:LatentRecipe",
@@ -109,17 +110,17 @@ PATHS: dict[str, str] = {
 }
 
 MIGRATIONS: dict[str, str] = {
-    "inference/exact-multinomial-probit": "inference_exact_multinomial_probit",
-    "inference/ep-multinomial-probit": "inference_ep_multinomial_probit",
-    "inference/laplace-softmax": "inference_laplace_softmax",
-    "inference/importance-softmax": "inference_importance_softmax",
-    "inference/annealed-softmax": "inference_annealed_softmax",
-    "inference/elliptical-slice-softmax": "inference_elliptical_slice_softmax",
-    "inference/hmc-softmax": "inference_hmc_softmax",
-    "inference/exact-inducing": "inference_exact_inducing",
-    "inference/ep-inducing": "inference_ep_inducing",
-    "inference/laplace-inducing": "inference_laplace_inducing",
-    "inference/variational-inducing": "inference_variational_inducing",
+    "inference/exact-multinomial-probit": "inference/exact",
+    "inference/ep-multinomial-probit": "inference/ep",
+    "inference/laplace-softmax": "inference/laplace",
+    "inference/importance-softmax": "inference/importance",
+    "inference/annealed-softmax": "inference/annealed",
+    "inference/elliptical-slice-softmax": "inference/elliptical-slice",
+    "inference/hmc-softmax": "inference/hmc",
+    "inference/exact-inducing": "inference/exact",
+    "inference/ep-inducing": "inference/ep",
+    "inference/laplace-inducing": "inference/laplace",
+    "inference/variational-inducing": "inference/variational",
     "strategy/fixed-inducing": "strategy_fixed_inducing",
     "strategy/maximize-inducing": "strategy_maximize_inducing",
     "problem/two": "problem_two",
@@ -262,12 +263,15 @@ def stable(name: str) -> str:
     """
     found = LEGACY.get(name, name)
     if found not in PATHS and found not in MIGRATIONS:
-        raise ValueError(f"{name!r} is no class that a model is made of")
+        raise ValueError(f"{name!r} is not a class of a saved model")
     return found
 
 
 def migration(name: str) -> Callable[[dict[str, Any]], Any]:
-    """The function that reads what a file holds under a retired name."""
+    """The function that reads what a file holds under a retired name; a present name takes the same fields."""
+    if MIGRATIONS[name] in PATHS:
+        cls = class_of(MIGRATIONS[name])
+        return lambda state: cls(**state)
     found: Callable[[dict[str, Any]], Any] = getattr(
         import_module("gpclass.persistence.migrations"), MIGRATIONS[name]
     )
@@ -275,6 +279,6 @@ def migration(name: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def class_of(name: str) -> Any:
-    """The class behind a stable name of ``PATHS``, its module imported if need be."""
+    """The class of a stable name of ``PATHS``, its module imported if needed."""
     module, _, bare = PATHS[name].partition(":")
     return getattr(import_module(module), bare)

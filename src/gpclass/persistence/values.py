@@ -1,4 +1,4 @@
-"""Python values as JSON and arrays, and back: what a fitted model is made of, and nothing else.
+"""The parts of a fitted model as JSON and arrays, and back.
 
 A model is a graph of estimators and frozen dataclasses of this package, scikit-learn kernels, arrays and
 plain values. Each kind has one spelling:
@@ -6,15 +6,15 @@ plain values. Each kind has one spelling:
     None, bool, int, str, finite float, list    themselves
     everything else                             {"$": kind, ...}
 
-Dataclasses and estimators go to a table, children before parents, and are written once however often they
-are referred to; equal arrays are stored once. A class decides what it is made of in one of three ways: a
+Dataclasses and estimators go to a table, children before parents, and are written once for any number of references;
+equal arrays are stored once. The state of a class is defined in one of three ways: a
 dataclass by its fields; an estimator by its attributes; a class with ``state()`` and the class method
-``from_state(state)`` by these, for what is better computed again than kept. So a new posterior joins by
-being a dataclass with a name.
+``from_state(state)`` by these, for values that are better recomputed than stored. So a new posterior only needs
+to be a dataclass with a name.
 
-A class is written under its stable name (:mod:`gpclass.persistence.names`), so that a file does not depend on where
-the code is. Only the classes listed there, and those of scikit-learn below, are ever made on reading; nothing in a file
-is imported or called by a name of the file's choosing: a file can be wrong, it cannot act.
+A class is written under its stable name (:mod:`gpclass.persistence.names`), so that a file does not depend on the
+location of the code. Only the classes listed there, and those of scikit-learn below, are created on reading; nothing
+is imported or called by a name that the file chooses.
 
 Cost: O(bytes). Fails when: a value has no spelling, with its place and type named.
 """
@@ -58,7 +58,7 @@ KERNELS: Mapping[str, type] = {
         On,
     )
 }
-FOREIGN: Mapping[str, type] = {  # of scikit-learn, to be saved with a classifier behind them
+FOREIGN: Mapping[str, type] = {  # of scikit-learn, saved in a pipeline with a classifier
     f"sklearn.{cls.__name__}": cls for cls in (Pipeline, StandardScaler, MinMaxScaler, RobustScaler)
 }
 
@@ -67,7 +67,7 @@ class NotSavableError(ValueError):
     """The model holds something that has no spelling in a file."""
 
 
-# Classes that are not made of their attributes: what to keep of them, and how to make them again.
+# Classes not defined by their attributes: what to store of them, and how to recreate them.
 _HOOKS: dict[type, tuple[Callable[[Any], dict[str, Any]], Callable[[dict[str, Any]], Any]]] = {
     Covariance: (lambda c: {"kernel": c.kernel}, lambda s: compile_kernel(s["kernel"])),
 }
@@ -80,7 +80,7 @@ class Encoder:
         self.arrays: dict[str, npt.NDArray[Any]] = {}  # by member name
         self.objects: list[dict[str, Any]] = []
         self._seen: dict[int, int] = {}  # id of an object -> its row in ``objects``
-        self._alive: list[Any] = []  # so that no id is used twice
+        self._alive: list[Any] = []  # keeps objects alive, so that no id is reused
 
     def encode(self, value: Any, place: str) -> Any:
         """The spelling of a value; ``place`` is named when there is none."""
@@ -128,7 +128,7 @@ class Encoder:
         name = type(kernel).__name__
         if type(kernel) not in KERNELS.values():  # the exact type: a subclass may compute something else
             raise NotSavableError(
-                f"{place}: the kernel {type(kernel).__module__}.{name} cannot be written down; a file can "
+                f"{place}: the kernel {type(kernel).__module__}.{name} cannot be written to a file; a file can "
                 f"hold {', '.join(KERNELS)} and what is built from them"
             )
         params = kernel.get_params(deep=False)
@@ -171,7 +171,7 @@ def _plain(value: Any, place: str) -> Any:
 
 
 def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
-    """The name of an object's class and what the object is made of."""
+    """The name of an object's class and the object's state."""
     cls = type(value)
     foreign = next((name for name, known in FOREIGN.items() if known is cls), None)
     if foreign is not None:
@@ -199,7 +199,7 @@ def _describe(value: Any) -> str:
 
 
 class Decoder:
-    """Makes values of their spelling. Any error here means that the file is wrong."""
+    """Makes values from their spelling. Any error here means that the file is invalid."""
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self.arrays = arrays
@@ -237,13 +237,13 @@ class Decoder:
             return _random_source(self.decode(v), bool(spelled["legacy"]))
         if kind == "ref":
             if not 0 <= v < len(self.objects):
-                raise ValueError(f"object {v} is referred to before it is there")
+                raise ValueError(f"object {v} is referred to before it is defined")
             return self.objects[v]
-        raise ValueError(f"{kind!r} is no kind of value")
+        raise ValueError(f"{kind!r} is not a kind of value")
 
 
 def _made(name: str, state: dict[str, Any]) -> Any:
-    """The object of a name in a file, stable or legacy, and a state; any other name is refused."""
+    """The object of a name in a file, stable or legacy, and a state; any other name is rejected."""
     if name in FOREIGN:
         return _bare(FOREIGN[name], state)
     name = names.stable(name)
@@ -265,7 +265,7 @@ def _bare(cls: Any, state: Mapping[str, Any]) -> Any:
     made = cls.__new__(cls)
     for key in state:
         if not key.isidentifier() or key.startswith("__"):
-            raise ValueError(f"{key!r} is no attribute")
+            raise ValueError(f"{key!r} is not an attribute")
     vars(made).update(state)
     return made
 
@@ -279,7 +279,7 @@ def _object_array(items: Sequence[Any], shape: Sequence[int]) -> npt.NDArray[Any
 def _random_source(state: dict[str, Any], legacy: bool) -> Any:
     name = state["bit_generator"]
     if name not in GENERATORS:
-        raise ValueError(f"{name!r} is no bit generator")
+        raise ValueError(f"{name!r} is not a bit generator")
     if legacy:
         made = np.random.RandomState()
         made.set_state(state)

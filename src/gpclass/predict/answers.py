@@ -61,7 +61,7 @@ def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0
 
 def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:
     """Answer for the points of X_new in blocks, so that a mixture of many components fits into memory."""
-    problem = posterior.problem  # a posterior may hold (rows × points) beside the mixture
+    problem = posterior.problem  # a posterior may hold (rows × points) in addition to the mixture
     step = max(1, BLOCK_ELEMENTS // max(posterior.n_components * problem.n_latents, problem.n))
     parts = [answer(posterior.latent(X_new[begin : begin + step])) for begin in range(0, len(X_new), step)]
     if len(parts) == 1:

@@ -1,10 +1,9 @@
-"""From a mixture of Gaussians over C latent values a point to probabilities, intervals and errors.
+"""From a mixture of Gaussians over C latent values per point to probabilities, intervals and errors.
 
 As :mod:`gpclass.predict` for two classes: p_c = Σ_s w_s g_sc with g_sc the link's average over component s,
 and mcse_c² = G/(G−1) Σ_g (Σ_{s ∈ g} w_s (g_sc − p_c))². The credible interval of p_c(x) has no monotone link to
-pass through: it is read off fixed points of the mixture, so that its ends are known to a few per cent of
-its length.
-Cost: that of :mod:`gpclass.likelihoods.averages` for S components and m points; 500 links a point for intervals.
+pass through: it is computed from fixed points of the mixture, with an error of a few per cent of its length.
+Cost: that of :mod:`gpclass.likelihoods.averages` for S components and m points; 500 links per point for intervals.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gpclass.posterior import LatentMixture
 from gpclass.predict.results import Prediction, Uncertainty, group_starts, log_sum
 
 CELLS = 500_000  # components × points × classes taken at once
-POINTS = 512  # of the mixture behind an interval
+POINTS = 512  # points of the mixture for an interval
 
 
 def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Prediction:
@@ -62,11 +61,11 @@ def many_uncertainty(mixture: LatentMixture, likelihood: MultiLikelihood, level:
 
 
 def _points(mixture: LatentMixture, block: slice) -> tuple[Array, Array]:
-    """Weighted points that stand for the mixture at some new points: f (N, r, C), w (N,)."""
+    """Weighted points that represent the mixture at some new points: f (N, r, C), w (N,)."""
     means, covariances = mixture.means[:, block], mixture.covariances[:, block]
     S, _, C = means.shape
     weights = mixture.weights
-    if S > POINTS:  # one point a component, of as many components as are wanted, evenly through the weights
+    if S > POINTS:  # one point per component, of as many components as needed, evenly through the weights
         chosen = np.searchsorted(np.cumsum(weights), (np.arange(POINTS) + 0.5) / POINTS)
         chosen = np.minimum(chosen, S - 1)
         means, weights = means[chosen], np.full(POINTS, 1.0 / POINTS)

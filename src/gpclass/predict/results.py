@@ -14,13 +14,13 @@ class Prediction:
     """Class probabilities at m points, the columns in the order of the classes."""
 
     proba: Array  # (m, C)
-    log_proba: Array  # (m, C), accurate however small the probability
+    log_proba: Array  # (m, C), accurate for small probabilities too
     mcse: Array  # (m, C) Monte Carlo standard error of proba; NaN for a deterministic mixture
 
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """Probabilities with what is known of them: Monte Carlo error, and the credible interval of p(x)."""
+    """Probabilities with their Monte Carlo error and the credible interval of p(x)."""
 
     proba: Array  # (m, C)
     mcse: Array  # (m, C) how far proba may be from the exact value; NaN for a deterministic mixture

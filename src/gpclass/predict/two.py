@@ -9,12 +9,12 @@ independent groups (chains, batches, or single draws) of components that may dep
 
     mcse² = G/(G-1) Σ_g ( Σ_{s ∈ g} w_s (g_s - p) )².
 
-It says how far the computed number may be from the exact one. The credible interval is another thing: it
-holds p(x) = Λ(f(x)) itself, and comes from the quantiles of the mixture through the monotone link.
+It is the error of the computed number. The credible interval differs: it holds p(x) = Λ(f(x)) itself, and comes
+from the quantiles of the mixture through the monotone link.
 
 Cost: O(S m) link averages; for quantiles about ten evaluations of the mixture's distribution function, O(S m)
 each. Memory is bounded: points are taken in blocks.
-Fails when: all components share one group, whose error cannot be known (mcse is NaN).
+Fails when: all components share one group, whose error is unknown (mcse is NaN).
 Reference: Owen (2013), Monte Carlo theory, methods and examples, §9.2; Geyer (1992), Practical MCMC.
 """
 
@@ -31,7 +31,7 @@ from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.posterior import LatentMixture
 from gpclass.predict.results import Prediction, Uncertainty, group_starts, log_sum
 
-_CELLS = 500_000  # components × points taken at once: 4 MB an array, under 64 MB with all temporaries
+_CELLS = 500_000  # components × points taken at once: 4 MB per array, under 64 MB with all temporaries
 RARE = 1e-3  # probabilities below it are summed in logs
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
@@ -46,7 +46,7 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predictio
     Parameters
     ----------
     mixture : LatentMixture
-        Latent values at m points, one latent a point.
+        Latent values at m points, one latent per point.
     likelihood : BinaryLikelihood
         The link to average.
     """
@@ -81,7 +81,7 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predictio
             share = len(starts) / (len(starts) - 1.0)
             relative = np.sqrt(share * np.einsum("sr,sr->r", off, off))
             mcse[block] = (np.exp(log_p) * relative)[:, None]
-    np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one but for rounding
+    np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one except for rounding
     return Prediction(np.exp(log_proba), log_proba, mcse)
 
 
@@ -121,7 +121,7 @@ def two_uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level:
     Parameters
     ----------
     mixture : LatentMixture
-        Latent values at m points, one latent a point.
+        Latent values at m points, one latent per point.
     likelihood : BinaryLikelihood
         The link.
     level : float
@@ -148,7 +148,7 @@ def mixture_quantile(mixture: LatentMixture, level: float) -> Array:
     if len(mixture.weights) == 1:
         return np.asarray(means[0] + ndtri(level) * sds[0])
     weights = mixture.weights
-    if len(weights) > QUANTILE_COMPONENTS:  # evenly by weight: a limit of an interval needs no more
+    if len(weights) > QUANTILE_COMPONENTS:  # evenly by weight: sufficient for a limit of an interval
         ticks = (np.arange(QUANTILE_COMPONENTS) + 0.5) / QUANTILE_COMPONENTS
         chosen = np.minimum(np.searchsorted(np.cumsum(weights), ticks), len(weights) - 1)
         means, sds = means[chosen], sds if len(sds) == 1 else sds[chosen]
@@ -160,7 +160,7 @@ def mixture_quantile(mixture: LatentMixture, level: float) -> Array:
 
 
 def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
-    """Root of Σ_s w_s Φ((q - μ_s)/sd_s) = level for r points: Newton's step, or bisection where it strays.
+    """Root of Σ_s w_s Φ((q - μ_s)/sd_s) = level for r points: Newton's step, or bisection if it leaves the bracket.
 
     Shapes: w (S,), mu (S, r), sd (1 or S, r). The quantiles of the components bracket that of the mixture.
     """
@@ -175,7 +175,7 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
         if len(todo) == 0:
             break
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            z = (q[todo] - mu[:, todo]) / sd[:, todo]  # ±inf where a component has no variance
+            z = (q[todo] - mu[:, todo]) / sd[:, todo]  # ±inf if a component has no variance
             z = np.where(np.isnan(z), np.inf, z)  # on such a component its step has been taken
             excess = w @ ndtr(z) - level
             density = w @ (np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * sd[:, todo]))
@@ -205,7 +205,7 @@ def _blocks(S: int, m: int) -> Iterator[slice]:
 
 
 def _check_binary(mixture: LatentMixture) -> None:
-    """Two classes have one latent value a point."""
+    """Two classes have one latent value per point."""
     if mixture.means.shape[2] != 1:
         latents = mixture.means.shape[2]
-        raise ValueError(f"two classes need one latent value a point, the mixture has {latents}")
+        raise ValueError(f"two classes need one latent value per point, the mixture has {latents}")

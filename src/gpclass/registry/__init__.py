@@ -1,8 +1,8 @@
 """Every method by name, with what it can do, what it costs and whom to cite.
 
-The table of :mod:`gpclass.registry.rows` is the only list; what goes with what is computed in
-:mod:`gpclass.registry.matrix`. The estimator's error messages, the command line, the documentation and the tests are
-derived from both. To add a method, write its file and add its row there.
+The table of :mod:`gpclass.registry.rows` is the only list; valid combinations are computed in
+:mod:`gpclass.registry.matrix`. Error messages, the command line, the documentation and the tests are derived from
+both. To add a method, write its file and add its row there.
 """
 
 from gpclass.registry.lookup import get_inference, get_strategy

@@ -1,9 +1,9 @@
-"""What goes together: inference × strategy × number of classes × form of the prior, computed from offers and needs.
+"""Valid combinations: inference × strategy × number of classes × form of the prior, computed from offers and needs.
 
 A likelihood offers some functions (:mod:`gpclass.likelihoods.base`), a form of the prior some others
-(:mod:`gpclass.latent.base`); an inference needs some of both and gives strategies what they need. Nothing here is a
-list of combinations: the errors for what does not go together, the tables of the documentation, the choices of the
-command line and the parameters of the tests come from these functions.
+(:mod:`gpclass.latent.base`); an inference needs some of both and provides what strategies need. The errors for invalid
+combinations, the tables of the documentation, the choices of the command line and the parameters of the tests come
+from these functions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Cell:
 
 
 def likelihoods_for(inference: Inference, form: type[Form], many: bool) -> list[str]:
-    """Likelihoods that an inference goes with under a form of the prior, the preferred ones first."""
+    """Likelihoods that an inference supports under a form of the prior, the preferred ones first."""
     own = inference.own_likelihood
     if many and inference.only_two:
         return []
@@ -56,7 +56,7 @@ def likelihoods_for(inference: Inference, form: type[Form], many: bool) -> list[
 
 
 def why_no_likelihood(inference: Inference, form: type[Form], many: bool) -> str:
-    """Why no likelihood goes with an inference under a form of the prior and a number of classes."""
+    """Why an inference supports no likelihood under a form of the prior and a number of classes."""
     if many and inference.only_two:
         return f"inference={inference.name!r} takes two classes: {inference.only_two}"
     missing = min((way.prior - form.offers for way in inference.ways), key=len)
@@ -101,7 +101,7 @@ def counts() -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def inferences_for(strategy: str) -> list[str]:
-    """Names of the inferences that a strategy goes with, in the registry's order."""
+    """Names of the inferences that a strategy supports, in the registry's order."""
     chosen = STRATEGIES[strategy].default
     return [name for name, row in INFERENCES.items() if chosen.takes(row.default)]
 
@@ -112,11 +112,11 @@ def goes_with(strategy: str, mark: str = "") -> str:
     return "any" if len(names) == len(INFERENCES) else ", ".join(f"{mark}{name}{mark}" for name in names)
 
 
-# ---- what an estimator asks -----------------------------------------------------------------------------------
+# ---- for the estimators ---------------------------------------------------------------------------------------
 
 
 def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: type[Form]) -> Likelihood:
-    """The likelihood that a setting means: "auto" is the inference's own, or its preferred one."""
+    """The likelihood of a setting: "auto" is the inference's own, or its preferred one."""
     many, own = n_classes > 2, inference.own_likelihood
     if isinstance(spec, str) and spec == "auto":
         if own is not None and not many:
@@ -133,7 +133,7 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
         given = own if own is not None and spec == own.name else get_likelihood(spec)
         if own is not None and inference.scale_is_given and given.name == own.name and given != own:
             raise ValueError(
-                f"the inference says {own} and likelihood says {given}; give the scale in one place only"
+                f"the inference has {own} and likelihood is {given}; give the scale in one place only"
             )
     if many and not given.many:
         able_many = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, True)]
@@ -160,7 +160,7 @@ def check_combination(
         if not handled:
             raise ValueError(_not_with(inference, form, likelihood.many))
         raise ValueError(
-            f"inference={inference.name!r} does not handle likelihood={likelihood.name!r}; it handles {handled}"
+            f"inference={inference.name!r} does not support likelihood={likelihood.name!r}; it supports {handled}"
         )
     if not strategy.takes(inference):
         raise ValueError(strategy.why_not(inference))

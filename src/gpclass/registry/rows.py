@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from gpclass.hyper import EM, HMC, Alternate, CrossValidation, Fixed, Map, Maximize, PseudoMarginal
+from gpclass.hyper.base import Strategy
 from gpclass.inference import (
     AMP,
     DSGQ,
@@ -23,48 +24,51 @@ from gpclass.inference import (
     LatentHMC,
     Variational,
 )
+from gpclass.inference.base import Inference
 from gpclass.latent.base import Form
 from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import LIKELIHOODS
 
+T_co = TypeVar("T_co", bound=Inference | Strategy, covariant=True)
+
 
 @dataclass(frozen=True)
-class Method:
-    """One row: a name and what stands behind it. What goes with it is computed from what the class declares."""
+class Method(Generic[T_co]):
+    """One row: a name and its method. Valid combinations are computed from what the class declares."""
 
     name: str
     axis: str  # "inference" or "hyperparameters"
-    factory: Callable[[], Any]
+    factory: Callable[[], T_co]
     summary: str
     cost: str  # in points n, particles or draws M
     reference: str
     exact: bool = False  # converges to the true posterior as the work grows
 
     @cached_property
-    def default(self) -> Any:
+    def default(self) -> T_co:
         """A configured object with the default settings."""
         return self.factory()
 
     @property
-    def brief(self) -> Any:
+    def brief(self) -> Inference | Strategy:
         """Settings for a run of seconds, for tests."""
-        return self.default.brief() if self.axis == "hyperparameters" else self.default
+        return self.default.brief() if isinstance(self.default, Strategy) else self.default
 
     @property
     def evidence(self) -> str | None:
         """Kind of an inference's evidence, None if it has none."""
-        return self.default.evidence_kind if self.axis == "inference" else None
+        return self.default.evidence_kind if isinstance(self.default, Inference) else None
 
     @property
     def gradient(self) -> bool:
         """Whether an inference's evidence has a gradient, for maximize and map."""
-        return bool(self.axis == "inference" and self.default.gradient)
+        return isinstance(self.default, Inference) and self.default.gradient
 
     @property
     def likelihoods(self) -> tuple[str, ...]:
-        """Names of the likelihoods that an inference goes with, under some prior."""
-        if self.axis != "inference":
+        """Names of the likelihoods that an inference supports, under some prior."""
+        if not isinstance(self.default, Inference):
             return ()
         own = self.default.own_likelihood
         offers = [form.offers for form in FORMS.values()]
@@ -82,21 +86,27 @@ class Method:
             key: getattr(self, key) for key in ("name", "axis", "summary", "cost", "reference", "exact")
         }
         if self.axis == "inference":
-            return {**found, "likelihoods": list(self.likelihoods), "evidence": self.evidence, "gradient": self.gradient}
+            return {
+                **found,
+                "likelihoods": list(self.likelihoods),
+                "evidence": self.evidence,
+                "gradient": self.gradient,
+            }
+        assert isinstance(self.default, Strategy)
         return {**found, "needs": self.default.needs}
 
 
 FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank)}
-"""How the prior over latent values is kept."""
+"""How the prior over latent values is represented."""
 
-INFERENCES: Mapping[str, Method] = {
+INFERENCES: Mapping[str, Method[Inference]] = {
     row.name: row
     for row in (
         Method(
             "exact",
             "inference",
             Exact,
-            "The exact posterior by draws that EP guides, each number with its Monte Carlo error",
+            "The exact posterior by draws guided by EP, each number with its Monte Carlo error",
             "EP, then O(n²M) for M draws",
             "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
@@ -106,7 +116,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             EP,
             "Expectation propagation: sites that match moments",
-            "O(n³) a sweep, 3 to 10 sweeps",
+            "O(n³) per sweep, 3 to 10 sweeps",
             "Minka (2001); Filippone & Girolami (2014)",
         ),
         Method(
@@ -132,7 +142,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             Laplace,
             "Laplace's approximation: a Gaussian at the mode",
-            "O(n³) a Newton step, 2 to 6 steps",
+            "O(n³) per Newton step, 2 to 6 steps",
             "Williams & Barber (1998)",
         ),
         Method(
@@ -140,7 +150,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             Variational,
             "The Gaussian closest in KL divergence; its evidence is a lower bound",
-            "O(n³) a step, 5 to 30 steps",
+            "O(n³) per step, 5 to 30 steps",
             "Opper & Archambeau (2009)",
         ),
         Method(
@@ -148,7 +158,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             AMP,
             "Aitchison's maximum posterior: the mode of the latent field, kriged, without averaging",
-            "O(n³) a Newton step, 3 to 8 steps",
+            "O(n³) per Newton step, 3 to 8 steps",
             "Röder, Tolosana-Delgado & Hamprecht (2011)",
         ),
         Method(
@@ -183,7 +193,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             EllipticalSlice,
             "Markov chains along ellipses of a Gaussian; nothing to tune",
-            "O(n²) a step and chain",
+            "O(n²) per step and chain",
             "Murray, Adams & MacKay (2010)",
             exact=True,
         ),
@@ -192,7 +202,7 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             LatentHMC,
             "Hamiltonian Monte Carlo over whitened latent values",
-            "O(n²) a leapfrog step and chain",
+            "O(n²) per leapfrog step and chain",
             "Neal (2011)",
             exact=True,
         ),
@@ -200,8 +210,8 @@ INFERENCES: Mapping[str, Method] = {
             "gibbs",
             "inference",
             Gibbs,
-            "One latent value at a time; slow where neighbours are alike",
-            "O(n²) a scan and chain, in n dependent steps",
+            "One latent value at a time; slow if neighbours are strongly correlated",
+            "O(n²) per scan and chain, in n dependent steps",
             "Neal (1999)",
             exact=True,
         ),
@@ -210,14 +220,14 @@ INFERENCES: Mapping[str, Method] = {
             "inference",
             ControlVariables,
             "The function moved through its values at a few points; RBF kernels",
-            "O(n²C) a sweep and chain, C control points",
+            "O(n²C) per sweep and chain, C control points",
             "Titsias, Lawrence & Rattray (2009)",
             exact=True,
         ),
     )
 }
 
-STRATEGIES: Mapping[str, Method] = {
+STRATEGIES: Mapping[str, Method[Strategy]] = {
     row.name: row
     for row in (
         Method(
@@ -291,6 +301,7 @@ STRATEGIES: Mapping[str, Method] = {
 }
 
 
-def methods(axis: str | None = None) -> list[Method]:
+def methods(axis: str | None = None) -> list[Method[Any]]:
     """All methods, or those of one axis (``"inference"`` or ``"hyperparameters"``)."""
-    return [row for row in (*INFERENCES.values(), *STRATEGIES.values()) if axis in (None, row.axis)]
+    rows: list[Method[Any]] = [*INFERENCES.values(), *STRATEGIES.values()]
+    return [row for row in rows if axis in (None, row.axis)]

@@ -1,21 +1,21 @@
 """Kernel parameters and inducing inputs that maximise the evidence under the low-rank prior, from few rows to all.
 
 1. A few rows and a few inducing inputs find θ: an evaluation costs a hundredth of one over all rows.
-2. k-means on rows divided by the length scales that were found places the inducing inputs.
-3. Some rows move θ and Z together, then four times as many, and at last all; each ascent starts from q(u) of the last
-   and from its memory of the curvature. Each evaluation starts from the sites of the last, so that two to four sweeps
-   suffice; the gradient by all m d coordinates of Z costs about as much as three sweeps.
-4. The inference that was asked for, at the end of the ascent, on all rows.
+2. k-means on rows divided by these length scales places the inducing inputs.
+3. Some rows move θ and Z together, then four times as many, and finally all; each ascent starts from q(u) of the last
+   and from its curvature. Each evaluation starts from the sites of the last, so that two to four sweeps suffice; the
+   gradient by all m d coordinates of Z costs about as much as three sweeps.
+4. The requested inference runs on all rows at the end of the ascent.
 
-Z has many coordinates, and the evidence goes on rising slowly after predictions no longer improve. So some rows are
-left out of all stages (k-means alone sees them, without their labels), and the ascent ends when their log loss no
-longer falls (``stop="held-out"``), or when an iteration gains little evidence (``stop="evidence"``). The last step uses
-all rows.
+Z has many coordinates, and the evidence still rises slowly after predictions no longer improve. So some rows are held
+out of all stages (only k-means uses them, without their labels), and the ascent ends when their log loss no longer
+falls (``stop="held-out"``), or when an iteration gains little evidence (``stop="evidence"``). The last step uses all
+rows.
 
-The state of the ascent (parameters, memory, sites) is a few arrays: with ``checkpoint`` it is written after every
-stage and every iteration over all rows, and a fit that is started again continues as if it had not stopped.
+The state of the ascent (parameters, curvature, sites) is a few arrays: with ``checkpoint`` it is written after every
+stage and every iteration over all rows, and a restarted fit continues unchanged.
 Cost: iterations × 10 to 20 n m² flops, n the rows of the stage.
-Fails when: the evidence has several modes (``n_restarts`` climbs from others on the few rows), or a parameter ends on a
+Fails when: the evidence has several modes (``n_restarts`` starts from others on the few rows), or a parameter ends on a
 bound (reported).
 References: Snelson & Ghahramani (2006); Hensman, Matthews & Ghahramani (2015), for minibatches instead.
 """
@@ -43,15 +43,17 @@ from gpclass.priors import PriorSet
 from gpclass.progress import progress
 
 MAX_ITER, TOL = 60, 1e-5  # over all rows, by default
-LOOSE = 0.5  # how far sites may be from their fixed point: the evidence is then wrong by a tenth of a nat or so
+LOOSE = (
+    0.5  # how far sites may be from their fixed point: the evidence is then wrong by a tenth of a nat or so
+)
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
-FEWEST_LEFT_OUT = 50  # rows whose log loss says something
+FEWEST_LEFT_OUT = 50  # rows needed for an informative log loss
 
 
 def ascend(
     strategy: Maximize, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None
 ) -> Fit:
-    """Climb through the stages, then infer on all rows."""
+    """Maximise through the stages, then infer on all rows."""
     rng = np.random.default_rng(int(run.rng.integers(2**63)))
     stages, details = strategy.stages, {}
     if stages.move_inducing and not all(covariance.fast for covariance in problem.covariances):
@@ -68,7 +70,7 @@ def loose(guide: Inference) -> Inference:
 
 @dataclass
 class _Work:
-    """One climb from the first rows to the posterior."""
+    """One ascent from the first rows to the posterior."""
 
     strategy: Maximize
     stages: Stages
@@ -85,7 +87,7 @@ class _Work:
         return self.strategy.max_iter or MAX_ITER
 
     def run_all(self) -> Fit:
-        """All stages, then the inference that was asked for."""
+        """All stages, then the requested inference."""
         strategy, problem, run = self.strategy, self.problem, self.run
         checkpoint, kept = None, None
         if strategy.checkpoint is not None:
@@ -96,7 +98,14 @@ class _Work:
         with progress(self.max_iter, label, verbose=run.verbose) as bar, saying_how_to_go_on(checkpoint):
             absent = self._left_out(problem.n)
             climb = Climb(
-                self.stages, self.guide, self.prior, run.n_restarts, run.n_jobs, self.rng, absent, Told(bar, label)
+                self.stages,
+                self.guide,
+                self.prior,
+                run.n_restarts,
+                run.n_jobs,
+                self.rng,
+                absent,
+                Told(bar, label),
             )
             if kept is not None:
                 climb.absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
@@ -119,7 +128,7 @@ class _Work:
     def _ascend(
         self, climb: Climb, kept: dict[str, Any] | None, checkpoint: Checkpoint | None
     ) -> tuple[Stage, Ascent]:
-        """The stages before all rows, then all, from wherever a file says they stood."""
+        """The stages before all rows, then all, resumed from a file if there is one."""
         problem = self.problem
         if kept is None or between_stages(kept):
             begun = None if kept is None else standing(kept, problem, climb.guide.name, climb.rng)
@@ -151,7 +160,7 @@ class _Work:
         return stage, stage.run(None if kept is None else take_up(stage, kept), save, earlier)
 
     def _left_out(self, n: int) -> IntArray | None:
-        """Rows to leave out during the ascent, or None."""
+        """Rows to hold out during the ascent, or None."""
         rng = self.rng.spawn(1)[0]
         count = min(self.stages.held_out, n // 10)
         if self.stages.stop != "held-out" or count < FEWEST_LEFT_OUT:

@@ -1,11 +1,11 @@
 """An ascent on disk: one .npz file of arrays and JSON, no pickle.
 
-Over all rows it holds the quasi-Newton state, the sites of all rows and the looks at the left-out rows; between the
-stages before, what the next one starts from and the random generator. So an ascent that is taken up is the ascent that
-would have been, whatever ``random_state`` is the second time. A crash while writing leaves the old file whole; a
-fingerprint of settings, all labels and weights and some rows is checked.
-Cost: one write of 16 n bytes and some m d × 25 per iteration. Fails when: the file is damaged or belongs to something
-else (refused).
+Over all rows it holds the quasi-Newton state, the sites of all rows and the losses of the held-out rows; between
+earlier stages, the start of the next one and the random generator. So a resumed ascent equals the uninterrupted one
+for any ``random_state`` the second time. A crash while writing leaves the old file intact; a fingerprint of settings,
+all labels and weights and some rows is checked.
+Cost: one write of 16 n bytes and some m d × 25 per iteration. Fails when: the file is damaged or belongs to other data
+(rejected).
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ from gpclass.inference.ep import RULE as EP_RULE
 from gpclass.inference.variational import RULE as VARIATIONAL_RULE
 from gpclass.latent.base import SiteRule, Start
 from gpclass.latent.low_rank import LowRank, LowRankGaussian
-from gpclass.model.problem import Problem, sample_of
+from gpclass.model.problem import Problem
 from gpclass.model.rows import collect_values, put_values
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.numerics.lbfgs import Ascent
 
 VERSION = 5
-LOOK = 2000  # rows that the fingerprint looks at
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file and what it belongs to."""
+    """A file and the fingerprint of its problem."""
 
     path: Path
     mark: str
@@ -45,12 +44,10 @@ class Checkpoint:
     @classmethod
     def of(cls, path: Path, problem: Problem, *settings: Any) -> Checkpoint:
         """The checkpoint of a problem before its inducing inputs are placed, with these settings."""
-        source, form = problem.rows.source, problem.form
-        assert source is not None and isinstance(form, LowRank)
-        rows = [(fingerprint(s.y), fingerprint(s.weights)) for s in source.shards()]
-        model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood)
-        placing = (form.m, form.how)
-        return cls(path, fingerprint(problem.n, sample_of(problem, LOOK), rows, *model, *placing, *settings))
+        form = problem.form
+        assert isinstance(form, LowRank)
+        model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood, form.m, form.how)
+        return cls(path, fingerprint(*problem.rows.marks(), *model, *settings))
 
     def load(self) -> dict[str, Array] | None:
         """What was written; None if there is no file."""
@@ -64,9 +61,10 @@ class Checkpoint:
         return arrays
 
     def save(self, stage: Stage, state: Ascent, start: Problem, earlier: int) -> None:
-        """Write where the stage stands; ``start`` is where it began, after so many earlier evaluations."""
+        """Write the state of the stage; ``start`` is where it began, after so many earlier evaluations."""
         found, rows = stage.accepted, stage.problem.rows
-        assert found is not None and found.start is not None
+        assert found is not None
+        assert found.start is not None
         _, sums = rows.map(collect_values, found.start.held, _numbers(stage))
         arrays = {
             **state.arrays(),
@@ -85,7 +83,7 @@ class Checkpoint:
     def save_between(
         self, at: Standing, absent: IntArray | None, rng: np.random.Generator, evaluations: int
     ) -> None:
-        """Write where the stages before all rows stand, after so many evaluations."""
+        """Write the state of the stages before all rows, after so many evaluations."""
         arrays = {
             "theta0": at.problem.theta,
             "Z0": inducing(at.problem),
@@ -110,12 +108,12 @@ class Checkpoint:
 
 @contextmanager
 def saying_how_to_go_on(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Whoever presses Ctrl-C is told that the file is there."""
+    """Add the path of the file to the message of an interrupt."""
     try:
         yield
     except KeyboardInterrupt as stopped:
         if checkpoint is not None and checkpoint.path.exists():
-            stopped.add_note(f"fit again with the same checkpoint, {checkpoint.path}, to go on")
+            stopped.add_note(f"fit again with the same checkpoint, {checkpoint.path}, to continue")
         raise
 
 
@@ -124,9 +122,7 @@ def between_stages(kept: dict[str, Array] | None) -> bool:
     return kept is not None and "sizes" in kept
 
 
-def standing(
-    arrays: dict[str, Array], problem: Problem, method: str, rng: np.random.Generator
-) -> Standing:
+def standing(arrays: dict[str, Array], problem: Problem, method: str, rng: np.random.Generator) -> Standing:
     """Where a file says the stages before all rows stood; ``rng`` goes on from there."""
     rng.bit_generator.state = json.loads(str(arrays["rng"]))
     earlier, start = None, with_inducing(problem.at(arrays["theta0"]), arrays["Z0"])
@@ -141,7 +137,7 @@ def standing(
 
 
 def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
-    """Put a stage where a file says it was."""
+    """Restore a stage from a file."""
     state = Ascent.from_arrays(arrays)
     held, _ = stage.problem.rows.map(put_values, stage.problem.rows.held, arrays["sites"])
     stage.near = Start(stage.guide.name, held)
@@ -152,7 +148,7 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
 
 
 def _numbers(stage: Stage) -> int | None:
-    """Numbers per row that describe the sites; all that Laplace keeps."""
+    """Numbers per row that describe the sites; all that Laplace stores."""
     rules: dict[str, SiteRule] = {"ep": EP_RULE, "variational": VARIATIONAL_RULE}
     rule = rules.get(stage.guide.name)
     return None if rule is None else rule.numbers(stage.problem.likelihood, stage.problem.n_latents)

@@ -1,10 +1,10 @@
-"""The stages of an ascent before the one over all rows: few rows find θ, some and ever more move θ and Z together.
+"""The stages of an ascent before the one over all rows: few rows find θ, then more and more move θ and Z together.
 
 An evaluation over few rows costs a hundredth of one over all; each stage starts from q(u) of the last and from its
-memory of the curvature (:mod:`gpclass.hyper.staged.maximize` tells the whole way). Between two stages the climb is a few
+memory of the curvature (:mod:`gpclass.hyper.staged.ascent` tells the whole way). Between two stages the climb is a few
 arrays, a :class:`~gpclass.hyper.staged.stage.Standing`, which a checkpoint keeps.
 Cost: iterations × 10 to 20 n m² flops, n the rows of the stage.
-Fails when: a random start of a restart has no finite evidence (left out, unless all have none).
+Fails when: a random start of a restart has no finite evidence (skipped, unless all have none).
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ FEW_INDUCING = 100  # of the first stage
 FEW_ITERATIONS = 30  # of the first stage
 EARLY_TOL = 1e-4  # of the stages before all rows
 SOME_ITERATIONS = 16  # of a stage on some rows: more would fit Z to them alone
-EARLY_GAIN = 1e-4  # of the log loss of left-out rows, without which such a stage ends
-GROWTH = 4  # of the rows from one such stage to the next
+EARLY_GAIN = 1e-4  # fall of the log loss of held-out rows, without which such a stage ends
+GROWTH = 4  # growth of the rows from one such stage to the next
 ROOM = 0.1  # share of the free memory that a part of the rows may take
-FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is left out
+FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is skipped
 
 
 @dataclass(frozen=True)
 class Told:
-    """Who is told which stage is under way."""
+    """Receives the current stage."""
 
     bar: Progress
     label: str
 
     def rows(self, n: int, what: str = "") -> None:
-        """So many rows are worked on."""
+        """A stage on this many rows begins."""
         self.bar.doing(f"{self.label}, {n:,} rows" + (f", {what}" if what else ""))
 
 
@@ -61,12 +61,12 @@ class Climb:
     n_restarts: int
     n_jobs: int | None
     rng: np.random.Generator
-    absent: IntArray | None  # rows that no stage may see
+    absent: IntArray | None  # rows that no stage may use
     told: Told
     evaluations: int = 0
 
     def run(self, problem: Problem, begun: Standing | None, checkpoint: Checkpoint | None) -> Standing:
-        """θ from few rows, then Z, then both from some rows and from ever more."""
+        """θ from few rows, then Z, then both from more and more rows."""
         at = self._begin(problem) if begun is None else begun
         if begun is None:
             self._save(at, checkpoint)
@@ -92,14 +92,16 @@ class Climb:
                 self.told.rows(few.n)
                 problem = problem.at(self._few(_few_placed(few, self.rng)))
         problem = problem.placed(self.rng)
-        sizes = growing(n, len(inducing(problem)) + problem.n_features, s.some_rows) if s.move_inducing else []
+        sizes = (
+            growing(n, len(inducing(problem)) + problem.n_features, s.some_rows) if s.move_inducing else []
+        )
         # Where other processes keep the rows, these do the work on more than some of them.
         return Standing(
             problem, None, tuple(sizes if isinstance(problem.rows.executor, Local) else sizes[:1])
         )
 
     def _some(self, at: Standing, part: Problem) -> Standing:
-        """Where an ascent over a part of the rows leads."""
+        """The end of an ascent over a part of the rows."""
         problem, earlier = at.problem, at.earlier
         rule, name = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN), self.guide.name
         look = None if self.absent is None else problem.rows.take(self.absent)
@@ -113,7 +115,7 @@ class Climb:
         return replace(at, problem=moved, earlier=Earlier(state, stage.count, stage.unit, near))
 
     def _few(self, problem: Problem) -> Array:
-        """The best θ of climbs from the given parameters and from random ones within the bounds."""
+        """The best θ of ascents from the given parameters and from random ones within the bounds."""
         low, high = problem.bounds.T
         starts = [np.clip(problem.theta, low, high)]
         if self.n_restarts:
@@ -134,7 +136,7 @@ class Climb:
 
 @dataclass(frozen=True)
 class Climbed:
-    """Where an ascent in θ over few rows ended, or why it could not begin."""
+    """The end of an ascent in θ over few rows, or why it could not begin."""
 
     value: float
     theta: Array
@@ -143,7 +145,7 @@ class Climbed:
 
 
 def climb_few(problem: Problem, guide: Any, prior: PriorSet | None) -> Climbed:
-    """An ascent in θ by evidence alone. A random start may be hopeless: the others are there."""
+    """An ascent in θ by evidence alone. A random start may fail; the others remain."""
     stage = Stage(problem, guide, Rule(FEW_ITERATIONS, EARLY_TOL), prior, free_Z=False)
     try:
         state = stage.run()
@@ -153,7 +155,7 @@ def climb_few(problem: Problem, guide: Any, prior: PriorSet | None) -> Climbed:
 
 
 def growing(n: int, columns: int, first: int) -> list[int]:
-    """Rows of the stages between few and all: a part of the rows is read into this process, so memory ends them."""
+    """Rows of the stages between few and all: they are read into this process, so memory limits them."""
     most = ROOM * available_memory() / (8.0 * columns)
     sizes, rows = [], first
     while n >= 2 * rows and rows <= most:
@@ -163,7 +165,7 @@ def growing(n: int, columns: int, first: int) -> list[int]:
 
 
 def part_of(problem: Problem, rows: int, rng: np.random.Generator, without: IntArray | None) -> Problem:
-    """The same model on a random part of the rows, less those that it must not see, in memory."""
+    """The same model on a random part of the rows, without those that it must not use, in memory."""
     chosen = sample_rows(problem.n, rows, rng)
     if without is not None:
         chosen = np.setdiff1d(chosen, without, assume_unique=True)
@@ -180,6 +182,6 @@ def _few_placed(problem: Problem, rng: np.random.Generator) -> Problem:
 
 
 def _of_all_classes(part: Problem) -> bool:
-    """Whether there are enough rows of every class to learn from: of a rare one few rows may have none."""
+    """Whether there are enough rows of every class to learn from: few rows may contain none of a rare one."""
     y = part.likelihood.decode(part.y)
     return bool(np.bincount(y, minlength=part.n_classes).min() >= FEWEST_OF_A_CLASS)

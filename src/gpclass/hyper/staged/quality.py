@@ -1,9 +1,9 @@
-"""How good the low-rank prior is: beside the dense one on rows that lie close together, and how much it leaves out.
+"""Quality of the low-rank prior: compared with the dense one on rows close together, and the variance it misses.
 
-The inducing inputs are spread over all rows. Whether they are enough shows where the rows are dense, so the comparison
+The inducing inputs are spread over all rows, and too few of them matter most where rows are dense. So the comparison
 takes neighbourhoods: the rows of largest covariance with a few random centres, two thirds of them to fit and one third
 to predict. The same inference runs on the same rows under both priors at the same kernel parameters; the difference of
-the probabilities is then the prior's alone (and, for draws, their Monte Carlo error).
+the probabilities is then due to the prior alone (and, for draws, to their Monte Carlo error).
 Cost: one dense inference on 300 rows.
 """
 
@@ -29,11 +29,11 @@ from gpclass.predict import predict_proba
 
 ROWS = 450  # rows of the comparison
 CENTRES = 3
-POOL = 20_000  # rows that neighbours are looked for among
-COARSE = 2e-3  # Monte Carlo error of the probabilities that are compared: a tenth of what counts
+POOL = 20_000  # rows searched for neighbours
+COARSE = 2e-3  # Monte Carlo error of the compared probabilities: a tenth of the relevant difference
 TOO_FAR = 0.02  # mean |Δp| above which more inducing inputs are advised
-ROUNDING = 1e-6  # of a prior variance: less is the jitter's
-FAR = 0.9  # share of the variance that can be explained which a far row has left
+ROUNDING = 1e-6  # of a prior variance: less is due to jitter
+FAR = 0.9  # unexplained share of the explainable variance from which a row counts as far
 
 
 def compare_with_dense(
@@ -41,7 +41,8 @@ def compare_with_dense(
 ) -> tuple[dict[str, Any], str | None]:
     """Figures for the report, and advice if the number of inducing inputs should grow."""
     Z, form = problem.inducing, problem.form
-    assert Z is not None and isinstance(form, LowRank)
+    assert Z is not None
+    assert isinstance(form, LowRank)
     X, y, weights = problem.rows.take(sample_rows(problem.n, POOL, rng))
     if weights is not None:
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
@@ -70,7 +71,7 @@ def compare_with_dense(
     }
     if (
         gap <= TOO_FAR or loss[1] <= loss[0]
-    ):  # θ was learned under the low-rank prior: it may be the better of the two
+    ):  # θ was learned under the low-rank prior, which may be the better of the two
         return figures, None
     return figures, (
         f"probabilities under {len(Z)} inducing inputs differ from the dense ones by {gap:.3f} on average "
@@ -104,10 +105,10 @@ def _split(rows: IntArray) -> tuple[IntArray, IntArray]:
 def survey(
     shard: Shard, likelihood: Likelihood, spec: Spec, floor: float, noise: float
 ) -> tuple[Shard, Sums]:
-    """Counts rows that are far from every inducing input, and adds up what is left of the prior variances.
+    """Counts rows that are far from every inducing input, and sums the unexplained prior variances.
 
     ``floor`` is the covariance of the inducing inputs that are farthest apart: what all rows share, such as a constant.
-    ``noise`` is the variance of white noise, which no inducing input can explain. The first kernel is looked at.
+    ``noise`` is the variance of white noise, which no inducing input can explain. Only the first kernel is examined.
     """
     far, left = 0, 0.0
     for _, A, rest in blocks(shard, spec.bases[:1]):
@@ -119,9 +120,10 @@ def survey(
 
 
 def look_over(problem: Problem) -> dict[str, Any]:
-    """Far rows and the mean share of the prior variance that the inducing inputs leave."""
+    """Far rows and the mean share of the prior variance that the inducing inputs do not explain."""
     Z, prior = problem.inducing, problem.prior
-    assert Z is not None and isinstance(prior, LowRankPrior)
+    assert Z is not None
+    assert isinstance(prior, LowRankPrior)
     K = problem.covariance(Z, Z.copy())  # as of different points: without white noise
     floor = max(float(K.min()), 0.0) if len(Z) > 1 else 0.0
     noise = float(np.mean(problem.covariance.diag(Z) - np.diag(K)))
@@ -130,12 +132,12 @@ def look_over(problem: Problem) -> dict[str, Any]:
 
 
 def reviewed(fit: Fit, inference: Inference, rng: np.random.Generator) -> Fit:
-    """A fit with inducing inputs, looked over and compared with the dense prior; its rows let go of kept blocks."""
+    """A fit with inducing inputs, checked and compared with the dense prior; its rows release cached blocks."""
     problem = fit.problem
     if problem.inducing is None:
         return fit
     details = look_over(problem)
     compared, advice = compare_with_dense(problem, inference, rng)
-    problem.rows.map(let_go, problem.rows.held)  # a fitted model keeps its sites, not n m numbers
+    problem.rows.map(let_go, problem.rows.held)  # a fitted model stores its sites, not n m numbers
     warned = () if advice is None else (advice,)
     return replace(fit, warnings=(*fit.warnings, *warned)).with_details({**compared, **details})

@@ -1,4 +1,4 @@
-"""Settings of a climb with inducing inputs."""
+"""Settings of evidence maximisation with inducing inputs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class Stages:
     Parameters
     ----------
     stop : {"held-out", "evidence"}
-        Whether rows are left out whose log loss ends the ascent, or the evidence alone does.
+        Whether the log loss of held-out rows ends the ascent, or the evidence alone.
     window : int
         Iterations over which the log loss must fall by ``gain``.
     gain : float
-        See ``window``; where the log loss is small, a fiftieth of it.
+        See ``window``; if the log loss is small, a fiftieth of it.
     held_out : int
-        Rows to leave out during the ascent, at most a tenth of all.
+        Rows to hold out during the ascent, at most a tenth of all.
     move_inducing : bool
-        Whether the inducing inputs are learned too; with a kernel that has no fast derivative by its inputs they stay.
+        Whether the inducing inputs are learned too; fixed with a kernel without fast derivative by its inputs.
     few_rows, some_rows : int
-        Rows of the first stages; a stage is left out when there are fewer than twice as many rows. ``some_rows`` grow
-        fourfold from stage to stage as long as twice as many are there and memory allows.
+        Rows of the first stages; a stage is skipped if there are fewer than twice as many rows. ``some_rows`` grow
+        fourfold from stage to stage while twice as many exist and memory allows.
     """
 
     stop: str = "held-out"

@@ -1,10 +1,9 @@
-"""One ascent of the evidence in θ and Z over the rows of one problem, with a look at rows that are left out.
+"""One ascent of the evidence in θ and Z over the rows of one problem, monitored on held-out rows.
 
 The variables are θ, and the inducing inputs divided by the length scales (or spreads) at the start, so that one unit is
-about what matters in each. Each evaluation starts from the sites of the last one. Sites are loose during an ascent;
-where their error hides a rise (classes that are easy to tell apart have an evidence of a few nats) they are tightened.
-Rows that are left out have no copies: they stay in their shards and add nothing
-(:class:`gpclass.model.rows.Labels`).
+about the scale of each. Each evaluation starts from the sites of the last one. Sites are loose during an ascent;
+if their error hides a rise (well separated classes have an evidence of a few nats) they are tightened.
+Held-out rows have no copies: they stay in their shards and add nothing (:class:`gpclass.model.rows.Labels`).
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from gpclass.posterior import LatentMixture, Posterior
 from gpclass.predict import predict_proba
 from gpclass.priors import PriorSet
 
-SHARE = 0.02  # of a log loss: what counts as a fall where the loss itself is small
-TIGHTER = 0.1  # of the sites' tolerance, where no step raises the evidence
+SHARE = 0.02  # share of a log loss that counts as a fall if the loss is small
+TIGHTER = 0.1  # of the sites' tolerance, if no step raises the evidence
 SITES_ERROR = 0.5  # nats of the evidence, about, times the square of the sites' tolerance
 
 
@@ -40,9 +39,9 @@ class Rule:
 
     max_iter: int
     tol: float  # least share of the log evidence that an iteration gains
-    window: int = 4  # iterations over which the log loss of the left-out rows must fall
-    gain: float = 1e-3  # by at least this, or by ``SHARE`` of it where that is less
-    to_the_end: bool = False  # whether sites are tightened where their error may hide a rise
+    window: int = 4  # iterations over which the log loss of the held-out rows must fall
+    gain: float = 1e-3  # by at least this, or by ``SHARE`` of it if that is less
+    to_the_end: bool = False  # whether sites are tightened if their error may hide a rise
 
 
 @dataclass(frozen=True)
@@ -52,12 +51,12 @@ class Earlier:
     state: Ascent
     count: float  # of its rows, by their weights
     unit: Array
-    near: Start | None  # q(u) there; None where the method cannot start from it
+    near: Start | None  # q(u) there; None if the method cannot start from it
 
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """Where ascents over ever more rows stand, between two of them."""
+    """State between two ascents over more and more rows."""
 
     problem: Problem
     earlier: Earlier | None
@@ -73,17 +72,17 @@ class Stage:
     rule: Rule
     prior: PriorSet | None = None
     free_Z: bool = True
-    absent: IntArray | None = None  # rows to leave out
+    absent: IntArray | None = None  # rows to hold out
     left_out: tuple[Array, Array, Array | None] | None = (
-        None  # X, y, weights to look at; by default the absent ones
+        None  # X, y, weights to monitor; by default the held-out ones
     )
     given_unit: Array | None = None  # (d,), of the inducing inputs; None: from where it starts
     tell: Callable[..., None] | None = None
     gained: float = np.inf  # by the last iteration, as a share of the log evidence
     last: GaussianPosterior | None = None  # the posterior of the last evaluation
-    accepted: GaussianPosterior | None = None  # that of the last step which was taken
-    near: Start | None = None  # where evaluations start from before a step was taken
-    losses: list[float] = field(default_factory=list)  # of the left-out rows, after each iteration
+    accepted: GaussianPosterior | None = None  # that of the last accepted step
+    near: Start | None = None  # start of evaluations before the first accepted step
+    losses: list[float] = field(default_factory=list)  # of the held-out rows, after each iteration
 
     def __post_init__(self) -> None:
         self.unit = start_unit(self.problem) if self.given_unit is None else self.given_unit
@@ -104,7 +103,7 @@ class Stage:
         after: Callable[[Ascent], None] | None = None,
         earlier: Earlier | None = None,
     ) -> Ascent:
-        """Climb until the rule says stop; ``after`` is told of each iteration."""
+        """Maximise until the rule stops it; ``after`` is called after each iteration."""
         if state is None:
             memory = (None, 1.0) if earlier is None else (earlier.state, self.count / earlier.count)
             state = Ascent.start(self.variables(), self.objective, self.bounds, *memory)
@@ -130,7 +129,7 @@ class Stage:
         return state
 
     def reason(self, state: Ascent) -> str | None:
-        """Why the ascent ends here; None if it goes on."""
+        """Why the ascent ends here; None if it continues."""
         if state.stuck:
             return "no step raises the evidence"
         if state.iterations >= self.rule.max_iter:
@@ -141,7 +140,7 @@ class Stage:
         if len(self.losses) > w:
             before = min(self.losses[:-w])
             if before - min(self.losses[-w:]) < min(self.rule.gain, SHARE * before):
-                return "the log loss of rows left out"
+                return "the log loss of held-out rows"
         return None
 
     def _hidden(self, state: Ascent) -> bool:
@@ -173,7 +172,7 @@ class Stage:
         return problem if self.absent is None else over(problem, bring_back)
 
     def back(self) -> Posterior | None:
-        """What the inference that follows starts from: the last step's sites, all rows back."""
+        """Start of the following inference: the last step's sites, with all rows."""
         found = self._from()
         start: Start | None = None if found is None else found.start
         if start is None or self.absent is None or not start.held:
@@ -208,7 +207,7 @@ class Stage:
         return Near(self.near)
 
     def _look(self, state: Ascent) -> None:
-        """The log loss of the left-out rows."""
+        """The log loss of the held-out rows."""
         if self.left_out is None or self.accepted is None:
             return
         X, y, weights = self.left_out
@@ -222,7 +221,7 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Near(Posterior):
-    """What a posterior of other rows leaves to start from."""
+    """A starting point from a posterior of other rows."""
 
     found: Start
 
@@ -266,7 +265,7 @@ def over(problem: Problem, work: Work, *arguments: Any) -> Problem:
 
 
 def start_unit(problem: Problem) -> Array:
-    """What matters in each column of Z: its length scale, or the rows' own spread where that is huge."""
+    """The scale of each column of Z: its length scale, or the rows' spread if that is huge."""
     Z = inducing(problem)
     spread = Z.std(axis=0)
     return np.minimum(length_scales(problem.kernels[0], Z), np.where(spread > 0, spread, np.inf))
