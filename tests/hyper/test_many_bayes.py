@@ -178,7 +178,7 @@ def test_everything_works_after_sampling(inference, strategy, own, tmp_path):
     trace = clf.trace_
     assert set(trace.posterior.data_vars) == set(clf._trace.groups["posterior"])
     assert len(trace.posterior.data_vars) == (6 if own else 2)
-    assert trace.log_likelihood["y"].shape == (2, 6, 24)
+    assert trace.log_likelihood["y"].shape == (2, strategy.draws, 24)
     drawn = trace.posterior_predictive["y"].values
     assert drawn.min() >= 0
     assert drawn.max() <= 2
