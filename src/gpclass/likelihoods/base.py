@@ -59,7 +59,7 @@ class Likelihood(ABC):
     name: ClassVar[str]
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
-    average_error: ClassVar[float] = 0.0  # of E log p in ``average``, by which a bound may fall near its optimum
+    average_error: ClassVar[float] = 0.0  # of ``average``, a row: a bound may fall by as much
 
     @property
     def scale(self) -> float:
