@@ -3,7 +3,8 @@
 ``{methods-table} inference`` and ``{methods-table} hyperparameters`` list the methods; ``{pairs-table}`` shows
 which inference goes with which strategy, and ``{matrix-table} many inducing`` the same for a number of classes and a
 form of the prior, with the likelihood. ``{counts-table}`` counts what runs, ``{offers-table}`` and ``{needs-table}``
-show what this is computed from, ``{reasons-table}`` why the others do not run, ``{layers-table}`` lists the layers that ``tests/test_layers.py`` enforces.
+show what this is computed from, ``{reasons-table}`` why the others do not run, ``{layers-table}`` lists the layers that
+``tests/test_layers.py`` enforces.
 """
 
 import ast
