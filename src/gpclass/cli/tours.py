@@ -193,7 +193,7 @@ def methods(
     from gpclass.registry import methods as registered
 
     if axis not in ("", "inference", "hyperparameters"):
-        raise Mistake(f"unknown axis {axis!r}; use inference or hyperparameters")
+        raise Mistake(f"unknown axis {axis!r}; the axes are inference and hyperparameters")
     if matrix:
         emit([asdict(cell) for cell in cells()]) if as_json else _show_matrix()
         return
