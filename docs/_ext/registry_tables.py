@@ -15,6 +15,7 @@ from docutils.parsers.rst import Directive
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.likelihoods.base import OPTIONAL
 from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, counts, goes_with, inferences_for, methods
+from gpclass.registry.matrix import CLASSES
 
 LAYERS_FILE = Path(__file__).resolve().parents[2] / "tests" / "test_layers.py"
 FIRST_EDITION = {  # inferences that ran, before combinations were computed; it is history, so it is kept here
@@ -87,20 +88,44 @@ class PairsTable(Directive):
         return [table(("", *(f"`{name}`" for name in STRATEGIES)), rows)]
 
 
+def matrix_rows(classes, form):
+    """Head and rows of one part of the matrix: an inference, its likelihood and evidence, and what runs with it."""
+    here = [cell for cell in cells() if cell.classes == classes and cell.form == form]
+    if not here:
+        raise ValueError(f"{classes!r} is none of {CLASSES}, or {form!r} none of {list(FORMS)}")
+    rows = []
+    for name, row in INFERENCES.items():
+        own = {cell.strategy: cell for cell in here if cell.inference == name}
+        used = next((cell.likelihood for cell in own.values() if cell.runs), None)
+        if used is not None:
+            runs = ["yes" if own[strategy].runs else "–" for strategy in STRATEGIES]
+            rows.append((f"`{name}`", used, row.evidence or "none", *runs))
+    return ("inference", "likelihood", "evidence", *(f"`{name}`" for name in STRATEGIES)), rows
+
+
+def reason_rows():
+    """Head and rows of the reasons why cells do not run, each with how many there are."""
+    count = {}
+    for cell in cells():
+        if cell.reason:
+            count[cell.reason] = count.get(cell.reason, 0) + 1
+    return ("reason", "cells"), [(reason, str(number)) for reason, number in count.items()]
+
+
 class MatrixTable(Directive):
-    """Which inference goes with which strategy, for a number of classes and a form of the prior."""
+    """What runs for a number of classes and a form of the prior."""
 
     required_arguments = 2
 
     def run(self):
-        classes, form = self.arguments
-        rows = []
-        for name in INFERENCES:
-            own = [c for c in cells() if (c.classes, c.form, c.inference) == (classes, form, name)]
-            used = next((c.likelihood for c in own if c.runs), None)
-            if used is not None:
-                rows.append((f"`{name}`", used, *("yes" if c.runs else "–" for c in own)))
-        return [table(("", "likelihood", *(f"`{name}`" for name in STRATEGIES)), rows)]
+        return [table(*matrix_rows(*self.arguments))]
+
+
+class ReasonsTable(Directive):
+    """Why the other cells do not run."""
+
+    def run(self):
+        return [table(*reason_rows())]
 
 
 class CountsTable(Directive):
