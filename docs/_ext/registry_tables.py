@@ -3,7 +3,8 @@
 ``{methods-table} inference`` and ``{methods-table} hyperparameters`` list the methods; ``{pairs-table}`` shows
 which inference goes with which strategy, and ``{matrix-table} many inducing`` the same for a number of classes and a
 form of the prior, with the likelihood. ``{counts-table}`` counts what runs, ``{offers-table}`` and ``{needs-table}``
-show what this is computed from, ``{layers-table}`` lists the layers that ``tests/test_layers.py`` enforces.
+show what this is computed from, ``{reasons-table}`` why the others do not run, ``{layers-table}`` lists the layers that
+``tests/test_layers.py`` enforces.
 """
 
 import ast
@@ -103,6 +104,15 @@ def matrix_rows(classes, form):
     return ("inference", "likelihood", "evidence", *(f"`{name}`" for name in STRATEGIES)), rows
 
 
+class MatrixTable(Directive):
+    """Which inference goes with which strategy, for a number of classes and a form of the prior."""
+
+    required_arguments = 2
+
+    def run(self):
+        return [table(*matrix_rows(*self.arguments))]
+
+
 def reason_rows():
     """Head and rows of the reasons why cells do not run, each with how many there are."""
     count = {}
@@ -112,17 +122,8 @@ def reason_rows():
     return ("reason", "cells"), [(reason, str(number)) for reason, number in count.items()]
 
 
-class MatrixTable(Directive):
-    """What runs for a number of classes and a form of the prior."""
-
-    required_arguments = 2
-
-    def run(self):
-        return [table(*matrix_rows(*self.arguments))]
-
-
 class ReasonsTable(Directive):
-    """Why the other cells do not run."""
+    """Why the other combinations do not run."""
 
     def run(self):
         return [table(*reason_rows())]
@@ -213,6 +214,5 @@ def setup(app):
     app.add_directive("layers-table", LayersTable)
     app.add_directive("methods-table", MethodsTable)
     app.add_directive("pairs-table", PairsTable)
-    app.add_directive("matrix-table", MatrixTable)
     app.add_directive("reasons-table", ReasonsTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
