@@ -267,7 +267,7 @@ def test_missing_values_are_dropped_on_request(folder, capsys):
         (["compare", "data.csv", "-t", "kind", "-m", "laplce"], "did you mean 'laplace'"),
         (["compare", "data.csv", "-t", "kind", "-m", "laplace", "--groups", "soi"], "did you mean 'soil'"),
         (["datasets", "irs"], "did you mean 'iris'"),
-        (["methods", "inferences"], "the axes are inference and hyperparameters"),
+        (["methods", "inferences"], "unknown axis"),
         (["reproduce", "atiyah2020"], "papers"),
         (["nothing"], "nothing"),
     ],

@@ -182,7 +182,8 @@ def test_everything_works_after_sampling(inference, strategy, own, tmp_path):
     drawn = trace.posterior_predictive["y"].values
     assert drawn.min() >= 0
     assert drawn.max() <= 2
-    assert arviz.summary(trace).shape[0] == (6 if own else 2)
+    with np.errstate(divide="ignore", invalid="ignore"):  # chains of a few draws may stand still
+        assert arviz.summary(trace).shape[0] == (6 if own else 2)
 
 
 @pytest.mark.slow
