@@ -161,7 +161,7 @@ def test_the_oracle_can_tell_another_problem():
 @pytest.mark.filterwarnings("ignore")  # brief chains and climbs say that they are brief
 @pytest.mark.parametrize("c", CELLS, ids=name_of)
 def test_every_cell_that_says_yes_runs(c):
-    X, y = data(c.classes, 24)
+    X, y = data(c.classes, 18)
     clf = GPClassifier(
         KERNEL,
         inference=settings(c.inference, BRIEF),
