@@ -158,8 +158,8 @@ class EP(Inference):
         if isinstance(prior, DensePrior) and prior.L == 1:
             return self._sequential(problem, prior, near)
         # Sweeps of all rows at once converge linearly: a multiple of the last change is left.
-        tol = LINEAR * self.tol if isinstance(prior, DensePrior) else self.tol
-        return fixed_point(problem, RULE, near, self.max_sweeps, tol)
+        aim = LINEAR * self.tol if isinstance(prior, DensePrior) else None
+        return fixed_point(problem, RULE, near, self.max_sweeps, self.tol, aim)
 
     def _sequential(self, problem: Problem, prior: DensePrior, start: Start | None) -> FixedPoint:
         """Sites one after another, in blocks."""

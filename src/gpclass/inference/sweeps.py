@@ -81,9 +81,17 @@ def starting(start: Posterior | None, rule: SiteRule) -> Start | None:
 
 
 def fixed_point(
-    problem: Problem, rule: SiteRule, start: Start | None, max_sweeps: int, tol: float
+    problem: Problem,
+    rule: SiteRule,
+    start: Start | None,
+    max_sweeps: int,
+    tol: float,
+    aim: float | None = None,
 ) -> FixedPoint:
-    """Sweep until q no longer changes, from neighbouring sites if there are any."""
+    """Sweep until q does not change by more than ``tol``, from neighbouring sites if there are any.
+
+    With ``aim``, go on to that smaller change as long as sweeps still gain.
+    """
     prior, warm = problem.prior, bool(start is not None and start.held)
     if start is not None and start.held:
         held = start.held
@@ -107,7 +115,7 @@ def fixed_point(
             continue
         change = q.distance(swept.gaussian) / step
         far = rule.careful and change > FAR
-        if change <= tol:
+        if change <= (tol if aim is None else aim) or (change <= tol and change > 0.5 * last):
             break
         best, safe = max(value, best), (held, q)
         if step != last_step:
