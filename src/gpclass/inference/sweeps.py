@@ -103,7 +103,7 @@ def fixed_point(
         problem.likelihood.average_error * problem.rows.count
     )  # a bound by quadrature may fall this much by itself
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
-    value, change, sweeps, rises, slow = -np.inf, np.inf, 0, 0, False
+    value, change, sweeps, rises, slow, stalled, least = -np.inf, np.inf, 0, 0, False, 0, np.inf
     for sweeps in range(1, max_sweeps + 1):
         step = shrink * (min(FIRST, near_step) if far else near_step)
         swept = q.sweep(held, rule, step, DEPTH)
@@ -115,7 +115,8 @@ def fixed_point(
             continue
         change = q.distance(swept.gaussian) / step
         far = rule.careful and change > FAR
-        if change <= (tol if aim is None else aim) or (change <= tol and change > 0.5 * last):
+        stalled, least = (0, change) if change < 0.5 * least else (stalled + 1, least)
+        if change <= (tol if aim is None else aim) or (change <= tol and stalled > PATIENCE):
             break
         best, safe = max(value, best), (held, q)
         if step != last_step:
