@@ -126,6 +126,11 @@ class Posterior(ABC):
         return None
 
     @property
+    def rows(self) -> int:
+        """Number of rows that it was computed from, copies of weighted rows counted where they are rows."""
+        return int(self.problem.n)
+
+    @property
     @abstractmethod
     def n_components(self) -> int:
         """Number S of Gaussians in the mixtures returned by ``latent``."""

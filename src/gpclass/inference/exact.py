@@ -183,7 +183,8 @@ class Exact(Inference):
 
     def row_sites(self, problem: Problem, start: Posterior | None) -> FixedPoint:
         """EP's sites on the rows."""
-        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
+        near = None if start is None or start.rows != problem.n else start
+        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, near)
 
     def _guide(self, box: Box, start: Sites | None) -> SiteApproximation:
         """EP's sites, or quick ones if few sweeps are requested; a function of the box and the start alone."""

@@ -178,7 +178,7 @@ class Stage:
         if start is None or self.absent is None or not start.held:
             return found
         held, _ = self.problem.rows.map(bring_back, start.held)
-        return Near(replace(start, held=held))
+        return Near(replace(start, held=held), self.problem.n)
 
     def objective(self, x: Array) -> tuple[float, Array] | None:
         """Log evidence (and log prior) with gradient."""
@@ -204,7 +204,7 @@ class Stage:
         """Where an evaluation starts: the last step's sites, or q(u) of an ascent over fewer rows."""
         if self.accepted is not None or self.near is None:
             return self.accepted
-        return Near(self.near)
+        return Near(self.near, self.problem.n)
 
     def _look(self, state: Ascent) -> None:
         """The log loss of the held-out rows."""
@@ -224,6 +224,12 @@ class Near(Posterior):
     """A starting point from a posterior of other rows."""
 
     found: Start
+    n: int  # rows of the problem that starts from it
+
+    @property
+    def rows(self) -> int:
+        """Those of the problem that starts from it."""
+        return self.n
 
     @property
     def start(self) -> Start:
