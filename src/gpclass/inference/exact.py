@@ -33,7 +33,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.draws import HEAVY, Enough, enough, unmet
 from gpclass.inference.ep import EP, RULE
-from gpclass.inference.exact_latent import around_ep, reweighted
+from gpclass.inference.exact_latent import around_ep
 from gpclass.inference.posteriors import (
     GaussianPosterior,
     NoiseFactor,
@@ -41,13 +41,15 @@ from gpclass.inference.posteriors import (
     WhiteDraws,
     anchored,
     noise_factor,
+    noise_precision,
     noisy_latents,
 )
 from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Start
 from gpclass.latent.dense import DenseGaussian, dense_prior
-from gpclass.likelihoods import nested
+from gpclass.likelihoods import Probit, nested
+from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
@@ -59,6 +61,7 @@ from gpclass.predict import predict_proba
 from gpclass.propagation import expectation_propagation, refined_sites
 from gpclass.propagation.sites import SiteApproximation, Sites
 
+SHARPEST = 1e-3  # share of a site's variance that noise leaves, at least
 FEW_SWEEPS = 2  # of EP, if many short-lived guides are needed
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites suffice
 EP_SWEEPS = 60
@@ -116,6 +119,7 @@ class Exact(Inference):
     name: ClassVar[str] = "exact"
     ways: ClassVar[tuple[Way, ...]] = (
         Way.needs("orthant match", "box given"),
+        Way.needs("split match", "box given"),
         Way.needs("match smear", "given whitened"),
     )
     evidence_kind: ClassVar[str | None] = "unbiased"
@@ -150,36 +154,35 @@ class Exact(Inference):
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior, in the orthant if there is one."""
-        rows = self._orthant(problem)
+        rows = self._noisy(problem)
         if rows is not None:
             return self.complete(self._outline(rows, start), rng, gradient=gradient)
-        near = problem.likelihood.near_probit()
-        whole = problem.repeated() if "box" in problem.form.offers else None
-        if near is not None and whole is not None:
-            return reweighted(self, whole, replace(whole, likelihood=near), rng, start, gradient)
         return around_ep(self, problem, rng, start, gradient)
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
-        """Noisy latent values if there is an orthant, otherwise latent values."""
-        return WhiteDraws if self._orthant(problem) is None else NoisyDraws
+        """Noisy latent values if these can be drawn, otherwise latent values."""
+        return WhiteDraws if self._noisy(problem) is None else NoisyDraws
 
-    def _orthant(self, problem: Problem) -> Problem | None:
-        """The problem with its rows repeated, if its evidence is the probability of an orthant."""
-        if "box" not in problem.form.offers or "orthant" not in problem.likelihood.offers():
+    def _noisy(self, problem: Problem) -> Problem | None:
+        """The problem with its rows repeated, if its noisy latent values can be drawn one after another."""
+        offers = problem.likelihood.offers()
+        if "box" not in problem.form.offers or not offers & {"orthant", "split"}:
             return None
-        return problem.repeated()
+        rows = problem.unrolled()
+        return rows if rows.weights is None or "split" in offers else None
 
     def outline(self, problem: Problem, start: Posterior | None = None) -> Outline | None:
-        """The guide alone, to be completed if EP's evidence is promising; None unless there is an orthant."""
-        rows = self._orthant(problem)
+        """The guide alone, to be completed if EP's evidence is promising; None unless noisy values are drawn."""
+        rows = self._noisy(problem)
         return None if rows is None else self._outline(rows, start)
 
     def _outline(self, rows: Problem, start: Posterior | None) -> Outline:
         box = rows.prior.box()
-        if rows.n_latents == 1:
+        if box.smooth is None and rows.n_latents == 1:
             return Outline(rows, box, self._guide(box, starting_sites(rows, start)))
         found = self.row_sites(rows, start)
-        return Outline(rows, box, _on_the_box(rows, found, box), Start(RULE.name, found.held))
+        placed = _on_the_box if rows.n_latents > 1 else _on_noisy_values
+        return Outline(rows, box, placed(rows, found, box), Start(RULE.name, found.held))
 
     def row_sites(self, problem: Problem, start: Posterior | None) -> FixedPoint:
         """EP's sites on the rows."""
@@ -301,11 +304,13 @@ def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRec
 
 
 def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
-    """The array eta (S, n) of a posterior under the logit link, from the recipe of its draws."""
+    """The array eta (S, n) of a posterior under the logit link, from the recipe of its draws.
+
+    For files of versions that drew under a similar probit and weighted the draws.
+    """
     from gpclass.inference.exact_latent import white_latents
 
-    near = problem.likelihood.near_probit()
-    assert near is not None
+    near = Probit(K0 * problem.likelihood.scale)
     probit = replace(problem, likelihood=near)
     noise = noise_factor(probit)
     A = drawn_again(probit, noise, recipe.noisy, recipe.weights)
@@ -367,26 +372,33 @@ def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
     if start.report.method != RULE.name or len(t) != problem.n:
         return None
     # A site N(f; m, 1/t) on f is a site N(z; m, 1/t − 1/s²) on z = f + ε; then the sign and the scale.
-    prior = dense_prior(problem)
     noise = problem.likelihood.scale**-2
     stretch = 1.0 / np.maximum(1.0 - noise * t, 1e-9)
-    scale = np.sqrt(np.diag(prior.K) + noise)
+    scale = np.sqrt(np.diag(dense_prior(problem).K) + noise)
     return Sites(t * stretch * scale**2, problem.y * h * stretch * scale)
 
 
-def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximation:
-    """EP's sites of many classes in the units of the box, without the covariance, which is not needed."""
-    (shard,) = found.held
-    k = RULE.numbers(problem.likelihood, problem.n_latents)
-    sites = nested.PointSites.of(shard.kept[:k])
+def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximation:
+    """EP's sites on f as sites on the standardised noisy values.
+
+    A site of precision t on f has the variance 1/t − 1/λ on f plus noise of precision λ. The mean of the noisy values
+    is that of f plus α/λ, α = K⁻¹E[f].
+    """
     gaussian = found.gaussian
     assert isinstance(gaussian, DenseGaussian)
-    m, Q = nested.differences(problem.y, *gaussian.marginals.cavity())
-    mean_v = nested.local_moments(m, Q, sites)[0]
+    precision, (t, h) = noise_precision(problem), (gaussian.t, gaussian.h)
+    stretch = 1.0 / np.maximum(1.0 - t / precision, SHARPEST)
+    mean = gaussian.mean[0] + gaussian.alpha[0] / precision
+    sites = Sites(t * stretch * box.scale**2, problem.y * h * stretch * box.scale)
+    return _approximation(sites, problem.y * mean / box.scale, found)
+
+
+def _approximation(sites: Sites, mean: Array, found: FixedPoint) -> SiteApproximation:
+    """Sites and their mean in the units of the box, without the covariance, which is not needed."""
     none = np.empty(0)
     return SiteApproximation(
-        sites=Sites(sites.t.ravel() * box.scale**2, sites.h.ravel() * box.scale),
-        mean=mean_v.ravel() / box.scale,
+        sites=sites,
+        mean=mean,
         covariance=np.empty((0, 0)),
         log_z=found.value,
         log_sites=np.nan,
@@ -396,3 +408,16 @@ def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximat
         converged=found.converged,
         change=found.change,
     )
+
+
+def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximation:
+    """EP's sites of many classes in the units of the box."""
+    (shard,) = found.held
+    k = RULE.numbers(problem.likelihood, problem.n_latents)
+    sites = nested.PointSites.of(shard.kept[:k])
+    gaussian = found.gaussian
+    assert isinstance(gaussian, DenseGaussian)
+    m, Q = nested.differences(problem.y, *gaussian.marginals.cavity())
+    mean_v = nested.local_moments(m, Q, sites)[0]
+    placed = Sites(sites.t.ravel() * box.scale**2, sites.h.ravel() * box.scale)
+    return _approximation(placed, mean_v.ravel() / box.scale, found)

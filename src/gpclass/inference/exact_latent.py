@@ -29,12 +29,9 @@ from scipy.special import ndtri
 from gpclass._typing import Array, IntArray
 from gpclass.inference.draws import HEAVY, Enough, enough, unmet
 from gpclass.inference.ep import RULE
-from gpclass.inference.posteriors import NoiseFactor, NoisyDraws, WhiteDraws
-from gpclass.inference.redraw import LatentRecipe, Seed
+from gpclass.inference.posteriors import NoiseFactor, WhiteDraws
 from gpclass.latent.base import Start
-from gpclass.latent.dense import dense_prior
 from gpclass.model.problem import Problem
-from gpclass.numerics.linalg import factor
 from gpclass.orthant.uniforms import REPLICATES, point_sets, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
@@ -42,26 +39,6 @@ from gpclass.predict import predict_proba
 
 if TYPE_CHECKING:
     from gpclass.inference.exact import Exact
-
-
-def reweighted(
-    settings: Exact,
-    problem: Problem,
-    near: Problem,
-    rng: np.random.Generator,
-    start: Posterior | None,
-    gradient: bool,
-) -> WhiteDraws:
-    """Draws of ``problem`` from those of a similar problem with the same rows that is an orthant."""
-    outline = settings.outline(near, start)
-    assert outline is not None
-
-    def draws(M: int, rng: np.random.Generator) -> WhiteDraws:
-        half = replace(settings, n_samples=(M + 1) // 2)
-        probit = half.complete(outline, rng.spawn(1)[0])
-        return logit_posterior(problem, probit, rng.spawn(1)[0])
-
-    return _until(settings, problem, draws, rng, gradient, settings.most(problem))
 
 
 def around_ep(
@@ -114,22 +91,6 @@ def _until(
         slope, slope_Z = problem.prior.score(posterior.eta, posterior.weights)
         posterior = replace(posterior, evidence=replace(evidence, gradient=slope), gradient_Z=slope_Z)
     return posterior
-
-
-def logit_posterior(problem: Problem, probit: NoisyDraws, rng: np.random.Generator) -> WhiteDraws:
-    """Draws of the logit posterior from those of the stretched probit (of the same rows)."""
-    M, prior = probit.n_components, dense_prior(problem)
-    L, jitter = factor(prior.K)
-    seed = Seed.of(rng)
-    eta = white_latents(L, probit.A[0], probit.factor, probit.problem.likelihood.scale, rng)
-    f = (L @ eta).T[:, None]  # (2M, 1, n)
-    change = problem.likelihood.log(problem.y, f) - probit.problem.likelihood.log(problem.y, f)
-    with np.errstate(divide="ignore"):
-        log_w = np.tile(np.log(probit.weights * M) + probit.evidence.log_z, 2) + change.sum(axis=1)
-    posterior = _posterior(problem, eta.T, log_w, np.tile(probit.group, 2), jitter, {})
-    if probit.recipe is None or seed is None or isinstance(probit.recipe, LatentRecipe):
-        return posterior
-    return replace(posterior, recipe=LatentRecipe(probit.recipe, probit.weights, seed))
 
 
 def white_latents(L: Array, A: Array, noise: NoiseFactor, scale: float, rng: np.random.Generator) -> Array:

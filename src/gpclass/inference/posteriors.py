@@ -282,8 +282,7 @@ class NoisyDraws(Posterior):
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> NoisyDraws:
         """Equally weighted draws, at the θ of ``problem``."""
-        rows = problem.repeated()
-        assert rows is not None  # whole weights: the draws came from repeated rows
+        rows = problem.unrolled()
         A = vectors.T.reshape(problem.n_latents, rows.n, len(vectors))
         return cls(rows, noise_factor(rows), A, *_even(len(vectors)), _NONE, Report(method="draws"))
 
@@ -295,7 +294,7 @@ class NoisyDraws(Posterior):
     def latent_draw(self, rng: np.random.Generator) -> Array:
         """One draw of f at the rows given the first z, (L n,), by Matheron's rule."""
         problem, prior = self.problem, dense_prior(self.problem)
-        n, sd = problem.n, 1.0 / problem.likelihood.scale
+        n, sd = problem.n, noise_precision(problem) ** -0.5
         f = np.stack([root @ rng.standard_normal(n) for root in prior.per_latent(prior.roots)])
         simulated = f + sd * rng.standard_normal(f.shape)
         correction = self.A[:, :, 0] - self.factor.solve(simulated)
@@ -358,11 +357,18 @@ class NoiseFactor:
 
 
 def noise_factor(problem: Problem) -> NoiseFactor:
-    """The factor behind (K + I/s²)⁻¹, s the scale of the link (1 for the utilities of many classes)."""
+    """The factor behind (K + Λ⁻¹)⁻¹, Λ the precision of the noise (1 for the utilities of many classes)."""
     prior = dense_prior(problem)
     if prior.L == 1:
-        return NoiseFactor(one=SiteFactor(prior.K, np.full(problem.n, problem.likelihood.scale**2)))
+        return NoiseFactor(one=SiteFactor(prior.K, noise_precision(problem)))
     return NoiseFactor(coupled=CoupledFactor(prior.covariances, np.ones((prior.L, problem.n))))
+
+
+def noise_precision(problem: Problem) -> Array:
+    """Precision of the noise of every row that the exact engine's draws contain, (n,)."""
+    if problem.n_latents > 1:
+        return np.ones(problem.n)
+    return problem.likelihood.split(problem.y, problem.weights).precision
 
 
 def noisy_latents(problem: Problem, found: NoiseFactor, v: Array, rng: np.random.Generator | None) -> Array:
@@ -406,6 +412,7 @@ __all__ = [
     "WhiteDraws",
     "anchored",
     "noise_factor",
+    "noise_precision",
     "noisy_latents",
     "places",
 ]

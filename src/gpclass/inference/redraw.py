@@ -76,7 +76,7 @@ class Recipe:
     def plan(self, box: Box) -> Plan:
         """The plan again, for the same box in its given order."""
         box = box.take(self.order)
-        proposals = tuple(propose(box.S, sites, box.lower, box.upper) for sites in self.sites)
+        proposals = tuple(propose(box.S, sites, box.lower, box.upper, box.smooth) for sites in self.sites)
         return Plan(box, self.order, proposals, self.shares, power=np.nan, spread=np.nan, bounded=False)
 
 

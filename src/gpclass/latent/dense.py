@@ -282,12 +282,23 @@ class DensePrior(LatentPrior):
         return self.pull(blocks()), None
 
     def box(self) -> Box:
-        """The orthant v > 0 of :meth:`gpclass.likelihoods.base.Likelihood.orthant`."""
+        """Noisy latent values: the orthant v > 0, or factors of v if the likelihood (or a weight) has no orthant."""
         from gpclass.orthant.box import Box  # its layer is above
+        from gpclass.orthant.maps import SmoothFactors
 
-        S, scale = self.problem.likelihood.orthant(self.problem.y, self.covariances)
-        zero = np.zeros(len(S))
-        return Box(S, zero, np.full(len(S), np.inf), scale, zero, possible=True, jitter=0.0)
+        problem, smooth = self.problem, None
+        if problem.weights is None and "orthant" in problem.likelihood.offers():
+            S, scale = problem.likelihood.orthant(problem.y, self.covariances)
+            lower = np.zeros(len(S))
+        else:
+            y, split = problem.y, problem.likelihood.split(problem.y, problem.weights)
+            scale = np.sqrt(np.diag(self.K) + 1.0 / split.precision)
+            S = (y / scale)[:, None] * self.K * (y / scale)
+            S.flat[:: len(S) + 1] = 1.0
+            lower = np.where(split.kind < 0, 0.0, -np.inf)
+            smooth = SmoothFactors(split.links, split.kind, problem.likelihood.scale * scale, split.power)
+        zero, infinite = np.zeros(len(S)), np.full(len(S), np.inf)
+        return Box(S, lower, infinite, scale, zero, possible=True, jitter=0.0, smooth=smooth)
 
 
 @dataclass(frozen=True, eq=False)

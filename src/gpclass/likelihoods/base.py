@@ -16,6 +16,7 @@ offer           what it computes                                                
 ``match``       a new site from a cavity                                                 expectation propagation
 ``smear``       log of p averaged over independent noise in f                            samplers with inducing inputs
 ``orthant``     the factor as a box of a noisy latent vector                             exact, gpc-mc
+``split``       the factor as noise and a factor of the noisy latent value               exact
 ==============  =======================================================================  =========================
 """
 
@@ -30,9 +31,10 @@ import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
 from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.likelihoods.split import Split
 from gpclass.model.rows import Labels
 
-OPTIONAL = ("slope", "expand", "third", "average", "match", "smear", "orthant")
+OPTIONAL = ("slope", "expand", "third", "average", "match", "smear", "orthant", "split")
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,6 @@ class Likelihood(ABC):
         return frozenset(
             ["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))]
         )
-
-    def near_probit(self) -> Likelihood | None:
-        """A likelihood that is close to this one and offers an orthant; None if there is none."""
-        return None
 
     # ---- what every likelihood has ----------------------------------------------------------------------------
 
@@ -169,6 +167,10 @@ class Likelihood(ABC):
         N = r max(1, L − 1); ``covariances`` are those of the latent values, one (r, r) array per latent value.
         """
         raise NotOffered(self, "orthant")
+
+    def split(self, y: npt.NDArray[Any], weights: Array | None) -> Split:
+        """The factors, raised to the weights, as noise and a factor of the noisy latent value."""
+        raise NotOffered(self, "split")
 
 
 class NotOffered(NotImplementedError):

@@ -31,11 +31,13 @@ import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
-from gpclass.likelihoods import smeared
+from gpclass.likelihoods import noisy_logit, smeared, split
 from gpclass.likelihoods.base import Averages, Expansion, Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.likelihoods.split import STEP, PlainPower, PowerLink, Split
 from gpclass.model.rows import Labels
 from gpclass.numerics import special
+from gpclass.numerics.tilted import Link, tilted_range
 from gpclass.propagation.sites import log_site_mass
 
 DROP = 40.0  # in nats below the mode: e^-40 of the mass is excluded
@@ -65,6 +67,8 @@ class BinaryLikelihood(Likelihood):
     scale_bounds: tuple[float, float] | str = "fixed"
 
     many: ClassVar[bool] = False
+    _noise: ClassVar[float] = 1.0  # variance of the noise in s f that the link contains
+    _noisy: ClassVar[Link | None] = None  # the factor of the noisy s y f; None: a step
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.scale) and self.scale > 0.0):
@@ -264,6 +268,19 @@ class BinaryLikelihood(Likelihood):
         first, second = smeared.slopes(self, labels, g[0], rest[0])
         return first[None], second[None]
 
+    def split(self, y: Array, weights: Array | None) -> Split:
+        """Rows of weight one by the link's own noise, others as powers with little noise."""
+        n, noisy = len(y), self._noisy
+        w = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+        own = w == 1.0
+        powered = PowerLink(self._log_link, self._slopes)
+        return Split(
+            precision=np.where(own, self.scale**2 / self._noise, self.scale**2 / split.noise(w)),
+            kind=np.where(own, STEP if noisy is None else 1, 0),
+            links=(powered,) if noisy is None else (powered, noisy),
+            power=w,
+        )
+
     def inverse_link(self, f: Array | float) -> Array:
         """p(y=+1 | f)."""
         return np.asarray(self._link(self.scale * np.asarray(f, dtype=float)))
@@ -374,6 +391,8 @@ class Logit(BinaryLikelihood):
     """p(y | f) = σ(scale y f), σ(u) = 1/(1 + e^-u)."""
 
     name: ClassVar[str] = "logit"
+    _noise: ClassVar[float] = noisy_logit.NOISE
+    _noisy: ClassVar[Link | None] = noisy_logit.NoisyLogit()
 
     @staticmethod
     def _link(u: Array) -> Array:
@@ -417,10 +436,6 @@ class Logit(BinaryLikelihood):
         grid = low + step * np.arange(-1, TABLE - 1)[:, None]  # one node to spare on either side
         return _cubic(np.exp(self.log_predictive(grid, var)[0]), (mean - low) / step + 1.0)
 
-    def near_probit(self) -> Probit:
-        """Φ(k0 u), k0 = 0.5876, which is within 0.01 of σ(u)."""
-        return Probit(K0 * self.scale)
-
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var)."""
         if not np.any(var):
@@ -434,41 +449,14 @@ def _powered_tilt(link: BinaryLikelihood, a: Array, b: Array, w: Array) -> tuple
     The log integrand g is concave, with a kink of width one at zero: the panels meet on either side of it and end
     where g has fallen by ``DROP`` from its mode, so each holds a smooth function.
     """
-
-    def g(u: Array) -> Array:
-        return np.asarray(w * link._log_link(u) - 0.5 * (u - a) ** 2 / b)
-
-    def slope(u: Array) -> Array:
-        return np.asarray(w * link._slopes(u)[0] - (u - a) / b)
-
-    mode = a.copy()
-    for _ in range(100):  # g' is convex and falls, positive at a: Newton's steps rise to its zero
-        step = slope(mode) / (1.0 / b - w * link._slopes(mode)[1])
-        mode = mode + step
-        if np.all(np.abs(step) <= 1e-10 * np.sqrt(b)):
-            break
-    top = g(mode)
-    ends = []
-    for side in (-1.0, 1.0):  # from outside, Newton's steps on a concave g come inwards and stop at the drop
-        end = mode + side * np.sqrt(2.0 * DROP * b)
-        for _ in range(30):
-            step = (g(end) - top + DROP) / slope(end)
-            end = end - step
-            if np.all(np.abs(step) <= 0.01 * np.abs(end - mode)):
-                break
-        ends.append(end)
-    left, right = ends
+    _, left, right = tilted_range(PlainPower(link._log_link, link._slopes), a, np.sqrt(b), w, DROP)
     edges = [left, np.clip(-KINK, left, right), np.clip(KINK, left, right), right]
     x, weight = LEGENDRE
     half = 0.5 * np.diff(edges, axis=0)[:, :, None]  # (3, n, 1)
     nodes = np.asarray(edges[:-1])[:, :, None] + half * (x + 1.0)
-    mass = (
-        half
-        * weight
-        * np.exp(
-            w[:, None] * link._log_link(nodes) - 0.5 * (nodes - a[:, None]) ** 2 / b[:, None] - top[:, None]
-        )
-    )
+    log_f = w[:, None] * link._log_link(nodes) - 0.5 * (nodes - a[:, None]) ** 2 / b[:, None]
+    top = log_f.max(axis=(0, 2))
+    mass = half * weight * np.exp(log_f - top[:, None])
     total = mass.sum(axis=(0, 2))
     centre = (mass * nodes).sum(axis=(0, 2)) / total
     spread = (mass * (nodes - centre[:, None]) ** 2).sum(axis=(0, 2)) / total

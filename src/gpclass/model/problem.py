@@ -132,6 +132,23 @@ class Problem(Parameters):
         rows = copied_rows(weights, MOST_COPIES * self.n)
         return None if rows is None else self.on(X[rows], y[rows])
 
+    def unrolled(self) -> Problem:
+        """Weights from 1 on as repeated rows, each whole one of weight 1 and a last one of the fractional rest.
+
+        Every row once, with its weight, if there would be too many.
+        """
+        X, y, weights = self.rows.everything
+        if weights is None:
+            return self
+        copies = np.maximum(np.ceil(weights), 1.0)
+        if copies.sum() > MOST_COPIES * self.n:
+            return self
+        rows = np.repeat(np.arange(self.n), copies.astype(int))
+        last = np.cumsum(copies.astype(int)) - 1
+        rest = np.ones(len(rows))
+        rest[last] = weights - (copies - 1.0)
+        return self.on(X[rows], y[rows], None if np.all(rest == 1.0) else rest)
+
     def map(
         self, work: Callable[..., tuple[Any, Sums]], held: tuple[Any, ...], *arguments: Any
     ) -> tuple[tuple[Any, ...], Sums]:

@@ -236,12 +236,13 @@ class ArraySource:
 class Labels:
     """Labels and weights of some rows.
 
-    A weight w is the power of the likelihood: ⌈w⌉ copies of the row, each with the factor raised to w/⌈w⌉; so a whole
-    weight is that many equal rows. If a factor's powers have no moments, w itself counts the copies.
+    A weight w is the power of the likelihood: from 1 on it counts copies of the row, below 1 it is the factor's power.
+    So a whole weight is that many equal rows, and everything is continuous in w, also at 1. If a factor's powers have
+    no moments, w counts copies below 1 too.
     """
 
     y: npt.NDArray[Any]  # (r,)
-    copies: Array | float = 1.0  # (r,), whole unless the factor takes no powers
+    copies: Array | float = 1.0  # (r,), 0 or >= 1, unless the factor takes no powers
     power: Array | float = 1.0  # (r,), in ]0, 1]
 
     @classmethod
@@ -256,8 +257,8 @@ class Labels:
             return cls(y)
         if not powers:
             return cls(y, weights)
-        copies = np.ceil(weights)
-        power = np.divide(weights, copies, out=np.ones_like(copies), where=copies > 0)
+        copies = np.where(weights > 0.0, np.maximum(weights, 1.0), 0.0)
+        power = np.where(weights > 0.0, np.minimum(weights, 1.0), 1.0)
         return cls(y, copies, 1.0 if np.all(power == 1.0) else power)
 
     @property

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from gpclass._typing import Array, IntArray
 from gpclass.numerics.linalg import NotPositiveDefiniteError, factor
 from gpclass.numerics.special import hazard_terms_scalar, truncated_normal_moments
+from gpclass.orthant.maps import SmoothFactors
 
 ROOT_2PI = math.sqrt(2 * math.pi)
 
@@ -34,6 +35,7 @@ class Box:
     mean: Array  # (n,)
     possible: bool  # False when a constant coordinate lies outside its limits
     jitter: float  # added to the diagonal of S for its factorisation
+    smooth: SmoothFactors | None = None  # factors of the coordinates without limits
 
     @property
     def n(self) -> int:
@@ -45,6 +47,7 @@ class Box:
         return Box(
             self.S[np.ix_(order, order)], self.lower[order], self.upper[order], self.scale[order],
             self.mean[order], self.possible, self.jitter,
+            None if self.smooth is None else self.smooth.take(order),
         )  # fmt: skip
 
     def restore(self, x: Array) -> Array:

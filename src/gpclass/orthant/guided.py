@@ -14,6 +14,9 @@ Several proposals may be combined: of M draws the j-th proposal makes a share a_
 the mixture, 1/w = Σ_j a_j / w_j (the balance heuristic). A defensive proposal bounds the weights where EP's
 Gaussian has thinner tails than the target.
 
+A coordinate may have a smooth factor instead of limits (:mod:`gpclass.orthant.maps`): it is drawn from the tilted
+distribution of that factor, and everything else stays as it is.
+
 Cost: one Cholesky factorisation, n²M multiply-adds as matrix products, O(nM) normal tails; twice that for
 two proposals. O(nM) memory. Unbiased for P when sites, shares and M are fixed beforehand.
 Fails when: it always returns, but the weights are uneven where EP's Gaussian is a poor proposal: see ESS and
@@ -34,6 +37,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 from gpclass._typing import Array, IntArray
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.special import log_diff_ndtr, truncated_normal_quantile
+from gpclass.orthant.maps import SmoothFactors
 from gpclass.propagation.sites import Sites, gaussian_from_sites
 
 BLOCK = 32  # coordinates per matrix product
@@ -65,9 +69,12 @@ class Proposal:
     flat: bool  # no sites
     quadratic: Array  # (3, n): log ∫ N(x; m_c, c²) site = q0 + q1 m_c + q2 m_c²
     log_sites: float
+    smooth: SmoothFactors | None = None  # of coordinates without limits
 
 
-def propose(S: Array, sites: Sites, lower: Array, upper: Array) -> Proposal:
+def propose(
+    S: Array, sites: Sites, lower: Array, upper: Array, smooth: SmoothFactors | None = None
+) -> Proposal:
     """Prepare the sampler for covariance S (unit diagonal, approximately) and the given sites."""
     t, h = sites.precision, sites.shift
     flat = not t.any() and not h.any()
@@ -79,7 +86,7 @@ def propose(S: Array, sites: Sites, lower: Array, upper: Array) -> Proposal:
     c2 = s2 / np.maximum(1 - s2 * t, LEAST)
     g = 1 + c2 * t
     quadratic = np.stack([-0.5 * np.log(g) + 0.5 * c2 * h * h / g, h / g, -0.5 * t / g])
-    return Proposal(lower, upper, mean, L, np.sqrt(c2), c2 / s2, c2 * h, flat, quadratic, log_sites)
+    return Proposal(lower, upper, mean, L, np.sqrt(c2), c2 / s2, c2 * h, flat, quadratic, log_sites, smooth)
 
 
 def guided_draws(
@@ -156,6 +163,9 @@ def log_weight(proposal: Proposal, x: Array) -> Array:
     box = np.isfinite(proposal.upper)
     half = np.isfinite(proposal.lower) & ~box
     total += log_ndtr((m[half] - proposal.lower[half, None]) / c[half]).sum(axis=0)
+    if proposal.smooth is not None:
+        for k in np.flatnonzero(proposal.smooth.kind >= 0).tolist():
+            total += proposal.smooth.log_mass(k, m[k], proposal.c.item(k))
     if box.any():
         a, b = ((limit[box, None] - m[box]) / c[box] for limit in (proposal.lower, proposal.upper))
         total += log_diff_ndtr(a, b).sum(axis=0)
@@ -174,11 +184,13 @@ def mixture_draws(proposals: Sequence[Proposal], uniforms: Sequence[Array]) -> t
         x, log_w = draw(proposal, U)
         log_w += proposal.log_sites
         if len(proposals) > 1:
+            # Any shares that sum to one at every x leave the weights right: interpolated masses do.
+            own = log_w if proposal.smooth is None else log_weight(proposal, x)
             inverse = [
-                np.log(V.shape[1] / M) - (log_w if i == j else log_weight(other, x))
+                np.log(V.shape[1] / M) + own - (own if i == j else log_weight(other, x))
                 for i, (other, V) in enumerate(zip(proposals, uniforms, strict=True))
             ]
-            log_w = -logsumexp(inverse, axis=0)
+            log_w -= logsumexp(inverse, axis=0)
         xs.append(x)
         log_ws.append(log_w)
     return np.hstack(xs), np.concatenate(log_ws)
@@ -186,8 +198,11 @@ def mixture_draws(proposals: Sequence[Proposal], uniforms: Sequence[Array]) -> t
 
 def _draw_one(proposal: Proposal, k: int, m: Array, u: Array, out: Array) -> Array:
     """Draw coordinate k into out (M,), given the means m (M,); return the increment of log w."""
-    low, high, c = proposal.lower[k], proposal.upper[k], proposal.c[k]
+    low, high, c = proposal.lower[k], proposal.upper[k], proposal.c.item(k)
     mc = m if proposal.flat else proposal.pull[k] * m - proposal.push[k]
+    if proposal.smooth is not None and proposal.smooth.kind[k] >= 0:
+        q0, q1, q2 = proposal.quadratic[:, k]
+        return np.asarray(proposal.smooth.draw(k, mc, c, u, out) - (q0 + mc * (q1 + mc * q2)))
     if low == -np.inf:
         np.multiply(-c, ndtri(u), out=out)  # decreasing in u, as on a half-line
         out += mc

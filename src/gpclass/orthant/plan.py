@@ -119,14 +119,14 @@ def bare_plan(
     """
     place = coordinate_order(order, box, None, ep.sites)
     box = box.take(place)
-    guide = propose(box.S, ep.widened(power).take(place), box.lower, box.upper)
+    guide = propose(box.S, ep.widened(power).take(place), box.lower, box.upper, box.smooth)
     plan = Plan(box, place, (guide,), (1.0,), power, np.inf, False)
     if not (tail_index(ep) > THIN if defend is None else defend):
         return plan
     tilt = ep.widened(0.0).take(place)
     return replace(
         plan,
-        proposals=(guide, propose(box.S, tilt, box.lower, box.upper)),
+        proposals=(guide, propose(box.S, tilt, box.lower, box.upper, box.smooth)),
         shares=(1 - DEFENCE, DEFENCE),
         bounded=bool((tilt.shift[box.upper == np.inf] >= 0).all()),
     )
