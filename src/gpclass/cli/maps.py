@@ -13,7 +13,7 @@ from gpclass._typing import Array
 from gpclass.cli.errors import Mistake
 from gpclass.cli.files import check_column, read_table, write_table
 from gpclass.cli.options import DataFile, Json, Level, ModelFile, load_table_model
-from gpclass.cli.show import emit, say
+from gpclass.cli.show import answer
 from gpclass.estimators.tables import NumberColumn, TableClassifier, predictions
 from gpclass.numerics.files import replacing
 
@@ -26,18 +26,14 @@ def draw_map(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Figure (.png, .svg, .pdf) or grid (.csv, .parquet).")
     ] = Path("map.png"),
-    x: Annotated[str, typer.Option("--x", help="Column on the x axis.", show_default="first of two")] = "",
-    y: Annotated[str, typer.Option("--y", help="Column on the y axis.", show_default="second of two")] = "",
+    x: Annotated[str, typer.Option(help="Column on the x axis.", show_default="first of two")] = "",
+    y: Annotated[str, typer.Option(help="Column on the y axis.", show_default="second of two")] = "",
     target: Annotated[
         str,
         typer.Option("--target", "-t", help="Column with labels; also plots the rows.", show_default="none"),
     ] = "",
-    panel: Annotated[
-        str, typer.Option("--panel", help="Second panel: interval or mcse.", show_default="none")
-    ] = "",
-    resolution: Annotated[
-        int, typer.Option("--resolution", min=2, max=1000, help="Grid points per side.")
-    ] = 100,
+    panel: Annotated[str, typer.Option(help="Second panel: interval or mcse.", show_default="none")] = "",
+    resolution: Annotated[int, typer.Option(min=2, max=1000, help="Grid points per side.")] = 100,
     level: Level = 0.9,
     as_json: Json = False,
 ) -> None:
@@ -60,10 +56,7 @@ def draw_map(
         table.insert(0, across, points[:, 0])
         table.insert(1, upwards, points[:, 1])
         write_table(table, out)
-    if as_json:
-        emit({"file": str(out), "x": across, "y": upwards})
-    else:
-        say(f"{out}: {across} and {upwards}")
+    answer(f"{out}: {across} and {upwards}", {"file": str(out), "x": across, "y": upwards}, as_json)
 
 
 class Slice:

@@ -53,17 +53,9 @@ def predict(
     """
     model = load_table_model(model_file)
     if data.is_dir():
-        folders.predict_into(
-            model,
-            data,
-            out,
-            as_json=as_json,
-            level=level,
-            target=target or None,
-            drop_missing=drop_missing,
-            n_jobs=jobs,
-            verbose=verbosity(quiet),
-        )
+        work = {"n_jobs": jobs, "verbose": verbosity(quiet)}
+        rules = {"level": level, "target": target or None, "drop_missing": drop_missing}
+        folders.predict_into(model, data, out, as_json=as_json, **rules, **work)
         return
     frame = read_table(data)
     rows = np.arange(1, len(frame) + 1)
@@ -81,11 +73,8 @@ def predict(
     if out is not None:
         write_table(found, out)
     if as_json:
-        emit(
-            {"scores": figures, "predictions": found.to_dict("records")}
-            if out is None
-            else {"file": str(out), "scores": figures}
-        )
+        result = {"predictions": found.to_dict("records")} if out is None else {"file": str(out)}
+        emit({"scores": figures, **result})
     elif out is None:
         sys.stdout.write(found.to_csv(index=False))
     else:

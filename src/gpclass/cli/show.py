@@ -39,6 +39,11 @@ def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
+def answer(text: str, data: Any, as_json: bool) -> None:
+    """Write the result of a command to standard output: as text, or its data as JSON."""
+    emit(data) if as_json else say(text)
+
+
 def note(text: str) -> None:
     """Write a line to standard error, separate from the results."""
     sys.stderr.write(text + "\n")

@@ -63,6 +63,17 @@ def run_demo(
     return comparison, path
 
 
+def describe(comparison: Comparison, path: Path) -> str:
+    """The comparison as text, what each approximation got wrong, and where the report is."""
+    width = max(map(len, comparison.results))
+    wrong = (
+        f"  {r.name:<{width}}  {what_went_wrong(r, comparison.reference)}"
+        for r in comparison.results.values()
+    )
+    head = "What each approximation got wrong"
+    return "\n".join([str(comparison), "", head, *wrong, "", f"{path} written. Open it in a browser."])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line of the demonstration."""
     parser = argparse.ArgumentParser(prog="python -m gpclass.report.demo", description=SUMMARY)
@@ -73,17 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     began = time.perf_counter()
     try:
-        comparison, path = run_demo(
-            options.out, n=options.n, seed=options.seed, methods=options.methods, verbose=sys.stderr.isatty()
-        )
+        found = run_demo(**vars(options), verbose=sys.stderr.isatty())
     except (ValueError, ImportError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
-    print(comparison)
-    print("\nWhat each approximation got wrong")
-    width = max(map(len, comparison.results))
-    for r in comparison.results.values():
-        print(f"  {r.name:<{width}}  {what_went_wrong(r, comparison.reference)}")
-    print(f"\n{path} written in {time.perf_counter() - began:.0f} s. Open it in a browser.")
+    print(describe(*found), f"It took {time.perf_counter() - began:.0f} s.")
     return 0
 
 
