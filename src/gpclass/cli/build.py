@@ -26,15 +26,8 @@ STRATEGY = StrategyName(GPClassifier().hyperparameters)
 LIKELIHOOD = LikelihoodName(GPClassifier().likelihood)
 
 
-class KernelName(StrEnum):
-    """Kernels by name; lengths are in standard deviations of the features."""
-
-    rbf = "rbf"
-    ard = "ard"
-    matern12 = "matern12"
-    matern32 = "matern32"
-    matern52 = "matern52"
-    linear = "linear"
+# Kernels; their lengths are in standard deviations of the features.
+KernelName = StrEnum("KernelName", ["rbf", "ard", "matern12", "matern32", "matern52", "linear"])
 
 
 def make_kernel(name: KernelName, d: int) -> Any:

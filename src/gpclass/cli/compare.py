@@ -9,24 +9,9 @@ import numpy as np
 import pandas as pd
 import typer
 
-from gpclass.cli.build import KernelName, make_kernel
+from gpclass.cli import build, options
 from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.files import read_labelled
-from gpclass.cli.options import (
-    DataFile,
-    DropMissing,
-    Exclude,
-    Features,
-    Jobs,
-    Json,
-    Kernel,
-    Quiet,
-    Seed,
-    Standardize,
-    Target,
-    split_names,
-    verbosity,
-)
 from gpclass.cli.show import answer
 from gpclass.estimators.tables import Encoding
 from gpclass.likelihoods import LIKELIHOODS
@@ -37,8 +22,8 @@ USUAL = ("exact", "ep", "laplace", "variational")  # compared by default: one of
 
 
 def compare(
-    data: DataFile,
-    target: Target,
+    data: options.DataFile,
+    target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="HTML file of the report.")] = Path("report.html"),
     chosen: Annotated[
         str,
@@ -63,36 +48,37 @@ def compare(
             show_default=f"{PATIENCE:g}, no limit for methods named in --methods",
         ),
     ] = None,
-    kernel: Kernel = KernelName.rbf,
+    kernel: options.Kernel = build.KernelName.rbf,
     tol: Annotated[float, typer.Option(help="Target Monte Carlo error of probabilities.")] = 5e-3,
-    features: Features = "",
-    exclude: Exclude = "",
-    drop_missing: DropMissing = False,
-    standardize: Standardize = True,
-    jobs: Jobs = 1,
-    seed: Seed = 0,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    features: options.Features = "",
+    exclude: options.Exclude = "",
+    drop_missing: options.DropMissing = False,
+    standardize: options.Standardize = True,
+    jobs: options.Jobs = 1,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Compare methods on a table by cross-validation, and write one HTML report."""
     from gpclass.compare import compare as run_comparison
     from gpclass.compare.presets import default_methods
     from gpclass.report import write_report
 
-    names = [] if chosen == "all" else split_names(chosen)
+    names = [] if chosen == "all" else options.split_names(chosen)
     if max_seconds is None:
         max_seconds = 0.0 if names else PATIENCE
     for name in names:
         get_inference(name)  # raises for an unknown name and suggests similar ones
     if reference not in ("auto", "none"):
         get_inference(reference)
-    table = read_labelled(data, target, split_names(features), split_names(exclude), drop_missing, groups)
+    include, left_out = options.split_names(features), options.split_names(exclude)
+    table = read_labelled(data, target, include, left_out, drop_missing, groups)
     _check_folds(table.labels, folds)
     encoding = Encoding.learn(table.features, standardize=False)  # each fold standardises its own rows
     X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs), index=table.rows)
     if not names:
         names = _able(list(INFERENCES) if chosen == "all" else list(USUAL), len(np.unique(table.labels)))
-    start = make_kernel(kernel, X.shape[1])
+    start = build.make_kernel(kernel, X.shape[1])
     found = run_comparison(
         X,
         table.labels,
@@ -104,14 +90,14 @@ def compare(
         max_seconds=max_seconds or None,  # no limit for methods named by the user
         random_state=seed,
         n_jobs=jobs,
-        verbose=verbosity(quiet),
+        verbose=options.verbosity(quiet),
     )
     if not found.succeeded:
         raise Mistake(
             "no method could be fitted: " + "; ".join(f"{r.name}: {r.error}" for r in found.results.values())
         )
-    left_out = f" {table.dropped} rows with missing values were dropped." if table.dropped else ""
-    description = f"Target: {target}.{left_out} Rows are numbered from 1, in file order."
+    missing = f" {table.dropped} rows with missing values were dropped." if table.dropped else ""
+    description = f"Target: {target}.{missing} Rows are numbered from 1, in file order."
     write_report(found, out, title=f"{data.name}: which method to trust", description=description)
     advised = {"advice": found.advice, "recommended": found.recommended}
     results = {"report": str(out), **advised, "methods": found.rows()}

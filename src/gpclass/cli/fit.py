@@ -7,66 +7,43 @@ from typing import Annotated, Any
 
 import typer
 
-from gpclass.cli import folders
-from gpclass.cli.build import (
-    LIKELIHOOD,
-    METHOD,
-    STRATEGY,
-    InferenceName,
-    KernelName,
-    LikelihoodName,
-    StrategyName,
-    make_classifier,
-    make_kernel,
-)
+from gpclass.cli import build, folders, options
 from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.files import read_labelled
-from gpclass.cli.options import (
-    DataOrFolder,
-    DropMissing,
-    Exclude,
-    Features,
-    Jobs,
-    Json,
-    Kernel,
-    Quiet,
-    Seed,
-    Standardize,
-    Target,
-    split_names,
-    verbosity,
-)
 from gpclass.cli.show import answer, note
 from gpclass.data.parquet import ParquetFolder
 from gpclass.estimators.tables import Encoding, TableClassifier
 
 
 def fit(
-    data: DataOrFolder,
-    target: Target,
+    data: options.DataOrFolder,
+    target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.")] = Path("model.gpclass"),
     method: Annotated[
-        InferenceName, typer.Option("--method", "--inference", "-m", help="Inference; see `gpclass methods`.")
-    ] = METHOD,
+        build.InferenceName,
+        typer.Option("--method", "--inference", "-m", help="Inference; see `gpclass methods`."),
+    ] = build.METHOD,
     hyperparameters: Annotated[
-        StrategyName, typer.Option(help="How kernel parameters are estimated.")
-    ] = STRATEGY,
-    likelihood: Annotated[LikelihoodName, typer.Option(help="Link to probabilities.")] = LIKELIHOOD,
-    kernel: Kernel = KernelName.rbf,
-    features: Features = "",
-    exclude: Exclude = "",
-    drop_missing: DropMissing = False,
-    standardize: Standardize = True,
+        build.StrategyName, typer.Option(help="How kernel parameters are estimated.")
+    ] = build.STRATEGY,
+    likelihood: Annotated[
+        build.LikelihoodName, typer.Option(help="Link to probabilities.")
+    ] = build.LIKELIHOOD,
+    kernel: options.Kernel = build.KernelName.rbf,
+    features: options.Features = "",
+    exclude: options.Exclude = "",
+    drop_missing: options.DropMissing = False,
+    standardize: options.Standardize = True,
     tol: Annotated[float, typer.Option(help="Target Monte Carlo error of probabilities.")] = 1e-3,
     restarts: Annotated[int, typer.Option(min=0, help="Additional searches from random starts.")] = 0,
     inducing: Annotated[
         str, typer.Option(help="Inducing points, for large data: a number or auto.", show_default="none")
     ] = "",
-    jobs: Jobs = 1,
-    seed: Seed = 0,
+    jobs: options.Jobs = 1,
+    seed: options.Seed = 0,
     plan: Annotated[bool, typer.Option("--plan", help="Show expected time and memory; fit nothing.")] = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Fit a model to a table and save it.
 
@@ -75,20 +52,20 @@ def fit(
     """
 
     def make(columns: int) -> Any:
-        return make_classifier(
+        return build.make_classifier(
             method.value,
             hyperparameters.value,
-            kernel=make_kernel(kernel, columns),
+            kernel=build.make_kernel(kernel, columns),
             likelihood=likelihood.value,
             tol=tol,
             restarts=restarts,
             inducing=folders.check_inducing(inducing),
             jobs=jobs,
             seed=seed,
-            verbose=verbosity(quiet),
+            verbose=options.verbosity(quiet),
         )
 
-    include, left_out = split_names(features), split_names(exclude)
+    include, left_out = options.split_names(features), options.split_names(exclude)
     if data.is_dir():
         if plan:
             raise Mistake(f"{data} is a folder: --plan needs a table in one file; try it on a subset")

@@ -15,6 +15,7 @@ from gpclass.cli.files import check_column, read_table, write_table
 from gpclass.cli.options import DataFile, Json, Level, ModelFile, load_table_model
 from gpclass.cli.show import answer
 from gpclass.estimators.tables import NumberColumn, TableClassifier, predictions
+from gpclass.estimators.wrapping import Wrapping
 from gpclass.numerics.files import replacing
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -59,11 +60,11 @@ def draw_map(
     answer(f"{out}: {across} and {upwards}", {"file": str(out), "x": across, "y": upwards}, as_json)
 
 
-class Slice:
+class Slice(Wrapping):
     """The model as a function of two columns; the others stay at their median or most common category."""
 
     def __init__(self, model: TableClassifier, x: str, y: str) -> None:
-        self.model = model
+        self.classifier = self.classifier_ = model
         self.names = [x, y]
         self.classes_ = model.classes_
 
@@ -71,7 +72,7 @@ class Slice:
         """Complete rows for points (m, 2)."""
         values = np.asarray(points, dtype=float)
         filled: dict[str, Any] = {}
-        for column in self.model.encoding_.columns:
+        for column in self.classifier_.encoding_.columns:
             if column.name in self.names:
                 filled[column.name] = values[:, self.names.index(column.name)]
             else:
@@ -79,17 +80,8 @@ class Slice:
                 filled[column.name] = [held] * len(values)
         return pd.DataFrame(filled)
 
-    def predict(self, points: Any) -> Any:
-        """See the model's method."""
-        return self.model.predict(self.frame(points))
-
-    def predict_proba(self, points: Any) -> Array:
-        """As the model's."""
-        return np.asarray(self.model.predict_proba(self.frame(points)))
-
-    def predict_uncertainty(self, points: Any, level: float = 0.9) -> Any:
-        """See the model's method."""
-        return self.model.predict_uncertainty(self.frame(points), level=level)
+    def _seen(self, points: Any) -> Any:
+        return self.frame(points)
 
 
 def choose_axes(model: TableClassifier, x: str | None, y: str | None) -> tuple[str, str]:

@@ -87,8 +87,7 @@ def _papers(root: Path) -> dict[str, str]:
 def datasets(
     name: Annotated[str, typer.Argument(help="A data set; omit to list them.", show_default=False)] = "",
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Output file: CSV or Parquet.", show_default="nowhere"),
+        Path | None, typer.Option("--out", "-o", help="Output file: CSV or Parquet.", show_default="nowhere")
     ] = None,
     rows: Annotated[int, typer.Option(min=0, help="Number of rows to write, drawn at random; 0: all.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed for that draw.")] = 0,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,15 +39,8 @@ class Figure:
 @contextmanager
 def _page_style() -> Iterator[Any]:
     plt = pyplot()
-    inked = (
-        "text.color",
-        "axes.edgecolor",
-        "axes.labelcolor",
-        "axes.titlecolor",
-        "xtick.color",
-        "ytick.color",
-    )
-    style = dict.fromkeys(inked, INK) | {
+    axes = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    style = dict.fromkeys(("text.color", *axes), INK) | {
         "svg.fonttype": "none",
         "svg.hashsalt": "gpclass",  # the same ids in every run, for reproducible files
         "font.family": "sans-serif",
@@ -108,24 +101,10 @@ def is_plane(c: Comparison) -> bool:
 
 
 def decision_figures(c: Comparison) -> list[Figure]:
-    """Two features: the map of the advised method, and its uncertainty."""
-    best = c.results.get(c.recommended or "")
-    if best is None or not is_plane(c):
+    """Two features: the map of the advised method and, where it provides it, the uncertainty."""
+    r = c.results.get(c.recommended or "")
+    if r is None or not is_plane(c):
         return []
-    return _map_figures(c, best)
-
-
-def difference_figures(c: Comparison) -> list[Figure]:
-    """Two features, two classes: where each method differs from the reference."""
-    ref = c.results.get(c.reference or "")
-    if ref is None or ref.error is not None or len(c.classes) != 2 or not is_plane(c):
-        return []
-    others = [r for r in c.succeeded if r is not ref]
-    return [_difference_figure(c, r, ref, f"dif{k}") for k, r in enumerate(others)]
-
-
-def _map_figures(c: Comparison, r: MethodResult) -> list[Figure]:
-    """The decision map and, where the method provides it, the uncertainty."""
 
     def paint(figure: Any) -> None:
         plots.decision_map(r.estimator, c.X, c.y, feature_names=c.feature_names, ax=figure.subplots())
@@ -148,22 +127,29 @@ def _map_figures(c: Comparison, r: MethodResult) -> list[Figure]:
     return found
 
 
+def difference_figures(c: Comparison) -> list[Figure]:
+    """Two features, two classes: where each method differs from the reference."""
+    ref = c.results.get(c.reference or "")
+    if ref is None or ref.error is not None or len(c.classes) != 2 or not is_plane(c):
+        return []
+    others = [r for r in c.succeeded if r is not ref]
+    return [_difference_figure(c, r, ref, f"dif{k}") for k, r in enumerate(others)]
+
+
 def _difference_figure(c: Comparison, r: MethodResult, ref: MethodResult, name: str) -> Figure:
     largest = 0.0
 
     def paint(figure: Any) -> None:
         nonlocal largest
-        axes = plots.difference_map(
-            r.estimator, ref.estimator, c.X, feature_names=c.feature_names, ax=figure.subplots()
-        )
+        names, ax = c.feature_names, figure.subplots()
+        axes = plots.difference_map(r.estimator, ref.estimator, c.X, feature_names=names, ax=ax)
         axes.set_title(f"{r.name} − {ref.name}", fontsize=10)
         largest = float(axes.collections[0].norm.vmax)
 
-    figure = draw(name, (4.4, 3.6), paint, "", "")
+    figure = draw(name, (4.4, 3.6), paint)
     alt = f"Difference of probability between {r.name} and {ref.name} over the plane: at most {largest:.2g}."
-    return Figure(
-        figure.svg, alt, f"Difference between {r.name} and {ref.name}: at most {largest:.2g} on this map."
-    )
+    caption = f"Difference between {r.name} and {ref.name}: at most {largest:.2g} on this map."
+    return replace(figure, alt=alt, caption=caption)
 
 
 def drawn_features(c: Comparison) -> list[int]:
@@ -175,11 +161,9 @@ def numeric_features(c: Comparison) -> list[int]:
     """Numeric columns of X."""
     found = []
     for k in range(len(c.feature_names)):
-        try:
+        with suppress(ValueError):
             numeric_column(c.X, k)
-        except ValueError:
-            continue
-        found.append(k)
+            found.append(k)
     return found
 
 
@@ -193,14 +177,12 @@ def dependence_figures(c: Comparison) -> list[Figure]:
         name = c.feature_names[k]
 
         def paint(figure: Any, k: int = k, name: str = name) -> None:
-            plots.partial_dependence(
-                best.estimator, c.X, k, feature_name=name, max_rows=24, ax=figure.subplots()
-            )
+            ax = figure.subplots()
+            plots.partial_dependence(best.estimator, c.X, k, feature_name=name, max_rows=24, ax=ax)
 
         alt = f"Mean probability of class {c.classes[-1]} against {name}, with a thin line for each row."
-        found.append(
-            draw(f"dep{k}", (3.8, 2.9), paint, alt, f"{name}, in its own units ({best.name})", adapt=True)
-        )
+        caption = f"{name}, in its own units ({best.name})"
+        found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, caption, adapt=True))
     return found
 
 
