@@ -35,9 +35,8 @@ def read_table(path: Path) -> Any:
     except ImportError as error:
         raise Mistake(f"reading {path} needs pyarrow: pip install 'gpclass[cli]' ({error})") from error
     except UnicodeDecodeError as error:
-        raise Mistake(
-            f"{path} cannot be read as a table: it is not text in UTF-8 ({error.reason})"
-        ) from error
+        why = f"it is not text in UTF-8 ({error.reason})"
+        raise Mistake(f"{path} cannot be read as a table: {why}") from error
     except (ValueError, OSError) as error:
         raise Mistake(f"{path} cannot be read as a table: {error}") from error
     frame.columns = [str(c).strip() for c in frame.columns]

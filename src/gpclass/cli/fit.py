@@ -55,13 +55,13 @@ def fit(
         return build.make_classifier(
             method.value,
             hyperparameters.value,
-            kernel=build.make_kernel(kernel, columns),
             likelihood=likelihood.value,
-            tol=tol,
             restarts=restarts,
-            inducing=folders.check_inducing(inducing),
             jobs=jobs,
-            seed=seed,
+            kernel=build.make_kernel(kernel, columns),
+            n_inducing=folders.check_inducing(inducing),
+            tol=tol,
+            random_state=seed,
             verbose=options.verbosity(quiet),
         )
 

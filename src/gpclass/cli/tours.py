@@ -13,7 +13,8 @@ import typer
 
 from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.options import Json, split_names, verbosity
-from gpclass.cli.show import answer, columns, emit, say
+from gpclass.cli.show import answer, emit, say
+from gpclass.compare.result import columns
 from gpclass.names import did_you_mean
 
 

@@ -2,9 +2,7 @@
 
 Every method is fitted to the same folds. Scores use the out-of-fold probabilities, averaged over the repeats.
 Their standard errors come from the fold means, sd/√(folds of one repeat): more repeats reduce the noise of the
-mean but add no data. |Δp| compares each method with the reference twice: out of fold with each method's own
-kernel parameters (what a user gets), and on all rows with the reference's parameters (the effect of the
-approximation alone).
+mean but add no data. The distance from the reference is that of :mod:`gpclass.compare.agreement`.
 
 Cost: (folds × repeats + 2) fits per method. Fails when: the data are invalid. The error of a failing method is
 recorded and the other methods continue. Seconds are wall-clock; with ``n_jobs`` > 1 the fits share the machine.
@@ -123,9 +121,8 @@ def compare(
     with progress(len(methods) * (len(folds) + 1), "compare", verbose=verbose) as bar:
         for name, estimator in methods.items():
             limit = None if name == reference else max_seconds
-            trials = rows.trials(
-                _seeded(estimator, random_state), n_jobs, limit, partial(bar.update, method=name)
-            )
+            seeded, tell = _seeded(estimator, random_state), partial(bar.update, method=name)
+            trials = rows.trials(seeded, n_jobs, limit, tell)
             results[name] = rows.summary(name, trials)
     if reference is not None and results[reference].error is None:
         with few_threads(len(y)):

@@ -16,17 +16,12 @@ from pathlib import Path
 from gpclass import metrics
 from gpclass.compare import Comparison, compare
 from gpclass.compare.advice import what_went_wrong
-from gpclass.datasets import Dataset, filippone_square
+from gpclass.datasets import filippone_square
 from gpclass.numerics.threads import few_threads
 
 SUMMARY = "Fit every method to one problem, print a table and write a report."
 METHODS = ("exact", "ep", "laplace", "variational", "gpc-mc", "elliptical-slice", "amp")
 TITLE = "Gaussian process classification: which approximation to trust"
-
-
-def demo_data(n: int = 200, seed: int = 3) -> Dataset:
-    """The problem of the demonstration."""
-    return filippone_square(n, variance=10.0, length_scale=0.3, random_state=seed)
 
 
 def run_demo(
@@ -41,7 +36,7 @@ def run_demo(
     """Compare the methods, write ``out/report.html`` and return the comparison and the file's path."""
     from gpclass.report.html import write_report
 
-    data = demo_data(n, seed)
+    data = filippone_square(n, variance=10.0, length_scale=0.3, random_state=seed)
     truth = metrics.log_loss(data.y, data.probability)
     description = (
         f"{n} points of a simulated surface on the unit square, labels drawn with known probabilities. "

@@ -152,11 +152,6 @@ def _difference_figure(c: Comparison, r: MethodResult, ref: MethodResult, name: 
     return replace(figure, alt=alt, caption=caption)
 
 
-def drawn_features(c: Comparison) -> list[int]:
-    """The first numeric columns, up to the limit for partial dependence."""
-    return numeric_features(c)[:MAX_FEATURES]
-
-
 def numeric_features(c: Comparison) -> list[int]:
     """Numeric columns of X."""
     found = []
@@ -173,7 +168,7 @@ def dependence_figures(c: Comparison) -> list[Figure]:
     if best is None or is_plane(c):
         return []
     found = []
-    for k in drawn_features(c):
+    for k in numeric_features(c)[:MAX_FEATURES]:
         name = c.feature_names[k]
 
         def paint(figure: Any, k: int = k, name: str = name) -> None:

@@ -90,7 +90,7 @@ def render_report(
         maps=figures.decision_figures(c),
         differences=figures.difference_figures(c),
         dependence=figures.dependence_figures(c),
-        n_hidden=len(c.feature_names) - len(figures.drawn_features(c)),
+        n_hidden=len(c.feature_names) - min(len(figures.numeric_features(c)), figures.MAX_FEATURES),
         reliability=figures.reliability_figures(c),
         distance=figures.distance_figure(c),
         worst=_worst(c),
@@ -120,9 +120,8 @@ def write_report(
 def _facts(c: Comparison) -> list[tuple[str, str]]:
     index = np.searchsorted(c.classes, c.y)
     count = np.bincount(index, minlength=len(c.classes))
-    shares = ", ".join(
-        f"{label}: {k} ({100 * k / len(c.y):.0f} %)" for label, k in zip(c.classes, count, strict=True)
-    )
+    each = zip(c.classes, count, strict=True)
+    shares = ", ".join(f"{label}: {k} ({100 * k / len(c.y):.0f} %)" for label, k in each)
     scores = [r.scores for r in c.succeeded if r.scores is not None]
     folds = f"{c.n_folds} {'blocked, ' if c.blocked else ''}stratified folds"
     if c.n_repeats > 1:
@@ -159,10 +158,7 @@ SCORE_HEAD = (
     ("method", ""),
     ("accuracy", "share of rows whose most probable class is right"),
     ("log loss", "mean −log p(label); lower is better"),
-    (
-        "Brier",
-        "mean squared error of the probability = reliability − resolution + base rate's; lower is better",
-    ),
+    ("Brier", "mean squared error of p = reliability − resolution + the base rate's; lower is better"),
     ("reliability", "part of Brier: distance of frequencies from probabilities; lower is better"),
     ("resolution", "part of Brier: spread of frequencies between bins; higher is better"),
     ("ECE", "expected calibration error, with its 95 % bootstrap interval"),
@@ -252,9 +248,7 @@ def _parameters(c: Comparison) -> Table | None:
     caption = "Kernel parameters found on all rows. "
     caption += "Where features were standardised, lengths are in their standard deviations."
     if any(r.intervals for r in with_kernel):
-        caption += (
-            " Where parameters were sampled: the posterior median and, in brackets, 90 % of the posterior."
-        )
+        caption += " Where they were sampled: the posterior median and, in brackets, 90 % of the posterior."
     return Table(caption, head, rows)
 
 
