@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,12 +19,14 @@ def _check_jobs(jobs: int) -> int:
     return jobs
 
 
-DataFile = Annotated[
-    Path, typer.Argument(help="Table with a header: CSV, TSV or Parquet.", show_default=False)
-]
+def argument(name: str, text: str) -> Any:
+    """A positional argument as the help shows it."""
+    return typer.Argument(metavar=name, help=text, show_default=False)
+
+
+DataFile = Annotated[Path, argument("DATA", "Table with a header: CSV, TSV or Parquet.")]
 DataOrFolder = Annotated[
-    Path,
-    typer.Argument(help="Table with a header: CSV, TSV or Parquet; or a Parquet folder.", show_default=False),
+    Path, argument("DATA", "Table with a header: CSV, TSV or Parquet; or a Parquet folder.")
 ]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column with the labels.", show_default=False)]
 Features = Annotated[
@@ -42,9 +44,7 @@ Jobs = Annotated[
 Kernel = Annotated[
     KernelName, typer.Option("--kernel", "-k", help="Covariance function; ard: one length scale per feature.")
 ]
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File written by `gpclass fit`.", show_default=False)
-]
+ModelFile = Annotated[Path, argument("MODEL", "File written by `gpclass fit`.")]
 Level = Annotated[float, typer.Option(min=0.01, max=0.999, help="Level of the credible interval.")]
 
 

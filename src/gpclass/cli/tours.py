@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from gpclass.cli.errors import Mistake, check_converged
-from gpclass.cli.options import Json, split_names, verbosity
+from gpclass.cli.options import Json, argument, split_names, verbosity
 from gpclass.cli.show import answer, emit, say
 from gpclass.compare.result import columns
 from gpclass.names import did_you_mean
@@ -38,10 +38,8 @@ def demo(
 
 
 def reproduce(
-    paper: Annotated[
-        str, typer.Argument(help="A paper, such as atiya2020; omit to list them.", show_default=False)
-    ] = "",
-    table: Annotated[str, typer.Argument(help="One of its tables; omit for all.", show_default=False)] = "",
+    paper: Annotated[str, argument("PAPER", "A paper, such as atiya2020; omit to list them.")] = "",
+    table: Annotated[str, argument("TABLE", "One of its tables; omit for all.")] = "",
     full: Annotated[
         bool, typer.Option("--full", help="Use the published sizes, which may take hours.")
     ] = False,
@@ -86,7 +84,7 @@ def _papers(root: Path) -> dict[str, str]:
 
 
 def datasets(
-    name: Annotated[str, typer.Argument(help="A data set; omit to list them.", show_default=False)] = "",
+    name: Annotated[str, argument("NAME", "A data set; omit to list them.")] = "",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Output file: CSV or Parquet.", show_default="nowhere")
     ] = None,
@@ -144,9 +142,7 @@ def _write_dataset(data: Any, out: Path, rows: int, seed: int) -> None:
 
 
 def methods(
-    axis: Annotated[
-        str, typer.Argument(help="inference or hyperparameters; omit for both.", show_default=False)
-    ] = "",
+    axis: Annotated[str, argument("AXIS", "inference or hyperparameters; omit for both.")] = "",
     matrix: Annotated[
         bool,
         typer.Option("--matrix", help="What goes with what, for two and many classes, dense and inducing."),

@@ -115,14 +115,14 @@ def compare(
         reference = next((name for name in REFERENCES if name in methods), None)
     elif reference is not None and reference not in methods:
         raise ValueError(f"reference={reference!r} is not among the methods {list(methods)}")
+    estimators = {name: _seeded(estimator, random_state) for name, estimator in methods.items()}
     folds = _folds(len(y), index, groups, cv, repeats, random_state)
     rows = Rows(X, y, classes, names, folds, cv, repeats, random_state)
     results: dict[str, MethodResult] = {}
     with progress(len(methods) * (len(folds) + 1), "compare", verbose=verbose) as bar:
-        for name, estimator in methods.items():
+        for name, estimator in estimators.items():
             limit = None if name == reference else max_seconds
-            seeded, tell = _seeded(estimator, random_state), partial(bar.update, method=name)
-            trials = rows.trials(seeded, n_jobs, limit, tell)
+            trials = rows.trials(estimator, n_jobs, limit, partial(bar.update, method=name))
             results[name] = rows.summary(name, trials)
     if reference is not None and results[reference].error is None:
         with few_threads(len(y)):
