@@ -262,7 +262,7 @@ def point_losses(
             out[test] = np.inf
             continue
         found = in_blocks(at.X[test], posterior, lambda latent: predict_proba(latent, at.likelihood))
-        out[test] = _loss(found.log_proba, _column(problem, test), scoring)
+        out[test] = _loss(found.log_proba, problem.likelihood.decode(problem.y[test]), scoring)
     return out
 
 
@@ -273,15 +273,10 @@ def _stratified_by_place(problem: Problem, n_folds: int, rng: np.random.Generato
     n_places = int(place.max()) + 1
     if n_places in (1, problem.n):
         return stratified_folds(problem.y, n_folds, rng)
-    column = _column(problem, slice(None))
+    column = problem.likelihood.decode(problem.y)  # of each label among the probabilities
     counts = np.zeros((n_places, int(column.max()) + 1))
     np.add.at(counts, (place, column), 1.0 if problem.weights is None else problem.weights)
     return stratified_folds(np.argmax(counts, axis=1), min(n_folds, n_places), rng)[place]
-
-
-def _column(problem: Problem, rows: Any) -> IntArray:
-    """The column of each label among the probabilities: classes −1 and +1, or 0 to C − 1."""
-    return problem.likelihood.decode(problem.y[rows])
 
 
 def _loss(log_proba: Array, label: IntArray, scoring: str) -> Array:

@@ -177,23 +177,19 @@ def _scores(c: Comparison) -> Table:
         if s is None:
             rows.append((Cell(r.name, None, r.state), *[Cell.number(None)] * (len(SCORE_HEAD) - 1)))
             continue
-        rows.append(
-            (
-                Cell(r.name, None, "" if r.converged else r.state),
-                *(
-                    Cell.number(getattr(s, name), note=f"± {r.standard_error[name]:.3f}")
-                    for name in FOLD_SCORES
-                ),
-                Cell.number(s.reliability, ".4f"),
-                Cell.number(s.resolution, ".4f"),
-                Cell.number(s.ece, ".3f", f"[{s.ece_lower:.3f}, {s.ece_upper:.3f}]"),
-                Cell.number(s.auc),
-                _evidence(r),
-                Cell.number(a.mean if a else None, ".2g"),
-                Cell.number(a.largest if a else None, ".2g"),
-                Cell.number(r.seconds_fit, ".2g", f"+ {r.seconds_predict:.1g}"),
-            )
+        row = (
+            Cell(r.name, None, "" if r.converged else r.state),
+            *(Cell.number(getattr(s, name), note=f"± {r.standard_error[name]:.3f}") for name in FOLD_SCORES),
+            Cell.number(s.reliability, ".4f"),
+            Cell.number(s.resolution, ".4f"),
+            Cell.number(s.ece, ".3f", f"[{s.ece_lower:.3f}, {s.ece_upper:.3f}]"),
+            Cell.number(s.auc),
+            _evidence(r),
+            Cell.number(a.mean if a else None, ".2g"),
+            Cell.number(a.largest if a else None, ".2g"),
+            Cell.number(r.seconds_fit, ".2g", f"+ {r.seconds_predict:.1g}"),
         )
+        rows.append(row)
     caption = "Out of fold; ± is the standard error over the folds. Click a heading to sort."
     return Table(caption, SCORE_HEAD, tuple(rows))
 
@@ -213,17 +209,16 @@ def _worst(c: Comparison) -> Table | None:
         a = r.agreement
         for k in range(min(3, len(a.points))):
             top = int(np.argmax(np.abs(a.proba[k] - a.proba_reference[k])))
-            rows.append(
-                (
-                    Cell(r.name),
-                    Cell(a.rows[k], float(a.points[k])),
-                    Cell(str(c.y[a.points[k]])),
-                    Cell(str(c.classes[top])),
-                    Cell.number(a.proba[k, top]),
-                    Cell.number(a.proba_reference[k, top]),
-                    Cell.number(a.delta[k], ".2g"),
-                )
+            row = (
+                Cell(r.name),
+                Cell(a.rows[k], float(a.points[k])),
+                Cell(str(c.y[a.points[k]])),
+                Cell(str(c.classes[top])),
+                Cell.number(a.proba[k, top]),
+                Cell.number(a.proba_reference[k, top]),
+                Cell.number(a.delta[k], ".2g"),
             )
+            rows.append(row)
     if not rows:
         return None
     head = (
