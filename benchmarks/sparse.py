@@ -94,7 +94,7 @@ def _watch(marks, paused, X_test, y_test):
 
     run = Stage.run
 
-    def watched(stage, state=None, after=None, earlier=None):
+    def watched(stage, state=None, after=None):
         def measure(state):
             stop = clock()
             p = predict_proba(stage.last.latent(X_test), stage.last_likelihood(state)).proba[:, 1]
@@ -103,7 +103,7 @@ def _watch(marks, paused, X_test, y_test):
             if after is not None:
                 after(state)
 
-        return run(stage, state, measure, earlier)
+        return run(stage, state, measure)
 
     Stage.last_likelihood = lambda stage, state: stage.at(state.x).likelihood
     Stage.run = watched
@@ -115,9 +115,9 @@ def _time_stages(stages):
 
     run = Stage.run
 
-    def timed(stage, state=None, after=None, earlier=None):
+    def timed(stage, *arguments):
         begin = clock()
-        state = run(stage, state, after, earlier)
+        state = run(stage, *arguments)
         stages.append((state.evaluations, clock() - begin))
         return state
 

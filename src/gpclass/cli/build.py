@@ -26,15 +26,8 @@ STRATEGY = StrategyName(GPClassifier().hyperparameters)
 LIKELIHOOD = LikelihoodName(GPClassifier().likelihood)
 
 
-class KernelName(StrEnum):
-    """Kernels by name; lengths are in standard deviations of the features."""
-
-    rbf = "rbf"
-    ard = "ard"
-    matern12 = "matern12"
-    matern32 = "matern32"
-    matern52 = "matern52"
-    linear = "linear"
+# Kernels; their lengths are in standard deviations of the features.
+KernelName = StrEnum("KernelName", ["rbf", "ard", "matern12", "matern32", "matern52", "linear"])
 
 
 def make_kernel(name: KernelName, d: int) -> Any:
@@ -56,29 +49,22 @@ def make_classifier(
     inference: str,
     strategy: str,
     *,
-    kernel: Any = None,
     likelihood: str = "auto",
-    tol: float = 1e-3,
     restarts: int = 0,
-    inducing: int | str | None = None,
     jobs: int | None = None,
-    seed: int | None = 0,
-    verbose: int = 0,
+    **settings: Any,
 ) -> Any:
-    """A classifier; without an evidence gradient it takes the kernel parameters that EP finds on the same rows."""
+    """A classifier with these settings; without an evidence gradient it takes the kernel parameters that EP finds."""
     from gpclass.compare.presets import WithKernelOf
 
-    common: dict[str, Any] = {"kernel": kernel, "random_state": seed, "tol": tol, "verbose": verbose}
-    search: dict[str, Any] = {"hyperparameters": strategy, "n_restarts": restarts, "n_jobs": jobs}
-    if inducing is not None:
-        common["n_inducing"] = inducing
     row = INFERENCES[inference]
-    handled = row.likelihoods
-    if likelihood != "auto" and likelihood not in handled:
+    if likelihood not in ("auto", *row.likelihoods):
         raise Mistake(
-            f"--method {inference} does not support --likelihood {likelihood}; it supports {', '.join(handled)}"
+            f"--method {inference} does not support --likelihood {likelihood}; it supports {', '.join(row.likelihoods)}"
         )
+    search: dict[str, Any] = {"hyperparameters": strategy, "n_restarts": restarts, "n_jobs": jobs}
+    classifier = GPClassifier(inference=inference, likelihood=likelihood, **settings)
     if row.gradient or strategy not in ("maximize", "map"):
-        return GPClassifier(inference=inference, likelihood=likelihood, **common, **search)
-    guide = GPClassifier(inference="ep", likelihood=likelihood, **common, **search)
-    return WithKernelOf(guide, GPClassifier(inference=inference, likelihood=likelihood, **common))
+        return classifier.set_params(**search)
+    guide = GPClassifier(inference="ep", likelihood=likelihood, **settings, **search)
+    return WithKernelOf(guide, classifier)

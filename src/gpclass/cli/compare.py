@@ -9,25 +9,10 @@ import numpy as np
 import pandas as pd
 import typer
 
-from gpclass.cli.build import KernelName, make_kernel
-from gpclass.cli.errors import NOT_CONVERGED, Mistake
+from gpclass.cli import build, options
+from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.files import read_labelled
-from gpclass.cli.options import (
-    DataFile,
-    DropMissing,
-    Exclude,
-    Features,
-    Jobs,
-    Json,
-    Kernel,
-    Quiet,
-    Seed,
-    Standardize,
-    Target,
-    split_names,
-    verbosity,
-)
-from gpclass.cli.show import emit, say
+from gpclass.cli.show import answer
 from gpclass.estimators.tables import Encoding
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.registry import INFERENCES, get_inference
@@ -37,8 +22,8 @@ USUAL = ("exact", "ep", "laplace", "variational")  # compared by default: one of
 
 
 def compare(
-    data: DataFile,
-    target: Target,
+    data: options.DataFile,
+    target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="HTML file of the report.")] = Path("report.html"),
     chosen: Annotated[
         str,
@@ -49,70 +34,55 @@ def compare(
             show_default=", ".join(USUAL),
         ),
     ] = "",
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Number of cross-validation folds.")] = 5,
-    repeats: Annotated[
-        int, typer.Option("--repeats", min=1, help="Number of times the folds are drawn.")
-    ] = 1,
+    folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of times the folds are drawn.")] = 1,
     groups: Annotated[
-        str,
-        typer.Option(
-            "--groups", help="Column of groups; a group is never split between folds.", show_default="none"
-        ),
+        str, typer.Option(help="Column of groups; a group is never split between folds.", show_default="none")
     ] = "",
-    reference: Annotated[
-        str, typer.Option("--reference", help="Method that the others are compared with.")
-    ] = "auto",
+    reference: Annotated[str, typer.Option(help="Method that the others are compared with.")] = "auto",
     max_seconds: Annotated[
         float | None,
         typer.Option(
-            "--max-seconds",
             min=0.0,
             help="Skip a method that would take longer; 0: no limit.",
             show_default=f"{PATIENCE:g}, no limit for methods named in --methods",
         ),
     ] = None,
-    kernel: Kernel = KernelName.rbf,
-    tol: Annotated[float, typer.Option("--tol", help="Target Monte Carlo error of probabilities.")] = 5e-3,
-    features: Features = "",
-    exclude: Exclude = "",
-    drop_missing: DropMissing = False,
-    standardize: Standardize = True,
-    jobs: Jobs = 1,
-    seed: Seed = 0,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    kernel: options.Kernel = build.KernelName.rbf,
+    tol: Annotated[float, typer.Option(help="Target Monte Carlo error of probabilities.")] = 5e-3,
+    features: options.Features = "",
+    exclude: options.Exclude = "",
+    drop_missing: options.DropMissing = False,
+    standardize: options.Standardize = True,
+    jobs: options.Jobs = 1,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Compare methods on a table by cross-validation, and write one HTML report."""
     from gpclass.compare import compare as run_comparison
     from gpclass.compare.presets import default_methods
     from gpclass.report import write_report
 
-    names = [] if chosen == "all" else split_names(chosen)
+    names = [] if chosen == "all" else options.split_names(chosen)
     if max_seconds is None:
         max_seconds = 0.0 if names else PATIENCE
     for name in names:
         get_inference(name)  # raises for an unknown name and suggests similar ones
     if reference not in ("auto", "none"):
         get_inference(reference)
-    table = read_labelled(
-        data,
-        target,
-        include=split_names(features),
-        exclude=split_names(exclude),
-        drop_missing=drop_missing,
-        groups=groups or None,
-    )
+    include, left_out = options.split_names(features), options.split_names(exclude)
+    table = read_labelled(data, target, include, left_out, drop_missing, groups)
     _check_folds(table.labels, folds)
     encoding = Encoding.learn(table.features, standardize=False)  # each fold standardises its own rows
     X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs), index=table.rows)
     if not names:
         names = _able(list(INFERENCES) if chosen == "all" else list(USUAL), len(np.unique(table.labels)))
+    start = build.make_kernel(kernel, X.shape[1])
     found = run_comparison(
         X,
         table.labels,
-        default_methods(
-            names, kernel=make_kernel(kernel, X.shape[1]), standardize=standardize, settings={"tol": tol}
-        ),
+        default_methods(names, kernel=start, standardize=standardize, settings={"tol": tol}),
         cv=folds,
         repeats=repeats,
         reference=None if reference == "none" else reference,
@@ -120,42 +90,26 @@ def compare(
         max_seconds=max_seconds or None,  # no limit for methods named by the user
         random_state=seed,
         n_jobs=jobs,
-        verbose=verbosity(quiet),
+        verbose=options.verbosity(quiet),
     )
     if not found.succeeded:
         raise Mistake(
             "no method could be fitted: " + "; ".join(f"{r.name}: {r.error}" for r in found.results.values())
         )
-    left_out = f" {table.dropped} rows with missing values were dropped." if table.dropped else ""
-    write_report(
-        found,
-        out,
-        title=f"{data.name}: which method to trust",
-        description=f"Target: {target}.{left_out} Rows are numbered from 1, in file order.",
-    )
-    if as_json:
-        emit(
-            {
-                "report": str(out),
-                "advice": found.advice,
-                "recommended": found.recommended,
-                "methods": found.rows(),
-            }
-        )
-    else:
-        say(str(found))
-        say(f"\n{out} written. Open it in a browser.")
-    if not all(r.converged for r in found.succeeded):
-        raise typer.Exit(NOT_CONVERGED)
+    missing = f" {table.dropped} rows with missing values were dropped." if table.dropped else ""
+    description = f"Target: {target}.{missing} Rows are numbered from 1, in file order."
+    write_report(found, out, title=f"{data.name}: which method to trust", description=description)
+    advised = {"advice": found.advice, "recommended": found.recommended}
+    results = {"report": str(out), **advised, "methods": found.rows()}
+    answer(f"{found}\n\n{out} written. Open it in a browser.", results, as_json)
+    check_converged(*(r.converged for r in found.succeeded))
 
 
 def _able(names: list[str], n_classes: int) -> list[str]:
     """Those of the methods that handle so many classes."""
-    return [
-        name
-        for name in names
-        if n_classes == 2 or any(LIKELIHOODS[known].many for known in INFERENCES[name].likelihoods)
-    ]
+    if n_classes == 2:
+        return names
+    return [name for name in names if any(LIKELIHOODS[known].many for known in INFERENCES[name].likelihoods)]
 
 
 def _check_folds(labels: Any, folds: int) -> None:

@@ -16,26 +16,14 @@ from gpclass.numerics.files import replacing
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv", ".txt", ".dat", "")
-FOREIGN = (
-    ".xlsx",
-    ".xls",
-    ".ods",
-    ".json",
-    ".feather",
-    ".rds",
-    ".rdata",
-    ".mat",
-    ".npy",
-    ".npz",
-    ".pkl",
-    ".gpclass",
-)
+SHEETS = (".xlsx", ".xls", ".ods")
+FOREIGN = (*SHEETS, ".json", ".feather", ".rds", ".rdata", ".mat", ".npy", ".npz", ".pkl", ".gpclass")
 
 
 def read_table(path: Path) -> Any:
     """A data frame from a file."""
     if not path.exists():
-        siblings = [p.name for p in _siblings(path)]
+        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise Mistake(f"file {path} not found{did_you_mean(path.name, siblings, '')}")
     if path.is_dir():
         raise Mistake(f"{path} is a folder, not a table")
@@ -47,9 +35,8 @@ def read_table(path: Path) -> Any:
     except ImportError as error:
         raise Mistake(f"reading {path} needs pyarrow: pip install 'gpclass[cli]' ({error})") from error
     except UnicodeDecodeError as error:
-        raise Mistake(
-            f"{path} cannot be read as a table: it is not text in UTF-8 ({error.reason})"
-        ) from error
+        why = f"it is not text in UTF-8 ({error.reason})"
+        raise Mistake(f"{path} cannot be read as a table: {why}") from error
     except (ValueError, OSError) as error:
         raise Mistake(f"{path} cannot be read as a table: {error}") from error
     frame.columns = [str(c).strip() for c in frame.columns]
@@ -63,23 +50,14 @@ def read_table(path: Path) -> Any:
 
 def _read_text(path: Path) -> Any:
     """A data frame from a text file; the separator is detected from the first line."""
-    separator = _separator(pd.read_csv(path, header=None, nrows=1, sep="\0", engine="c", dtype=str))
+    first = str(pd.read_csv(path, header=None, nrows=1, sep="\0", engine="c", dtype=str).iloc[0, 0])
+    separator = max((",", "\t", ";"), key=first.count)
     head = pd.read_csv(path, header=None, nrows=1, sep=separator, dtype=str)
     frame = pd.read_csv(path, sep=separator)
     if frame.shape[1] == head.shape[1]:  # pandas would rename duplicate columns; we reject them
         names = [str(name) for name in head.iloc[0]]
         frame.columns = [n if n != "nan" else c for n, c in zip(names, frame.columns, strict=True)]
     return frame
-
-
-def _separator(first: Any) -> str:
-    line = str(first.iloc[0, 0])
-    return max((",", "\t", ";"), key=line.count)
-
-
-def _siblings(path: Path) -> list[Path]:
-    folder = path.parent
-    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def write_table(frame: Any, path: Path) -> None:
@@ -108,21 +86,21 @@ class Labelled:
 def read_labelled(
     path: Path,
     target: str,
-    *,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     drop_missing: bool = False,
-    groups: str | None = None,
+    groups: str = "",
 ) -> Labelled:
-    """Features and labels from a file; errors name the remedy."""
+    """Features and labels from a file, and its column of groups if that is named; errors name the remedy."""
     frame = read_table(path)
-    for name in (target, *include, *exclude, *([groups] if groups else [])):
+    labelling = [target, groups] if groups else [target]
+    for name in (*labelling, *include, *exclude):
         check_column(frame, name, path)
-    features = list(include) or [c for c in frame.columns if c != target and c != groups]
+    features = list(include) or [c for c in frame.columns if c not in labelling]
     features = [c for c in features if c not in exclude and c != target]
     if not features:
         raise Mistake(f"{path} has no feature columns besides {target!r}")
-    used = frame[[*features, target, *([groups] if groups else [])]]
+    used = frame[[*features, *labelling]]
     rows, dropped = np.arange(1, len(frame) + 1), 0
     if drop_missing:
         whole = used.notna().all(axis=1).to_numpy()
@@ -140,13 +118,8 @@ def read_labelled(
             )
     labels = used[target].to_numpy()
     _check_labels(labels, target)
-    return Labelled(
-        used[features].reset_index(drop=True),
-        labels,
-        rows,
-        dropped,
-        used[groups].to_numpy() if groups else None,
-    )
+    blocks = used[groups].to_numpy() if groups else None
+    return Labelled(used[features].reset_index(drop=True), labels, rows, dropped, blocks)
 
 
 def check_column(frame: Any, name: str, path: Path) -> None:

@@ -7,73 +7,43 @@ from typing import Annotated, Any
 
 import typer
 
-from gpclass.cli import folders
-from gpclass.cli.build import (
-    LIKELIHOOD,
-    METHOD,
-    STRATEGY,
-    InferenceName,
-    KernelName,
-    LikelihoodName,
-    StrategyName,
-    make_classifier,
-    make_kernel,
-)
-from gpclass.cli.errors import NOT_CONVERGED, Mistake
+from gpclass.cli import build, folders, options
+from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.files import read_labelled
-from gpclass.cli.options import (
-    DataOrFolder,
-    DropMissing,
-    Exclude,
-    Features,
-    Jobs,
-    Json,
-    Kernel,
-    Quiet,
-    Seed,
-    Standardize,
-    Target,
-    split_names,
-    verbosity,
-)
-from gpclass.cli.show import emit, note, say
+from gpclass.cli.show import answer, note
 from gpclass.data.parquet import ParquetFolder
 from gpclass.estimators.tables import Encoding, TableClassifier
 
 
 def fit(
-    data: DataOrFolder,
-    target: Target,
+    data: options.DataOrFolder,
+    target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.")] = Path("model.gpclass"),
     method: Annotated[
-        InferenceName, typer.Option("--method", "--inference", "-m", help="Inference; see `gpclass methods`.")
-    ] = METHOD,
+        build.InferenceName,
+        typer.Option("--method", "--inference", "-m", help="Inference; see `gpclass methods`."),
+    ] = build.METHOD,
     hyperparameters: Annotated[
-        StrategyName, typer.Option("--hyperparameters", help="How kernel parameters are estimated.")
-    ] = STRATEGY,
+        build.StrategyName, typer.Option(help="How kernel parameters are estimated.")
+    ] = build.STRATEGY,
     likelihood: Annotated[
-        LikelihoodName, typer.Option("--likelihood", help="Link to probabilities.")
-    ] = LIKELIHOOD,
-    kernel: Kernel = KernelName.rbf,
-    features: Features = "",
-    exclude: Exclude = "",
-    drop_missing: DropMissing = False,
-    standardize: Standardize = True,
-    tol: Annotated[float, typer.Option("--tol", help="Target Monte Carlo error of probabilities.")] = 1e-3,
-    restarts: Annotated[
-        int, typer.Option("--restarts", min=0, help="Additional searches from random starts.")
-    ] = 0,
+        build.LikelihoodName, typer.Option(help="Link to probabilities.")
+    ] = build.LIKELIHOOD,
+    kernel: options.Kernel = build.KernelName.rbf,
+    features: options.Features = "",
+    exclude: options.Exclude = "",
+    drop_missing: options.DropMissing = False,
+    standardize: options.Standardize = True,
+    tol: Annotated[float, typer.Option(help="Target Monte Carlo error of probabilities.")] = 1e-3,
+    restarts: Annotated[int, typer.Option(min=0, help="Additional searches from random starts.")] = 0,
     inducing: Annotated[
-        str,
-        typer.Option(
-            "--inducing", help="Inducing points, for large data: a number or auto.", show_default="none"
-        ),
+        str, typer.Option(help="Inducing points, for large data: a number or auto.", show_default="none")
     ] = "",
-    jobs: Jobs = 1,
-    seed: Seed = 0,
+    jobs: options.Jobs = 1,
+    seed: options.Seed = 0,
     plan: Annotated[bool, typer.Option("--plan", help="Show expected time and memory; fit nothing.")] = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Fit a model to a table and save it.
 
@@ -82,19 +52,20 @@ def fit(
     """
 
     def make(columns: int) -> Any:
-        return make_classifier(
+        return build.make_classifier(
             method.value,
             hyperparameters.value,
-            kernel=make_kernel(kernel, columns),
             likelihood=likelihood.value,
-            tol=tol,
             restarts=restarts,
-            inducing=folders.check_inducing(inducing),
             jobs=jobs,
-            seed=seed,
-            verbose=verbosity(quiet),
+            kernel=build.make_kernel(kernel, columns),
+            n_inducing=folders.check_inducing(inducing),
+            tol=tol,
+            random_state=seed,
+            verbose=options.verbosity(quiet),
         )
 
+    include, left_out = options.split_names(features), options.split_names(exclude)
     if data.is_dir():
         if plan:
             raise Mistake(f"{data} is a folder: --plan needs a table in one file; try it on a subset")
@@ -102,18 +73,11 @@ def fit(
             raise Mistake(
                 f"{data} is a folder: set the number of inducing points, for example --inducing 300"
             )
-        chosen, left_out = tuple(split_names(features)) or None, tuple(split_names(exclude))
-        folder = ParquetFolder(data, chosen, left_out, drop_missing=drop_missing)
+        folder = ParquetFolder(data, tuple(include) or None, tuple(left_out), drop_missing=drop_missing)
         model, dropped = folders.fit_folder(folder, target, standardize, make)
         rows = model.fit_report_.n_points
     else:
-        table = read_labelled(
-            data,
-            target,
-            include=split_names(features),
-            exclude=split_names(exclude),
-            drop_missing=drop_missing,
-        )
+        table = read_labelled(data, target, include, left_out, drop_missing)
         rows, dropped = len(table.labels), table.dropped
         encoding = Encoding.learn(table.features, standardize=standardize)
         classifier = make(len(encoding.outputs))
@@ -124,30 +88,19 @@ def fit(
     if dropped:
         note(f"{dropped} rows with missing values dropped, {rows} kept")
     model.save(out)
-    report = model.fit_report_
-    if as_json:
-        emit({"model": str(out), "rows": rows, "dropped": dropped, **_facts(model)})
-    else:
-        say(str(report))
-        new = "NEW_FOLDER --out PREDICTIONS" if data.is_dir() else "NEW.csv --out predictions.csv"
-        say(f"\n{out} written. Next: gpclass predict {out} {new}")
-    if not report.converged:
-        raise typer.Exit(NOT_CONVERGED)
+    new = "NEW_FOLDER --out PREDICTIONS" if data.is_dir() else "NEW.csv --out predictions.csv"
+    text = f"{model.fit_report_}\n\n{out} written. Next: gpclass predict {out} {new}"
+    answer(text, {"model": str(out), "rows": rows, "dropped": dropped, **_facts(model)}, as_json)
+    check_converged(model.fit_report_.converged)
 
 
 def _plan(classifier: Any, X: Any, labels: Any, as_json: bool) -> None:
     """Expected cost; separately for the search and the final fit where these differ."""
     steps = [classifier.guide, classifier.classifier] if hasattr(classifier, "guide") else [classifier]
-    plans = []
-    for step in steps:
-        if step is not steps[0]:
-            step = step.set_params(hyperparameters="fixed")
-        plans.append(step.plan(X, labels))
-    if as_json:
-        emit([{**vars(one), "fits": one.fits} for one in plans])
-    else:
-        for one in plans:
-            say(str(one))
+    for final in steps[1:]:
+        final.set_params(hyperparameters="fixed")
+    plans = [step.plan(X, labels) for step in steps]
+    answer("\n".join(map(str, plans)), [{**vars(plan), "fits": plan.fits} for plan in plans], as_json)
 
 
 def _facts(model: TableClassifier) -> dict[str, Any]:

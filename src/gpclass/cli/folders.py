@@ -47,16 +47,8 @@ def predict_into(
     if done.dropped:
         note(f"{done.dropped} rows with missing values dropped, {done.rows} kept")
     if as_json:
-        emit(
-            {
-                "folder": str(out),
-                "rows": done.rows,
-                "dropped": done.dropped,
-                "scores": done.scores,
-                "written": done.written,
-                "kept": done.kept,
-            }
-        )
+        names = ("rows", "dropped", "scores", "written", "kept")
+        emit({"folder": str(out), **{name: getattr(done, name) for name in names}})
         return
     say(f"{out}: {done.rows} predictions in {len(done.written) + len(done.kept)} files")
     if done.kept:

@@ -13,8 +13,9 @@ from gpclass._typing import Array
 from gpclass.cli.errors import Mistake
 from gpclass.cli.files import check_column, read_table, write_table
 from gpclass.cli.options import DataFile, Json, Level, ModelFile, load_table_model
-from gpclass.cli.show import emit, say
+from gpclass.cli.show import answer
 from gpclass.estimators.tables import NumberColumn, TableClassifier, predictions
+from gpclass.estimators.wrapping import Wrapping
 from gpclass.numerics.files import replacing
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -26,18 +27,14 @@ def draw_map(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Figure (.png, .svg, .pdf) or grid (.csv, .parquet).")
     ] = Path("map.png"),
-    x: Annotated[str, typer.Option("--x", help="Column on the x axis.", show_default="first of two")] = "",
-    y: Annotated[str, typer.Option("--y", help="Column on the y axis.", show_default="second of two")] = "",
+    x: Annotated[str, typer.Option(help="Column on the x axis.", show_default="first of two")] = "",
+    y: Annotated[str, typer.Option(help="Column on the y axis.", show_default="second of two")] = "",
     target: Annotated[
         str,
         typer.Option("--target", "-t", help="Column with labels; also plots the rows.", show_default="none"),
     ] = "",
-    panel: Annotated[
-        str, typer.Option("--panel", help="Second panel: interval or mcse.", show_default="none")
-    ] = "",
-    resolution: Annotated[
-        int, typer.Option("--resolution", min=2, max=1000, help="Grid points per side.")
-    ] = 100,
+    panel: Annotated[str, typer.Option(help="Second panel: interval or mcse.", show_default="none")] = "",
+    resolution: Annotated[int, typer.Option(min=2, max=1000, help="Grid points per side.")] = 100,
     level: Level = 0.9,
     as_json: Json = False,
 ) -> None:
@@ -60,17 +57,14 @@ def draw_map(
         table.insert(0, across, points[:, 0])
         table.insert(1, upwards, points[:, 1])
         write_table(table, out)
-    if as_json:
-        emit({"file": str(out), "x": across, "y": upwards})
-    else:
-        say(f"{out}: {across} and {upwards}")
+    answer(f"{out}: {across} and {upwards}", {"file": str(out), "x": across, "y": upwards}, as_json)
 
 
-class Slice:
+class Slice(Wrapping):
     """The model as a function of two columns; the others stay at their median or most common category."""
 
     def __init__(self, model: TableClassifier, x: str, y: str) -> None:
-        self.model = model
+        self.classifier = self.classifier_ = model
         self.names = [x, y]
         self.classes_ = model.classes_
 
@@ -78,7 +72,7 @@ class Slice:
         """Complete rows for points (m, 2)."""
         values = np.asarray(points, dtype=float)
         filled: dict[str, Any] = {}
-        for column in self.model.encoding_.columns:
+        for column in self.classifier_.encoding_.columns:
             if column.name in self.names:
                 filled[column.name] = values[:, self.names.index(column.name)]
             else:
@@ -86,17 +80,8 @@ class Slice:
                 filled[column.name] = [held] * len(values)
         return pd.DataFrame(filled)
 
-    def predict(self, points: Any) -> Any:
-        """See the model's method."""
-        return self.model.predict(self.frame(points))
-
-    def predict_proba(self, points: Any) -> Array:
-        """As the model's."""
-        return np.asarray(self.model.predict_proba(self.frame(points)))
-
-    def predict_uncertainty(self, points: Any, level: float = 0.9) -> Any:
-        """See the model's method."""
-        return self.model.predict_uncertainty(self.frame(points), level=level)
+    def _seen(self, points: Any) -> Any:
+        return self.frame(points)
 
 
 def choose_axes(model: TableClassifier, x: str | None, y: str | None) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,44 +19,33 @@ def _check_jobs(jobs: int) -> int:
     return jobs
 
 
-DataFile = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Table with a header: CSV, TSV or Parquet.", show_default=False)
-]
+def argument(name: str, text: str) -> Any:
+    """A positional argument as the help shows it."""
+    return typer.Argument(metavar=name, help=text, show_default=False)
+
+
+DataFile = Annotated[Path, argument("DATA", "Table with a header: CSV, TSV or Parquet.")]
 DataOrFolder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="Table with a header: CSV, TSV or Parquet; or a Parquet folder.",
-        show_default=False,
-    ),
+    Path, argument("DATA", "Table with a header: CSV, TSV or Parquet; or a Parquet folder.")
 ]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column with the labels.", show_default=False)]
 Features = Annotated[
-    str,
-    typer.Option(
-        "--features", help="Columns to use, separated by commas.", show_default="all but the target"
-    ),
+    str, typer.Option(help="Columns to use, separated by commas.", show_default="all but the target")
 ]
-Exclude = Annotated[
-    str, typer.Option("--exclude", help="Columns to exclude, separated by commas.", show_default="none")
-]
+Exclude = Annotated[str, typer.Option(help="Columns to exclude, separated by commas.", show_default="none")]
 DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Drop rows with missing values.")]
-Standardize = Annotated[
-    bool, typer.Option("--standardize/--no-standardize", help="Scale numeric columns to mean 0 and sd 1.")
-]
+Standardize = Annotated[bool, typer.Option(help="Scale numeric columns to mean 0 and sd 1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
-Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 Jobs = Annotated[
     int, typer.Option("--jobs", "-j", help="Number of processes; -1: one per core.", callback=_check_jobs)
 ]
 Kernel = Annotated[
     KernelName, typer.Option("--kernel", "-k", help="Covariance function; ard: one length scale per feature.")
 ]
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File written by `gpclass fit`.", show_default=False)
-]
-Level = Annotated[float, typer.Option("--level", min=0.01, max=0.999, help="Level of the credible interval.")]
+ModelFile = Annotated[Path, argument("MODEL", "File written by `gpclass fit`.")]
+Level = Annotated[float, typer.Option(min=0.01, max=0.999, help="Level of the credible interval.")]
 
 
 def verbosity(quiet: bool) -> int:

@@ -9,40 +9,29 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from gpclass.cli import folders
+from gpclass.cli import folders, options
 from gpclass.cli.files import check_column, read_table, write_table
-from gpclass.cli.options import (
-    DataOrFolder,
-    DropMissing,
-    Jobs,
-    Json,
-    Level,
-    ModelFile,
-    Quiet,
-    load_table_model,
-    verbosity,
-)
 from gpclass.cli.show import emit, note, say, say_scores
 from gpclass.estimators.tables import predictions, scores
 
 
 def predict(
-    model_file: ModelFile,
-    data: DataOrFolder,
+    model_file: options.ModelFile,
+    data: options.DataOrFolder,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out", "-o", help="CSV, TSV or Parquet file; or a folder.", show_default="standard output"
         ),
     ] = None,
-    level: Level = 0.9,
+    level: options.Level = 0.9,
     target: Annotated[
         str, typer.Option("--target", "-t", help="Column with true labels, for scoring.", show_default="none")
     ] = "",
-    drop_missing: DropMissing = False,
-    jobs: Jobs = 1,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    drop_missing: options.DropMissing = False,
+    jobs: options.Jobs = 1,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Predict the rows of a table: class, probability, Monte Carlo error, credible interval.
 
@@ -51,19 +40,11 @@ def predict(
     A Parquet folder is predicted into a folder with files of the same names, with rows numbered within each file;
     files that are complete are not computed again.
     """
-    model = load_table_model(model_file)
+    model = options.load_table_model(model_file)
     if data.is_dir():
-        folders.predict_into(
-            model,
-            data,
-            out,
-            as_json=as_json,
-            level=level,
-            target=target or None,
-            drop_missing=drop_missing,
-            n_jobs=jobs,
-            verbose=verbosity(quiet),
-        )
+        work = {"n_jobs": jobs, "verbose": options.verbosity(quiet)}
+        rules = {"level": level, "target": target or None, "drop_missing": drop_missing}
+        folders.predict_into(model, data, out, as_json=as_json, **rules, **work)
         return
     frame = read_table(data)
     rows = np.arange(1, len(frame) + 1)
@@ -81,11 +62,8 @@ def predict(
     if out is not None:
         write_table(found, out)
     if as_json:
-        emit(
-            {"scores": figures, "predictions": found.to_dict("records")}
-            if out is None
-            else {"file": str(out), "scores": figures}
-        )
+        result = {"predictions": found.to_dict("records")} if out is None else {"file": str(out)}
+        emit({"scores": figures, **result})
     elif out is None:
         sys.stdout.write(found.to_csv(index=False))
     else:

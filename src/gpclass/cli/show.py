@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -39,6 +39,11 @@ def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
+def answer(text: str, data: Any, as_json: bool) -> None:
+    """Write the result of a command to standard output: as text, or its data as JSON."""
+    emit(data) if as_json else say(text)
+
+
 def note(text: str) -> None:
     """Write a line to standard error, separate from the results."""
     sys.stderr.write(text + "\n")
@@ -48,11 +53,3 @@ def say_scores(scores: Mapping[str, float]) -> None:
     """Write scores, if any, to standard error."""
     if scores:
         note(", ".join(f"{name} {value:.4g}" for name, value in scores.items()))
-
-
-def columns(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table of left-justified columns."""
-    lines = [[str(cell) for cell in row] for row in (head, *rows)]
-    width = [max(len(line[k]) for line in lines) for k in range(len(head))]
-    text = ["  ".join(cell.ljust(w) for cell, w in zip(line, width, strict=True)).rstrip() for line in lines]
-    return "\n".join([text[0], "  ".join("-" * w for w in width), *text[1:]])

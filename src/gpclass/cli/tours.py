@@ -11,50 +11,35 @@ from typing import Annotated, Any
 
 import typer
 
-from gpclass.cli.errors import NOT_CONVERGED, Mistake
-from gpclass.cli.options import Json
-from gpclass.cli.show import columns, emit, say
+from gpclass.cli.errors import Mistake, check_converged
+from gpclass.cli.options import Json, argument, split_names, verbosity
+from gpclass.cli.show import answer, emit, say
+from gpclass.compare.result import columns
 from gpclass.names import did_you_mean
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report.")] = Path("demo"),
-    n: Annotated[int, typer.Option("--n", min=20, help="Number of points.")] = 200,
+    n: Annotated[int, typer.Option(min=20, help="Number of points.")] = 200,
     chosen: Annotated[
         str, typer.Option("--methods", "-m", help="Inferences, separated by commas.", show_default="all")
     ] = "",
-    seed: Annotated[int, typer.Option("--seed", help="Seed for data and folds.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed for data and folds.")] = 3,
     as_json: Json = False,
 ) -> None:
     """Fit every method to one simulated problem and write a report."""
-    from gpclass.compare.advice import what_went_wrong
-    from gpclass.report.demo import run_demo
+    from gpclass.report.demo import describe, run_demo
 
-    names = [part.strip() for part in chosen.split(",") if part.strip()]
-    verbose = 1 if sys.stderr.isatty() else 0
-    comparison, path = run_demo(out, n=n, seed=seed, methods=names or None, verbose=verbose)
-    if as_json:
-        emit({"report": str(path), "advice": comparison.advice, "methods": comparison.rows()})
-    else:
-        say(str(comparison))
-        say("\nWhat each approximation got wrong")
-        for r in comparison.results.values():
-            say(f"  {r.name}: {what_went_wrong(r, comparison.reference)}")
-        say(f"\n{path} written. Open it in a browser.")
-    if not all(r.converged for r in comparison.succeeded):
-        raise typer.Exit(NOT_CONVERGED)
+    names = split_names(chosen)
+    comparison, path = run_demo(out, n=n, seed=seed, methods=names or None, verbose=verbosity(quiet=False))
+    data = {"report": str(path), "advice": comparison.advice, "methods": comparison.rows()}
+    answer(describe(comparison, path), data, as_json)
+    check_converged(*(r.converged for r in comparison.succeeded))
 
 
 def reproduce(
-    paper: Annotated[
-        str,
-        typer.Argument(
-            metavar="PAPER", help="A paper, such as atiya2020; omit to list them.", show_default=False
-        ),
-    ] = "",
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="One of its tables; omit for all.", show_default=False)
-    ] = "",
+    paper: Annotated[str, argument("PAPER", "A paper, such as atiya2020; omit to list them.")] = "",
+    table: Annotated[str, argument("TABLE", "One of its tables; omit for all.")] = "",
     full: Annotated[
         bool, typer.Option("--full", help="Use the published sizes, which may take hours.")
     ] = False,
@@ -63,21 +48,14 @@ def reproduce(
     root = _checkout()
     known = _papers(root)
     if not paper:
-        for name, summary in known.items():
-            say(f"{name}  {summary}")
+        say("\n".join(f"{name}  {summary}" for name, summary in known.items()))
         return
     if paper not in known:
         raise Mistake(
             f"unknown paper {paper!r}{did_you_mean(paper, known)} The papers are {', '.join(known)}"
         )
-    words = [
-        sys.executable,
-        "-m",
-        f"papers.{paper}",
-        *([table] if table else []),
-        *(["--full"] if full else []),
-    ]
-    done = subprocess.run(words, cwd=root, check=False)
+    words = [sys.executable, "-m", f"papers.{paper}", table, "--full" if full else ""]
+    done = subprocess.run([word for word in words if word], cwd=root, check=False)
     if done.returncode:
         raise typer.Exit(done.returncode)
 
@@ -106,17 +84,12 @@ def _papers(root: Path) -> dict[str, str]:
 
 
 def datasets(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A data set; omit to list them.", show_default=False)
-    ] = "",
+    name: Annotated[str, argument("NAME", "A data set; omit to list them.")] = "",
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Output file: CSV or Parquet.", show_default="nowhere"),
+        Path | None, typer.Option("--out", "-o", help="Output file: CSV or Parquet.", show_default="nowhere")
     ] = None,
-    rows: Annotated[
-        int, typer.Option("--rows", min=0, help="Number of rows to write, drawn at random; 0: all.")
-    ] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="Seed for that draw.")] = 0,
+    rows: Annotated[int, typer.Option(min=0, help="Number of rows to write, drawn at random; 0: all.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for that draw.")] = 0,
     as_json: Json = False,
 ) -> None:
     """List the named data sets, or describe and write one.
@@ -132,7 +105,7 @@ def datasets(
             emit([vars(row) for row in found])
             return
         head = ("name", "from", "rows", "features", "classes")
-        say(columns(head, [[_dash(v) for v in vars(row).values()] for row in found]))
+        say(columns(head, [["–" if v is None else v for v in vars(row).values()] for row in found]))
         if not os.environ.get(FOLDER_VARIABLE):
             say(
                 f"\nSet {FOLDER_VARIABLE} to a folder of CSV files with a column 'label' to see them here too."
@@ -150,12 +123,9 @@ def datasets(
         "source": data.description,
         **({"file": str(out)} if out is not None else {}),
     }
-    if as_json:
-        emit(facts)
-    else:
-        facts["classes"] = ", ".join(f"{c} ({t})" if t else c for c, t in facts["classes"].items())
-        facts["features"] = ", ".join(data.feature_names)
-        say("\n".join(f"{key:<9} {value}" for key, value in facts.items()))
+    named = ", ".join(f"{c} ({text})" if text else c for c, text in facts["classes"].items())
+    shown = {**facts, "classes": named, "features": ", ".join(data.feature_names)}
+    answer("\n".join(f"{key:<9} {value}" for key, value in shown.items()), facts, as_json)
 
 
 def _write_dataset(data: Any, out: Path, rows: int, seed: int) -> None:
@@ -171,17 +141,8 @@ def _write_dataset(data: Any, out: Path, rows: int, seed: int) -> None:
     write_table(frame, out)
 
 
-def _dash(value: Any) -> str:
-    return "–" if value is None else str(value)
-
-
 def methods(
-    axis: Annotated[
-        str,
-        typer.Argument(
-            metavar="AXIS", help="inference or hyperparameters; omit for both.", show_default=False
-        ),
-    ] = "",
+    axis: Annotated[str, argument("AXIS", "inference or hyperparameters; omit for both.")] = "",
     matrix: Annotated[
         bool,
         typer.Option("--matrix", help="What goes with what, for two and many classes, dense and inducing."),
@@ -226,7 +187,6 @@ def _show_matrix() -> None:
             rows.append((name, used or "-", *("yes" if own[s].runs else "-" for s in STRATEGIES)))
         say(columns(("inference", "likelihood", *STRATEGIES), rows))
         say()
-    reasons = dict.fromkeys(cell.reason for cell in found if cell.reason)
     say("Refused, with the reasons:\n")
-    for reason in reasons:
+    for reason in dict.fromkeys(cell.reason for cell in found if cell.reason):
         say(f"- {reason}")

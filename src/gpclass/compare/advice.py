@@ -48,9 +48,9 @@ def advise(
         return "No method could be fitted: see the errors.", None
     sound = [r for r in scored if r.converged] or scored
     best = min(sound, key=_loss)
-    as_good = [r for r in sound if _as_good(r, best)]
-    by_name = {r.name: r for r in sound}
-    ref = by_name.get(reference) if reference is not None else None
+    gaps = [(r, *difference(r, best)) for r in sound]
+    as_good = [r for r, gap, se in gaps if gap <= max(2.0 * se, TIES)]
+    ref = next((r for r in sound if r.name == reference), None)
     if ref is not None and ref in as_good:
         text, chosen = _around_reference(as_good, ref)
     else:
@@ -61,11 +61,6 @@ def advise(
 
 def _loss(r: MethodResult) -> float:
     return float("inf") if r.scores is None else r.scores.log_loss
-
-
-def _as_good(r: MethodResult, best: MethodResult) -> bool:
-    gap, se = difference(r, best)
-    return gap <= max(2.0 * se, TIES)
 
 
 def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tuple[str, MethodResult]:
@@ -142,18 +137,14 @@ def what_went_wrong(r: MethodResult, reference: str | None) -> str:
     where = "With the reference's kernel, its" if a is r.same_kernel else "Out of fold, its"
     text = f"{where} probabilities are off by {a.mean:.1g} on average and {a.largest:.1g} at worst"
     top = int(np.argmax(np.abs(a.proba[0] - a.proba_reference[0])))
-    text += (
-        f" (row {(a.rows or a.points)[0]}: {a.proba[0, top]:.3f} instead of {a.proba_reference[0, top]:.3f})"
-    )
+    row, p, reference_p = (a.rows or a.points)[0], a.proba[0, top], a.proba_reference[0, top]
+    text += f" (row {row}: {p:.3f} instead of {reference_p:.3f})"
     if abs(a.confidence) > 0.2 * a.mean and a.largest > 1e-3:
         kind = "underconfident" if a.confidence < 0 else "overconfident"
         text += f"; it is {kind} by {abs(a.confidence):.1g} on average"
-    text += "; it decides " + ("every row the same" if a.flips == 0 else f"{_rows(a.flips)} differently")
+    rows = "1 row" if a.flips == 1 else f"{a.flips} rows"
+    text += "; it decides " + ("every row the same" if a.flips == 0 else f"{rows} differently")
     gap = r.same_kernel_evidence
     if a is r.same_kernel and gap is not None:
         text += f"; its log evidence is {abs(gap):.2g} nats too {'low' if gap < 0 else 'high'}"
     return text + "."
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"

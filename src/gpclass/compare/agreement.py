@@ -26,8 +26,12 @@ def add_agreement(
     results: Mapping[str, MethodResult], reference: str, X: Any, y: Any
 ) -> dict[str, MethodResult]:
     """Add to each method its distance from the reference."""
-    ref = results[reference]
-    fixed_ref, evidence_ref = _as_it_is(ref, X)
+    ref, fixed_ref = results[reference], None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the warnings of the fit and its folds are already recorded
+        if _classifier(ref) is not None:  # fitted to all rows
+            fixed_ref = np.asarray(ref.estimator.predict_proba(X))
+    evidence_ref = number(_classifier(ref), "log_evidence_")
     found = {}
     for name, r in results.items():
         if name == reference or r.proba is None or ref.proba is None:
@@ -39,12 +43,8 @@ def add_agreement(
             if fixed is not None:
                 alone = _agreement(reference, fixed, fixed_ref, X)
                 gap = None if evidence is None or evidence_ref is None else evidence - evidence_ref
-        found[name] = replace(
-            r,
-            agreement=_agreement(reference, r.proba, ref.proba, X),
-            same_kernel=alone,
-            same_kernel_evidence=gap,
-        )
+        apart = _agreement(reference, r.proba, ref.proba, X)
+        found[name] = replace(r, agreement=apart, same_kernel=alone, same_kernel_evidence=gap)
     return found
 
 
@@ -66,28 +66,22 @@ def _agreement(reference: str, proba: Array, proba_reference: Array, X: Any) -> 
     )
 
 
-def _as_it_is(ref: MethodResult, X: Any) -> tuple[Array | None, float | None]:
-    """Probabilities at X and log evidence of the reference, which was fitted to all rows; None without a kernel."""
-    final = getattr(final_step(ref.estimator), "classifier_", final_step(ref.estimator))
-    if not hasattr(final, "kernel_") or "hyperparameters" not in getattr(final, "get_params", dict)():
-        return None, None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the warnings of the fit and its folds are already recorded
-        return np.asarray(ref.estimator.predict_proba(X)), number(final, "log_evidence_")
+def _classifier(r: MethodResult) -> Any:
+    """The fitted classifier of a method if it is one of this package, whose kernel can be fixed; else None."""
+    final = getattr(final_step(r.estimator), "classifier_", final_step(r.estimator))
+    own = hasattr(final, "kernel_") and "hyperparameters" in getattr(final, "get_params", dict)()
+    return final if own else None
 
 
 def _at_kernel_of(r: MethodResult, ref: MethodResult, X: Any, y: Any) -> tuple[Array | None, float | None]:
     """Probabilities at X and log evidence of method ``r`` on all rows with the reference's kernel.
 
-    None if either is not a Gaussian process classifier of this package, or if the fit fails: these numbers are then
-    missing from the comparison.
+    None if either is not a Gaussian process classifier of this package, if it has another likelihood, or if the fit
+    fails: these numbers are then missing from the comparison.
     """
-    mine, theirs = final_step(r.estimator), final_step(ref.estimator)
-    mine, theirs = (getattr(e, "classifier_", e) for e in (mine, theirs))
-    if not hasattr(theirs, "kernel_") or "hyperparameters" not in getattr(mine, "get_params", dict)():
+    mine, theirs = _classifier(r), _classifier(ref)
+    if mine is None or theirs is None or mine.likelihood_ != theirs.likelihood_:
         return None, None
-    if getattr(mine, "likelihood_", None) != getattr(theirs, "likelihood_", None):
-        return None, None  # another model, not another approximation of the same one
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

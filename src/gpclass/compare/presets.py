@@ -68,9 +68,8 @@ def _link_is_softmax(classifier: Any, y: Any) -> bool:
     if not isinstance(classifier, GPClassifier):
         return False
     inference, n_classes = get_inference(classifier.inference), len(np.unique(np.asarray(y)))
-    return (
-        choose_likelihood(classifier.likelihood, inference, n_classes, form_of(classifier)).name == "softmax"
-    )
+    chosen = choose_likelihood(classifier.likelihood, inference, n_classes, form_of(classifier))
+    return chosen.name == "softmax"
 
 
 def default_methods(

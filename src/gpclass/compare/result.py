@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,9 +52,7 @@ class MethodResult:
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     parameters: tuple[tuple[str, float], ...] = ()  # on all rows; the posterior median where sampled
-    intervals: Mapping[str, tuple[float, float]] = field(
-        default_factory=dict
-    )  # 90 % intervals of the posterior, where sampled
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # 90 %, where sampled
     agreement: Agreement | None = None  # out of fold, each method with its own kernel
     same_kernel: Agreement | None = None  # all rows, with the reference's kernel: the approximation alone
     same_kernel_evidence: float | None = None  # log evidence there minus the reference's
@@ -108,13 +106,17 @@ class Comparison:
     def __str__(self) -> str:
         """A short table for the terminal, and the advice."""
         head = ("method", "accuracy", "log loss", "Brier", "ECE", "max |dp|", "seconds", "converged")
-        lines = [_short(r) for r in self.results.values()]
-        width = [max(len(head[k]), *(len(line[k]) for line in lines)) for k in range(len(head))]
-        padded = [[cell.ljust(w) for cell, w in zip(line, width, strict=True)] for line in (head, *lines)]
-        text = ["  ".join(line) for line in padded]
-        text.insert(1, "  ".join("-" * w for w in width))
+        table = columns(head, [_short(r) for r in self.results.values()])
         failed = [f"{r.name}: {r.error}" for r in self.results.values() if r.error is not None]
-        return "\n".join([*(line.rstrip() for line in text), *failed, "", self.advice])
+        return "\n".join([table, *failed, "", self.advice])
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table of left-justified columns."""
+    lines = [[str(cell) for cell in row] for row in (head, *rows)]
+    width = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    text = ["  ".join(cell.ljust(w) for cell, w in zip(line, width, strict=True)).rstrip() for line in lines]
+    return "\n".join([text[0], "  ".join("-" * w for w in width), *text[1:]])
 
 
 def _row(r: MethodResult) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 Every method is fitted to the same folds. Scores use the out-of-fold probabilities, averaged over the repeats.
 Their standard errors come from the fold means, sd/√(folds of one repeat): more repeats reduce the noise of the
-mean but add no data. |Δp| compares each method with the reference twice: out of fold with each method's own
-kernel parameters (what a user gets), and on all rows with the reference's parameters (the effect of the
-approximation alone).
+mean but add no data. The distance from the reference is that of :mod:`gpclass.compare.agreement`.
 
 Cost: (folds × repeats + 2) fits per method. Fails when: the data are invalid. The error of a failing method is
 recorded and the other methods continue. Seconds are wall-clock; with ``n_jobs`` > 1 the fits share the machine.
@@ -16,8 +14,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -116,30 +115,21 @@ def compare(
         reference = next((name for name in REFERENCES if name in methods), None)
     elif reference is not None and reference not in methods:
         raise ValueError(f"reference={reference!r} is not among the methods {list(methods)}")
-    estimators = {name: _seeded(est, random_state) for name, est in methods.items()}
+    estimators = {name: _seeded(estimator, random_state) for name, estimator in methods.items()}
     folds = _folds(len(y), index, groups, cv, repeats, random_state)
-    trials = _run(estimators, X, y, classes, folds, n_jobs, verbose, max_seconds, reference)
-    results = {
-        name: _summarise(name, trials[name], y, classes, folds, cv, repeats, random_state, names)
-        for name in methods
-    }
+    rows = Rows(X, y, classes, names, folds, cv, repeats, random_state)
+    results: dict[str, MethodResult] = {}
+    with progress(len(methods) * (len(folds) + 1), "compare", verbose=verbose) as bar:
+        for name, estimator in estimators.items():
+            limit = None if name == reference else max_seconds
+            trials = rows.trials(estimator, n_jobs, limit, partial(bar.update, method=name))
+            results[name] = rows.summary(name, trials)
     if reference is not None and results[reference].error is None:
         with few_threads(len(y)):
             results = add_agreement(results, reference, X, y)
     advice, recommended = advise(list(results.values()), reference, base_rate_log_loss(index))
-    return Comparison(
-        X=X,
-        y=y,
-        classes=classes,
-        feature_names=names,
-        results=results,
-        reference=reference,
-        n_folds=cv,
-        n_repeats=repeats,
-        blocked=groups is not None,
-        advice=advice,
-        recommended=recommended,
-    )
+    blocked = groups is not None
+    return Comparison(X, y, classes, names, results, reference, cv, repeats, blocked, advice, recommended)
 
 
 def _check(X: Any, y: Any, cv: int, repeats: int) -> tuple[Any, IntArray]:
@@ -199,129 +189,111 @@ def take_rows(X: Any, rows: IntArray) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
-def _run(
-    estimators: Mapping[str, Any],
-    X: Any,
-    y: Any,
-    classes: Any,
-    folds: Sequence[tuple[IntArray, IntArray]],
-    n_jobs: int | None,
-    verbose: int,
-    max_seconds: float | None,
-    reference: str | None,
-) -> dict[str, list[Trial]]:
-    """Each method's trials: one per fold, then one on all rows.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The data, and the folds that every method is fitted to."""
 
-    The first fold runs alone: its time shows whether the method can finish within ``max_seconds``.
-    """
-    everything = np.arange(len(y))
-    splits = [*folds, (everything, everything[:0])]
-    found: dict[str, list[Trial]] = {}
-    jobs = Parallel(n_jobs=n_jobs, return_as="generator")
-    with progress(len(estimators) * len(splits), "compare", verbose=verbose) as bar:
-        for name, estimator in estimators.items():
-            first = _trial(estimator, X, y, classes, *splits[0], False)
-            found[name] = [first]
-            bar.update(method=name)
-            needed = (first.seconds_fit + first.seconds_predict) * len(splits)
-            if first.error is None and max_seconds is not None and name != reference and needed > max_seconds:
-                text = f"{LEFT_OUT}: it would need {needed:#.3g} s, more than max_seconds={max_seconds:g}"
-                found[name] = [Trial(error=text)]
-            if found[name][0].error is not None:
-                bar.update(len(splits) - 1)
-                continue
-            work = (
-                delayed(_trial)(estimator, X, y, classes, *splits[k], k == len(folds))
-                for k in range(1, len(splits))
-            )
-            for trial in jobs(work):
-                found[name].append(trial)
-                bar.update(method=name)
-    return found
+    X: Any
+    y: Any
+    classes: Any
+    feature_names: tuple[str, ...]
+    folds: Sequence[tuple[IntArray, IntArray]]
+    cv: int
+    repeats: int
+    seed: int
 
+    def trials(
+        self, estimator: Any, n_jobs: int | None, max_seconds: float | None, tell: Callable[..., None]
+    ) -> list[Trial]:
+        """One trial per fold, then one on all rows; one alone if it fails, or shows that all would take too long."""
+        everything = np.arange(len(self.y))
+        splits = [*self.folds, (everything, everything[:0])]
+        first = self.trial(estimator, *splits[0])
+        tell()
+        needed = (first.seconds_fit + first.seconds_predict) * len(splits)
+        if first.error is None and max_seconds is not None and needed > max_seconds:
+            text = f"{LEFT_OUT}: it would need {needed:#.3g} s, more than max_seconds={max_seconds:g}"
+            first = Trial(error=text)
+        if first.error is not None:
+            tell(len(splits) - 1)
+            return [first]
+        found = [first]
+        work = (delayed(self.trial)(estimator, *split) for split in splits[1:])
+        for trial in Parallel(n_jobs=n_jobs, return_as="generator")(work):
+            found.append(trial)
+            tell()
+        return found
 
-def _trial(
-    estimator: Any, X: Any, y: Any, classes: Any, train: IntArray, test: IntArray, keep: bool
-) -> Trial:
-    """Fit on ``train``, predict ``test``; errors and warnings become part of the result."""
-    with few_threads(len(train)), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            began = time.perf_counter()
-            fitted = clone(estimator).fit(take_rows(X, train), y[train])
-            fit_done = time.perf_counter()
-            proba = np.zeros((len(test), len(classes)))
-            if len(test):
-                # A class missing from the training rows gets probability 0.
-                columns = np.searchsorted(classes, fitted.classes_)
-                proba[:, columns] = fitted.predict_proba(take_rows(X, test))
-            done = time.perf_counter()
-        except Exception as error:  # a failing method must not stop the others
-            return Trial(error=f"{type(error).__name__}: {error}")
-    texts = tuple(dict.fromkeys(str(w.message) for w in caught))
-    report = getattr(final_step(fitted), "fit_report_", None)
-    said = not any("ConvergenceWarning" in w.category.__name__ for w in caught)
-    return Trial(
-        proba=proba,
-        seconds_fit=fit_done - began,
-        seconds_predict=done - fit_done,
-        converged=bool(getattr(report, "converged", said)),
-        reason=str(getattr(report, "reason", "")),
-        warnings=texts,
-        estimator=fitted if keep else None,
-    )
+    def trial(self, estimator: Any, train: IntArray, test: IntArray) -> Trial:
+        """Fit on ``train``, predict ``test``; errors and warnings become part of the result."""
+        with few_threads(len(train)), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                began = time.perf_counter()
+                fitted = clone(estimator).fit(take_rows(self.X, train), self.y[train])
+                fit_done = time.perf_counter()
+                proba = np.zeros((len(test), len(self.classes)))
+                if len(test):
+                    # A class missing from the training rows gets probability 0.
+                    columns = np.searchsorted(self.classes, fitted.classes_)
+                    proba[:, columns] = fitted.predict_proba(take_rows(self.X, test))
+                done = time.perf_counter()
+            except Exception as error:  # a failing method must not stop the others
+                return Trial(error=f"{type(error).__name__}: {error}")
+        report = getattr(final_step(fitted), "fit_report_", None)
+        said = not any("ConvergenceWarning" in w.category.__name__ for w in caught)
+        return Trial(
+            proba=proba,
+            seconds_fit=fit_done - began,
+            seconds_predict=done - fit_done,
+            converged=bool(getattr(report, "converged", said)),
+            reason=str(getattr(report, "reason", "")),
+            warnings=tuple(dict.fromkeys(str(w.message) for w in caught)),
+            estimator=None if len(test) else fitted,  # that of all rows
+        )
 
-
-def _summarise(
-    name: str,
-    trials: Sequence[Trial],
-    y: Any,
-    classes: Any,
-    folds: Sequence[tuple[IntArray, IntArray]],
-    cv: int,
-    repeats: int,
-    seed: int,
-    features: Sequence[str],
-) -> MethodResult:
-    failed = next((t.error for t in trials if t.error is not None), None)
-    texts = tuple(dict.fromkeys(text for t in trials for text in t.warnings))
-    if failed is not None:
-        return MethodResult(name, error=failed, warnings=texts, converged=False)
-    *in_folds, whole = trials
-    proba = np.zeros((repeats, len(y), len(classes)))
-    point_loss = np.zeros(len(y))
-    per_fold: dict[str, list[float]] = {"accuracy": [], "log_loss": [], "brier": []}
-    for k, (trial, (_, test)) in enumerate(zip(in_folds, folds, strict=True)):
-        p = np.asarray(trial.proba)
-        forecast = metrics.check_forecast(y[test], p, classes)
-        proba[k // cv, test] = p
-        loss = metrics.pointwise_log_loss(forecast)
-        point_loss[test] += loss / repeats
-        per_fold["log_loss"].append(float(loss.mean()))
-        per_fold["brier"].append(float(metrics.pointwise_brier(forecast).mean()))
-        per_fold["accuracy"].append(metrics.accuracy(y[test], p, classes))
-    arrays = {key: np.array(values) for key, values in per_fold.items()}
-    final = final_step(whole.estimator)
-    parameters, intervals = _parameters(final, features)
-    return MethodResult(
-        name=name,
-        proba=proba.mean(axis=0),
-        scores=_mean_scores([metrics.scores(y, p, classes, random_state=seed) for p in proba]),
-        fold_scores=arrays,
-        standard_error={key: float(v.std(ddof=1) / np.sqrt(cv)) for key, v in arrays.items()},
-        point_log_loss=point_loss,
-        seconds_fit=float(np.mean([t.seconds_fit for t in in_folds])),
-        seconds_predict=float(np.mean([t.seconds_predict for t in in_folds])),
-        estimator=whole.estimator,
-        log_evidence=number(final, "log_evidence_", "log_marginal_likelihood_value_"),
-        log_evidence_error=number(final, "log_evidence_error_"),
-        evidence_kind=getattr(final, "evidence_kind_", None),
-        converged=all(t.converged for t in trials),
-        reasons=tuple(dict.fromkeys(t.reason for t in trials if t.reason)),
-        warnings=texts,
-        parameters=parameters,
-        intervals=intervals,
-    )
+    def summary(self, name: str, trials: Sequence[Trial]) -> MethodResult:
+        """The result of a method from its trials."""
+        failed = next((t.error for t in trials if t.error is not None), None)
+        texts = tuple(dict.fromkeys(text for t in trials for text in t.warnings))
+        if failed is not None:
+            return MethodResult(name, error=failed, warnings=texts, converged=False)
+        *in_folds, whole = trials
+        y, classes = self.y, self.classes
+        proba = np.zeros((self.repeats, len(y), len(classes)))
+        point_loss = np.zeros(len(y))
+        per_fold: dict[str, list[float]] = {"accuracy": [], "log_loss": [], "brier": []}
+        for k, (trial, (_, test)) in enumerate(zip(in_folds, self.folds, strict=True)):
+            p = np.asarray(trial.proba)
+            forecast = metrics.check_forecast(y[test], p, classes)
+            proba[k // self.cv, test] = p
+            loss = metrics.pointwise_log_loss(forecast)
+            point_loss[test] += loss / self.repeats
+            per_fold["log_loss"].append(float(loss.mean()))
+            per_fold["brier"].append(float(metrics.pointwise_brier(forecast).mean()))
+            per_fold["accuracy"].append(metrics.accuracy(y[test], p, classes))
+        arrays = {key: np.array(values) for key, values in per_fold.items()}
+        final = final_step(whole.estimator)
+        parameters, intervals = _parameters(final, self.feature_names)
+        return MethodResult(
+            name=name,
+            proba=proba.mean(axis=0),
+            scores=_mean_scores([metrics.scores(y, p, classes, random_state=self.seed) for p in proba]),
+            fold_scores=arrays,
+            standard_error={key: float(v.std(ddof=1) / np.sqrt(self.cv)) for key, v in arrays.items()},
+            point_log_loss=point_loss,
+            seconds_fit=float(np.mean([t.seconds_fit for t in in_folds])),
+            seconds_predict=float(np.mean([t.seconds_predict for t in in_folds])),
+            estimator=whole.estimator,
+            log_evidence=number(final, "log_evidence_", "log_marginal_likelihood_value_"),
+            log_evidence_error=number(final, "log_evidence_error_"),
+            evidence_kind=getattr(final, "evidence_kind_", None),
+            converged=all(t.converged for t in trials),
+            reasons=tuple(dict.fromkeys(t.reason for t in trials if t.reason)),
+            warnings=texts,
+            parameters=parameters,
+            intervals=intervals,
+        )
 
 
 def _mean_scores(each: Sequence[metrics.Scores]) -> metrics.Scores:

@@ -44,10 +44,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         probit, or softmax if the inference needs it. ``Probit(scale=...)`` and
         ``Logit(scale=...)`` stretch it; with ``scale_bounds`` the scale is learned with the kernel.
     inference : str or object, default="exact"
-        How the posterior is computed at fixed kernel parameters: a name listed by
-        ``gpclass.methods("inference")``, or a configured object such as ``EP(max_sweeps=200)``. The default draws from
-        the exact posterior until the probabilities have the Monte Carlo error ``tol``; "ep" is the fast approximation
-        that it corrects.
+        How the posterior is computed at fixed kernel parameters: a name listed by ``gpclass.methods("inference")``, or
+        a configured object such as ``EP(max_sweeps=200)``. The default draws from the exact posterior until the
+        probabilities have the Monte Carlo error ``tol``; "ep" is the fast approximation that it corrects.
     hyperparameters : str or object, default="maximize"
         How kernel parameters are found: a name listed by ``gpclass.methods("hyperparameters")``, or a configured
         object.
@@ -170,27 +169,21 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         began = time.perf_counter()
         self._check_settings()
         if sources.is_source(X, mapped=form_of(self) is not Dense):
-            task = self._source_task(X, y, sample_weight)
+            task, names = source_task(self, X, y, sample_weight)
+            self.n_features_in_ = task.problem.n_features
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
         else:
             # A model must not change with the user's array; under inducing inputs predictions do not need the rows.
             own = form_of(self) is Dense
             X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
             task = array_task(self, X, y, sample_weight)
-        run = Run(
-            checks.generator(self.random_state), self.priors, self.n_restarts, self.n_jobs, self.verbose
-        )
+        rng = checks.generator(self.random_state)
+        run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose)
         self._store(task.run(run), task, began)
         return self
-
-    def _source_task(self, X: Any, y: Any, sample_weight: Any) -> Task:
-        """The task of rows that are not an ordinary array; sets scikit-learn's attributes of columns."""
-        task, names = source_task(self, X, y, sample_weight)
-        self.n_features_in_ = task.problem.n_features
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return task
 
     def _check_settings(self) -> None:
         """Reject settings that are invalid for any rows, before they are read."""
@@ -207,18 +200,16 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """Set the fitted attributes, and warn the user."""
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
-        self.fit_report_ = fit.report(
-            task.methods.strategy.name, checks.advice(problem, evidence), time.perf_counter() - began
-        )
+        advice, strategy = checks.advice(problem, evidence), task.methods.strategy.name
+        self.fit_report_ = fit.report(strategy, advice, time.perf_counter() - began)
         self.classes_ = task.classes
         self.kernel_ = problem.kernel
         self.likelihood_ = problem.likelihood
         self.posterior_ = posterior
         self._trace = fit.trace
-        self.log_evidence_ = None if evidence is None else evidence.log_z
-        self.log_evidence_error_ = None if evidence is None else evidence.error
+        self.log_evidence_ = self.log_marginal_likelihood_value_ = self.fit_report_.log_evidence
+        self.log_evidence_error_ = self.fit_report_.log_evidence_error
         self.evidence_kind_ = None if evidence is None else evidence.kind
-        self.log_marginal_likelihood_value_ = self.log_evidence_
         self.theta_ = problem.theta
         self._problem = problem
         if problem.inducing is not None:
@@ -226,9 +217,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         elif hasattr(self, "inducing_"):
             del self.inducing_  # of an earlier fit
         if not self.fit_report_.converged:
-            warnings.warn(
-                f"the fit did not converge: {self.fit_report_.reason}", ConvergenceWarning, stacklevel=4
-            )
+            text = f"the fit did not converge: {self.fit_report_.reason}"
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
         for text in self.fit_report_.warnings:
             warnings.warn(text, UserWarning, stacklevel=4)
 
@@ -274,9 +264,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         if not (isinstance(level, Real) and 0 < float(level) < 1):
             raise ValueError(f"level must lie between 0 and 1, got {level!r}")
         X = self._check_new(X)
-        found = in_blocks(
-            X, self.posterior_, lambda latent: uncertainty(latent, self.likelihood_, float(level))
-        )
+        likelihood = self.likelihood_
+        found = in_blocks(X, self.posterior_, lambda latent: uncertainty(latent, likelihood, float(level)))
         self._warn_of_error(found.mcse, stacklevel=3)
         return found
 

@@ -56,12 +56,8 @@ class Deciding:
         cost : array of shape (C, A), or mapping of action to costs
             Cost of each action (column) for each true class (row, in the order of ``classes_``); or
             ``{"treat": {"ill": 1, "well": 5}, "wait": {"ill": 50, "well": 0}}``.
-        reject : float, optional
-            Adds the action ``"reject"`` at this cost for any class.
-        actions : sequence of A names, optional
-            Names of the columns of an array; the classes by default, when there are as many.
-        errors : float, default=3.0
-            How many Monte Carlo standard errors count as "could turn".
+        reject, actions, errors
+            As in :func:`gpclass.decisions.decide`.
 
         Returns
         -------

@@ -23,7 +23,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ from sklearn.base import clone
 from gpclass._typing import Array, IntArray
 from gpclass.data.sources import in_files
 from gpclass.estimators.task import form_of
-from gpclass.hyper.full_bayes import OfLength
+from gpclass.hyper.full_bayes import FullBayes
 from gpclass.latent.low_rank import LowRank
 from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import few_threads
@@ -87,21 +87,7 @@ class Plan:
 
 
 def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
-    """Expected cost of ``clf.fit(X, y)``.
-
-    Parameters
-    ----------
-    clf : GPClassifier
-        It is not changed.
-    X : array or data frame of shape (n, d)
-    y : labels of shape (n,)
-    budget : float
-        Approximate seconds for the calibration.
-
-    Returns
-    -------
-    Plan
-    """
+    """Expected cost of ``clf.fit(X, y)``, which is not changed; see :meth:`gpclass.GPClassifier.plan`."""
     if in_files(X):
         raise ValueError("a plan is made from an array or a data frame: give some rows of the folder as one")
     X, y = np.asarray(X, dtype=float), np.asarray(y)
@@ -113,8 +99,11 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
         return plan_inducing(clf, X, y)
     n = len(y)
     strategy: Any = get_strategy(clf.hyperparameters)
-    sampled = isinstance(strategy, OfLength)
-    found = _calibrate_chains(clf, strategy, X, y) if sampled else _calibrate(clf, X, y, budget)
+    sampled = isinstance(strategy, FullBayes)
+    calm = clone(clf).set_params(n_jobs=None, verbose=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # warnings about a subset, not about the data
+        found = _calibrate_chains(calm, strategy, X, y) if sampled else _calibrate(calm, X, y, budget)
     sizes, seconds, calls, traced, peaks = found
     most = int(calls[-1] if sizes[-1] == n else calls.max())
     each = _extrapolate(sizes, seconds / calls, n)
@@ -138,70 +127,53 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
     largest = min(len(y), LARGEST)
     timed: list[tuple[int, float, int]] = []
     peaks: dict[int, float] = {}
-    calm = clone(clf).set_params(n_jobs=None, verbose=0)
 
     def fit(rows: IntArray) -> Any:
-        return clone(calm).fit(X[rows], y[rows])
+        return clone(clf).fit(X[rows], y[rows])
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about the subset, not about the data
-        rows = _subset(y, min(SMALLEST, largest))
-        fit(rows)  # not timed: pays for initialisation at first use
-        began = clock()
-        while True:
-            last, fitted = _timed(partial(fit, rows), budget / 30)
-            timed.append((len(rows), last, getattr(fitted.fit_report_, "evaluations", None) or 1))
-            if last < budget / 8 or len(timed) <= 2:  # one size cannot separate n from n²
-                peaks[len(rows)] = _traced(partial(fit, rows))
-            spent = clock() - began
-            # The next costs up to eight times as much; two sizes are needed even at twice the budget.
-            allowed = 2 * budget if len(timed) == 1 else budget - 6 * last
-            if len(rows) >= largest or spent > allowed:
-                break
-            rows = _subset(y, min(2 * len(rows), largest))
+    rows = _subset(y, min(SMALLEST, largest))
+    fit(rows)  # not timed: pays for initialisation at first use
+    began = clock()
+    while True:
+        last, fitted = _timed(partial(fit, rows), budget / 30)
+        timed.append((len(rows), last, getattr(fitted.fit_report_, "evaluations", None) or 1))
+        if last < budget / 8 or len(timed) <= 2:  # one size cannot separate n from n²
+            peaks[len(rows)] = _traced(partial(fit, rows))
+        spent = clock() - began
+        # The next costs up to eight times as much; two sizes are needed even at twice the budget.
+        allowed = 2 * budget if len(timed) == 1 else budget - 6 * last
+        if len(rows) >= largest or spent > allowed:
+            break
+        rows = _subset(y, min(2 * len(rows), largest))
     sizes, seconds, calls = np.array(timed, dtype=float).T
     return sizes, seconds, calls, np.array(list(peaks), dtype=float), np.array(list(peaks.values()))
 
 
 def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array, Array, Array, Array, Array]:
     """The same of fits with chains, which take long: an iteration is the difference of two short runs."""
-    calm = clone(clf).set_params(n_jobs=None, verbose=0)
+    bare = {name: 0 for name in ("warmup", "discard") if hasattr(strategy, name)} | {"checkpoint": None}
     sizes = sorted({min(k * SMALLEST, len(y)) for k in (1, 2)})
 
     def timed(size: int, draws: int) -> tuple[float, int]:
         rows = _subset(y, size)
-        work = clone(calm).set_params(hyperparameters=_with_draws(strategy, draws))
+        work = clone(clf).set_params(hyperparameters=replace(strategy, draws=draws, **bare))
         seconds, fitted = _timed(partial(work.fit, X[rows], y[rows]), 0.0)
         return seconds, fitted.fit_report_.evaluations
 
     seconds, calls = [], []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about the subset, not about the data
-        peak = _traced(partial(timed, sizes[0], SHORTEST))  # pays for initialisation at first use
-        for size in sizes:
-            (first, spent), draws = timed(size, SHORTEST), 4 * SHORTEST
-            while True:
-                second, more_spent = timed(size, draws)
-                if second > 1.5 * first or draws >= LONGEST:  # the difference is more than noise
-                    break
-                draws *= 2
-            more = (_iterations(strategy) - SHORTEST) / (draws - SHORTEST)
-            seconds.append(first + more * max(second - first, 0.0))
-            calls.append(spent + more * max(more_spent - spent, 1))
+    peak = _traced(partial(timed, sizes[0], SHORTEST))  # pays for initialisation at first use
+    for size in sizes:
+        (first, spent), draws = timed(size, SHORTEST), 4 * SHORTEST
+        while True:
+            second, more_spent = timed(size, draws)
+            if second > 1.5 * first or draws >= LONGEST:  # the difference is more than noise
+                break
+            draws *= 2
+        more = (strategy.dropped + strategy.length - SHORTEST) / (draws - SHORTEST)
+        seconds.append(first + more * max(second - first, 0.0))
+        calls.append(spent + more * max(more_spent - spent, 1))
     k = np.array(sizes, dtype=float)
     return k, np.array(seconds), np.array(calls), k[:1], np.array([peak])
-
-
-def _with_draws(strategy: Any, draws: int) -> Any:
-    """The strategy with so many iterations per chain, none dropped."""
-    names = {item.name for item in fields(strategy)}
-    dropped = {name: 0 for name in ("warmup", "discard") if name in names}
-    return replace(strategy, draws=draws, checkpoint=None, **dropped)
-
-
-def _iterations(strategy: Any) -> int:
-    """All of a chain's, at its first length."""
-    return int(strategy.length + sum(getattr(strategy, name, 0) for name in ("warmup", "discard")))
 
 
 def _subset(y: Any, size: int) -> IntArray:

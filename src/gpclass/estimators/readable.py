@@ -48,9 +48,7 @@ def sampled_parameters(clf: Any) -> Array | None:
     trace = getattr(final_step(clf), "_trace", None)
     if not isinstance(trace, Trace):
         return None
-    draws = [
-        np.asarray(v) for v in trace.groups["posterior"].values()
-    ]  # (chains, draws) or (chains, draws, k)
+    draws = [np.asarray(v) for v in trace.groups["posterior"].values()]  # (chains, draws) or (..., k)
     flat = np.hstack([v.reshape(v.shape[0] * v.shape[1], -1) for v in draws])
     return flat[:, : len(final_step(clf).kernel_.theta)]  # further columns: the scale of the link
 

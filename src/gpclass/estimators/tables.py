@@ -71,10 +71,9 @@ class CategoryColumn:
         words = column.astype(str).to_numpy()
         strange = sorted(set(words) - set(self.categories))
         if strange:
-            shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
             raise ValueError(
-                f"column {self.name!r} holds {len(strange)} categories that the model has not seen: {shown}; it "
-                f"knows {', '.join(map(repr, self.categories))}"
+                f"column {self.name!r} holds {len(strange)} categories that the model has not seen: {_some(strange)}; "
+                f"it knows {', '.join(map(repr, self.categories))}"
             )
         return np.column_stack([(words == category).astype(float) for category in self.categories])
 
@@ -156,11 +155,15 @@ def _check_mostly_words(name: str, words: Any) -> None:
     number = pd.to_numeric(words, errors="coerce").notna().to_numpy()
     if 0.5 * len(words) < number.sum() < len(words) and words[number].nunique() > MAX_CODES:
         strange = list(dict.fromkeys(words[~number]))
-        shown = ", ".join(map(repr, strange[:5])) + (", ..." if len(strange) > 5 else "")
         raise ValueError(
             f"column {name!r} holds numbers, but {int(np.sum(~number))} of its {len(words)} values are words "
-            f"({shown}): correct them, or leave their cells empty"
+            f"({_some(strange)}): correct them, or leave their cells empty"
         )
+
+
+def _some(words: Sequence[str]) -> str:
+    """The first five words, for a message."""
+    return ", ".join(map(repr, words[:5])) + (", ..." if len(words) > 5 else "")
 
 
 def check_missing(frame: Any, names: Sequence[Any], cure: str = "--drop-missing, or frame.dropna()") -> None:

@@ -105,8 +105,7 @@ def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any) -> Task:
         checks.check_memory(len(rows.X), latents)
         if methods.strategy.name != "fixed" and latents == 1:
             checks.warn_of_hours(len(rows.X))
-    source = ArraySource(rows.X, rows.index, rows.weights)
-    return Task(_problem(clf, source, kernel, methods.likelihood, len(classes)), methods, classes)
+    return _task(clf, ArraySource(rows.X, rows.index, rows.weights), kernel, methods, classes)
 
 
 def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:
@@ -120,22 +119,19 @@ def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task
     source, classes, names = as_source(X, y, sample_weight, clf.class_weight)
     methods = Methods.of(clf, len(classes))
     some = source.take(sample_rows(source.n, LOOK, np.random.default_rng(0)))[0]
-    kernel = _kernel(clf, methods.likelihood, some)
-    return Task(_problem(clf, source, kernel, methods.likelihood, len(classes)), methods, classes), names
+    return _task(clf, source, _kernel(clf, methods.likelihood, some), methods, classes), names
 
 
-def _problem(
-    clf: Settings, source: Source, kernel: Kernel, likelihood: Likelihood, n_classes: int
-) -> Problem:
-    """The problem of rows labelled by class indices."""
+def _task(clf: Settings, source: Source, kernel: Kernel, methods: Methods, classes: npt.NDArray[Any]) -> Task:
+    """The task of rows labelled by class indices."""
     form: Form = Dense()
     if form_of(clf) is LowRank:
         m = check_inducing(clf.n_inducing, clf.inducing, source.n, source.d)
         kernels = len(kernel.kernels) if isinstance(kernel, CompoundKernel) else 1
         form = LowRank.for_rows(source.n, m, clf.inducing, kernels)
     relabelled: Any = source
-    rows = form.rows(replace(relabelled, y=likelihood.encode(relabelled.y)))
-    return Problem(rows, kernel, likelihood, n_classes, form)
+    rows = form.rows(replace(relabelled, y=methods.likelihood.encode(relabelled.y)))
+    return Task(Problem(rows, kernel, methods.likelihood, len(classes), form), methods, classes)
 
 
 def _kernel(clf: Settings, likelihood: Likelihood, X: Array) -> Kernel:

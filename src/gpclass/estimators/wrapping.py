@@ -63,40 +63,39 @@ class Wrapping:
         check_is_fitted(self)
         return X
 
+    def _ask(self, method: str, X: Any, **settings: Any) -> Any:
+        """The answer of a method of the inner classifier for rows X."""
+        seen = self._seen(X)
+        return getattr(self.classifier_, method)(seen, **settings)
+
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row of X."""
-        X = self._seen(X)
-        return np.asarray(self.classifier_.predict(X))
+        return np.asarray(self._ask("predict", X))
 
     @where_inner_has("predict_proba")  # type: ignore[untyped-decorator]  # scikit-learn is untyped
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (m, C)."""
-        X = self._seen(X)
-        return np.asarray(self.classifier_.predict_proba(X))
+        return np.asarray(self._ask("predict_proba", X))
 
     @where_inner_has("predict_log_proba")  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, (m, C)."""
-        X = self._seen(X)
-        return np.asarray(self.classifier_.predict_log_proba(X))
+        return np.asarray(self._ask("predict_log_proba", X))
 
     @where_inner_has("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
         """As the classifier's: the values that its decision is based on, (m,) or (m, C)."""
-        X = self._seen(X)
-        return np.asarray(self.classifier_.decision_function(X))
+        return np.asarray(self._ask("decision_function", X))
 
     @where_inner_has("predict_uncertainty")  # type: ignore[untyped-decorator]
     def predict_uncertainty(self, X: Any, level: float = 0.9) -> Any:
         """As the classifier's: probabilities, Monte Carlo error and credible interval."""
-        X = self._seen(X)
-        return self.classifier_.predict_uncertainty(X, level=level)
+        return self._ask("predict_uncertainty", X, level=level)
 
     @where_inner_has("sample_latent")  # type: ignore[untyped-decorator]
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """As the classifier's: joint draws of the latent values at the rows of X."""
-        X = self._seen(X)
-        return np.asarray(self.classifier_.sample_latent(X, n_samples=n_samples, random_state=random_state))
+        return np.asarray(self._ask("sample_latent", X, n_samples=n_samples, random_state=random_state))
 
     @where_inner_has("log_marginal_likelihood")  # type: ignore[untyped-decorator]
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:

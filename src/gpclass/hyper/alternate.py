@@ -25,18 +25,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.hyper.base import Fit, Run, Strategy
-from gpclass.hyper.chains import Record, State, WarmUp
-from gpclass.hyper.defaults import check_priors, priors_for
-from gpclass.hyper.full_bayes import (
-    OfLength,
-    Sampling,
-    Schedule,
-    check_lengths,
-    need_parameters,
-    record,
-    sample,
-)
+from gpclass.hyper.chains import Record, Sampler, State
+from gpclass.hyper.full_bayes import FullBayes, Sampling
 from gpclass.hyper.given_latents import GivenLatents
 from gpclass.hyper.proposal import (
     LogDensity,
@@ -44,6 +34,7 @@ from gpclass.hyper.proposal import (
     adapted,
     find_mode,
     first_walk,
+    leapfrog,
     pooled,
     scattered,
     walk,
@@ -56,6 +47,7 @@ from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Target
 from gpclass.model.problem import Problem
+from gpclass.priors import PriorSet
 
 ROUGH = 0.01  # tolerance of the Gaussian that latent steps are taken around
 GIVEN = ("both", "f", "eta")
@@ -64,15 +56,11 @@ TRAJECTORIES = 0.7  # acceptance that the step of Hamiltonian moves is adapted t
 
 
 @dataclass(frozen=True)
-class Alternate(OfLength, Strategy):
+class Alternate(FullBayes):
     """Settings of alternating latents and kernel parameters.
 
     Parameters
     ----------
-    chains, warmup : int
-        Chains, and iterations dropped of each.
-    draws : int, optional
-        Iterations kept of each; by default 500, doubled up to three times until the chains have mixed.
     scans : int
         Latent steps per iteration.
     given : {"both", "f", "eta"}
@@ -85,12 +73,8 @@ class Alternate(OfLength, Strategy):
         Of Hamiltonian moves given f, in the coordinates of the mode.
     latent_step : float
         Step size of a Hamiltonian latent sampler, in its whitened coordinates.
-    keep, vectors : int
-        Draws of θ that predictions integrate over, and latent draws for each.
-    default_priors : {"weak", "williams-barber", "filippone"}
-        Priors of parameters not in the estimator's ``priors``.
-    checkpoint : path, optional
-        File to which chains are saved as they go, and from which they resume.
+    vectors : int
+        Latent draws for each of the ``keep`` draws of θ.
     """
 
     chains: int = 4
@@ -113,8 +97,7 @@ class Alternate(OfLength, Strategy):
     needs: ClassVar[str] = "steps"
 
     def __post_init__(self) -> None:
-        check_lengths(self, chains=1, warmup=0, draws=1, scans=1, leapfrog=1, keep=1, vectors=1)
-        check_priors(self.default_priors)
+        self._check(scans=1, leapfrog=1, vectors=1)
         if self.given not in GIVEN or self.move not in MOVES:
             raise ValueError(
                 f"Alternate: given must be one of {GIVEN} and move one of {MOVES}, got {self.given!r}, {self.move!r}"
@@ -130,28 +113,19 @@ class Alternate(OfLength, Strategy):
         """Two short chains, for tests."""
         return cls(chains=2, warmup=2, draws=4, scans=1)
 
-    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Sample θ and f."""
-        need_parameters(problem, self.name)
-        problem = problem.placed(run.rng)
-        moves = self._moves(inference)
-        prior = priors_for(problem, run.priors, self.default_priors)
+    def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
+        """θ and f; a Gaussian inference means elliptical slices around it."""
+        steps = isinstance(inference, ChainSettings) and inference.steps
+        moves: Any = inference if steps else EllipticalSlice(around=inference.name)
         has = gaussians_for(problem.likelihood)
         guide = LogDensity(problem, BASES["laplace" if "laplace" in has else has[0]](), prior)
         mode = find_mode(guide)
         sampler = AlternateSampler(self, guide, moves, mode)
-        sampling = Sampling(sampler, moves, prior, WhiteDraws, mode.evaluations, has_evidence=False)
-        return sample(self, problem, sampling, run)
-
-    def _moves(self, inference: Inference) -> ChainSettings:
-        """The latent sampler; a Gaussian means slices around it."""
-        if isinstance(inference, ChainSettings) and inference.steps:
-            return inference
-        return EllipticalSlice(around=inference.name)
+        return Sampling(sampler, moves, prior, WhiteDraws, mode.evaluations, has_evidence=False)
 
 
 @dataclass(frozen=True, eq=False)
-class AlternateSampler(WarmUp):
+class AlternateSampler(Sampler):
     """Latent steps, then θ."""
 
     settings: Alternate
@@ -164,8 +138,7 @@ class AlternateSampler(WarmUp):
         theta = scattered(self.mode, self.guide, rng)
         target = target_around(self.guide.problem.at(theta), self.guide.inference.name)
         eta = target.prior_coordinates(rng.standard_normal((1, target.dimension)))[0]
-        r = self.settings.vectors
-        state = {"theta": theta, "eta": eta, "vectors": np.tile(eta, (r, 1)), **first_walk(self.mode)}
+        state = {"theta": theta, "eta": eta, **first_walk(self.mode)}
         # Each parametrisation has a separate step size: their scales differ.
         return {**state, "log_scale_f": state["log_scale"] - 1.0, "log_scale_eta": state["log_scale"]}
 
@@ -188,17 +161,11 @@ class AlternateSampler(WarmUp):
             return {**state, **new}, {"accepted": np.asarray(np.mean(chances))}
         latent_prior = GivenLatents.of(self.guide.problem.at(state["theta"]))
         f = latent_prior.latents(state["eta"])
-        log_lik = latent_prior.log_likelihood(f)
-        kept = record(
-            state["theta"], log_lik + self.guide.log_prior(state["theta"]), np.nan, float(np.mean(chances))
-        )
-        kept["f"] = f
-        if iteration in Schedule.of(settings.warmup, settings.length, settings.chains, settings.keep):
-            kept |= {
-                "kept_at": np.asarray(iteration),
-                "vectors": self._spread(state, target if state["theta"] is before else None, rng),
-            }
-        return state, kept
+        value = latent_prior.log_likelihood(f) + self.guide.log_prior(state["theta"])
+        state = {**state, "value": np.asarray(value), "log_z": np.asarray(np.nan)}
+        if self.keeps_vectors(iteration):
+            state["vectors"] = self._spread(state, target if state["theta"] is before else None, rng)
+        return state, self.record(state, f, float(np.mean(chances)), iteration)
 
     def pool(self, states: list[State]) -> list[State]:
         """One covariance and one step for all chains."""
@@ -245,23 +212,13 @@ class AlternateSampler(WarmUp):
     def _by_hmc(self, state: State, given: str, rng: np.random.Generator) -> tuple[State, float, bool]:
         """A trajectory of θ given f, in the coordinates of the mode."""
         f = self._latents(state)
-        R = np.linalg.cholesky(state["covariance"])
-        size = self.settings.step_size * float(np.exp(state["log_scale_f"])) * float(rng.uniform(0.8, 1.2))
-        p, log_u = rng.standard_normal(len(state["theta"])), np.log(rng.random())
-        theta = state["theta"]
-        now = centred(self.guide, theta, f)
-        value, slope = now
-        energy = 0.5 * p @ p - value
-        for _ in range(self.settings.leapfrog):
-            p = p + 0.5 * size * (R.T @ slope)
-            theta = theta + size * (R @ p)
-            value, slope = centred(self.guide, theta, f)
-            if value == -np.inf:
-                return state, 0.0, False
-            p = p + 0.5 * size * (R.T @ slope)
-        gain = float(energy - (0.5 * p @ p - value))
-        chance = float(np.exp(min(gain, 0.0))) if np.isfinite(gain) else 0.0
-        if not gain >= log_u:
+        size = self.settings.step_size * float(np.exp(state["log_scale_f"]))
+        here = state["theta"], *centred(self.guide, state["theta"], f)
+        R = np.asarray(np.linalg.cholesky(state["covariance"]), dtype=float)
+        (theta, _, _), chance, accepted = leapfrog(
+            here, R, size, self.settings.leapfrog, lambda theta: centred(self.guide, theta, f), rng
+        )
+        if not accepted:
             return state, chance, False
         eta = GivenLatents.of(self.guide.problem.at(theta)).white(f)
         return {**state, "theta": theta, "eta": eta}, chance, True

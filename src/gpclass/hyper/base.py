@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpclass._typing import Array
 from gpclass.inference.around import BASES
 from gpclass.inference.base import Inference
 from gpclass.kernels import kernel_text
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior, Report
 from gpclass.priors import PriorSpec
+
+AT_BOUND = 1e-6  # distance of a log parameter from its bound that counts as none
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,7 @@ class Strategy(ABC):
         return f"hyperparameters={self.name!r} {NEEDS[self.needs][1].format(name=inference.name)}"
 
 
-def parameters_at_bounds(problem: Problem, theta: Array, slack: float = 1e-6) -> tuple[str, ...]:
+def parameters_at_bounds(problem: Problem) -> tuple[str, ...]:
     """Names of the parameters that lie on one of their bounds."""
-    low, high = problem.bounds.T if len(theta) else (theta, theta)
-    hit = (theta <= low + slack) | (theta >= high - slack)
-    return tuple(name for name, on in zip(problem.names, hit, strict=True) if on)
+    each = zip(problem.names, problem.theta, problem.bounds, strict=True)
+    return tuple(name for name, x, (low, high) in each if x <= low + AT_BOUND or x >= high - AT_BOUND)

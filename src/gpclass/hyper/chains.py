@@ -1,12 +1,10 @@
 """Chains over kernel parameters: run side by side, interrupted, saved and resumed.
 
-A sampler is a picklable object of settings and data with ``first(rng)``, ``step(state, rng, iteration)`` and
-``pool(states)``; all that changes is a chain's state, a dict of arrays, and its random generator. So a chain can
-move to another process, stop after any iteration, be written to disk and resume unchanged, and the result does not
-depend on the number of processes. BLAS is limited to one thread in a step, since its rounding, and with it a chain's
-path, depends on the number of threads. Iterations before ``sampler.warmup`` adapt; then ``pool`` combines the
-adaptations and the proposal is fixed. Records of iterations from ``sampler.first_kept`` on are kept. Chains that are
-too short continue to twice their length.
+All that changes is a chain's state, a dict of arrays, and its random generator. So a chain can move to another
+process, stop after any iteration, be written to disk and resume unchanged, and the result does not depend on the
+number of processes. BLAS is limited to one thread in a step, since its rounding, and with it a chain's path, depends
+on the number of threads. The warm-up adapts; then ``pool`` combines the adaptations and the proposal is fixed. Chains
+that are too short continue to twice their length.
 Cost: that of the steps. Fails when: the first stage is interrupted (there is nothing to return yet).
 """
 
@@ -14,10 +12,12 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -33,50 +33,45 @@ ROUND = 10  # iterations of one chain before the next one runs
 SAVE_EVERY = 10.0  # seconds between checkpoints
 
 
-class Sampler(Protocol):
-    """What a strategy passes to the driver."""
+class Sampler(ABC):
+    """Moves one chain over θ: settings and data, picklable, that no step changes."""
 
-    @property
-    def warmup(self) -> int:
-        """Iterations that adapt the proposal."""
+    settings: Any  # the strategy: lengths of the chains, and how many draws are kept for predictions
 
     @property
     def first_kept(self) -> int:
         """The iteration from which on records are kept."""
+        return int(self.settings.dropped)
 
     @property
     def iterations(self) -> int:
         """All iterations."""
+        return int(self.settings.dropped + self.settings.length)
 
+    @abstractmethod
     def first(self, rng: np.random.Generator) -> State:
         """Where a chain starts."""
 
+    @abstractmethod
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
         """The next state, a new dict, and what to record; must not change ``state``."""
 
+    @abstractmethod
     def pool(self, states: list[State]) -> list[State]:
         """Combine the chains' adaptations, when all have adapted."""
 
+    def keeps_vectors(self, iteration: int) -> bool:
+        """Whether this iteration is one of about ``keep`` in all chains, evenly spaced, that predictions use."""
+        every = max(1, -(-self.settings.length * self.settings.chains // self.settings.keep))
+        return iteration >= self.first_kept and (iteration - self.first_kept) % every == 0
 
-class WarmUp:
-    """Mixin: a sampler that adapts during the warm-up of its settings, which is dropped."""
-
-    settings: Any
-
-    @property
-    def warmup(self) -> int:
-        """The warm-up."""
-        return int(self.settings.warmup)
-
-    @property
-    def first_kept(self) -> int:
-        """The warm-up is dropped."""
-        return int(self.settings.warmup)
-
-    @property
-    def iterations(self) -> int:
-        """All iterations."""
-        return int(self.settings.warmup + self.settings.length)
+    def record(self, state: State, f: Array, accepted: float, iteration: int) -> Record:
+        """What a kept iteration adds to the trace, ``f`` being the latent values at the rows."""
+        kept = {name: state[name] for name in ("theta", "value", "log_z")}
+        kept |= {"f": f, "accepted": np.asarray(accepted, dtype=float)}
+        if self.keeps_vectors(iteration):
+            kept |= {"kept_at": np.asarray(iteration), "vectors": state["vectors"]}
+        return kept
 
 
 @dataclass
@@ -121,67 +116,47 @@ def run_chains(
     too_short: Callable[[Array], bool] = lambda _: False,
     doublings: int = 0,
 ) -> ChainRun:
-    """Run all chains to the end, or until Ctrl-C.
+    """Run all chains to the end, or until Ctrl-C, each with a generator spawned from ``rng``, in ``n_jobs`` processes.
 
-    Parameters
-    ----------
-    sampler : Sampler
-    n_chains : int
-    rng : Generator
-        Each chain gets a generator spawned from it.
-    n_jobs : int, optional
-        Processes, as in joblib.
-    verbose, label
-        Progress bar.
-    path : path, optional
-        Where chains are saved during the run; if the file exists they resume from it.
-    fingerprint : str
-        Identifies data and settings; a file with another one is rejected.
-    too_short : callable
-        Whether the draws of θ, (chains, draws, p), should be twice as many.
-    doublings : int
-        How often it is called.
+    They are saved to ``path`` during the run, and resume from it if it exists; a file with another ``fingerprint``, of
+    data and settings, is rejected. While ``too_short`` says so of the draws of θ, (chains, draws, p), they are doubled,
+    at most ``doublings`` times.
     """
     file = None if path is None else Path(path)
     generators = rng.spawn(n_chains)
-    stages = [sampler.warmup, sampler.iterations]
     with threadpool_limits(1):
         if file is not None and file.exists():
             chains, stage = saved.load(file, fingerprint, n_chains)
-            stage = min(stage, len(stages) - 1)  # a finished run may have been made longer
         else:
             chains, stage = [Chain(g, sampler.first(g), mark=g.bit_generator.state) for g in generators], 0
-        left = sum(max(0, stages[-1] - chain.iteration) for chain in chains)
+        left = sum(max(0, sampler.iterations - chain.iteration) for chain in chains)
+        save = _saver(file, fingerprint, chains)
+        stop = sampler.settings.warmup if stage == 0 else sampler.iterations
+        length = sampler.iterations - sampler.first_kept
         with progress(left, label, verbose=verbose) as bar:
-            save = _saver(file, fingerprint, chains)
-            while stage < len(stages):
-                if not _run_stage(sampler, chains, stages[stage], n_jobs, bar, lambda: save(stage, False)):  # noqa: B023 (called before it changes)
-                    save(stage, True)
-                    return _interrupted(chains, file)
+            while _run_to(stop, sampler, chains, n_jobs, bar, partial(save, stage, False)):
                 if stage == 0:
                     for chain, state in zip(chains, sampler.pool([c.state for c in chains]), strict=True):
                         chain.state = state
-                stage += 1
-                save(stage, True)
-            length = sampler.iterations - sampler.first_kept
-            for _ in range(doublings):
+                    stage, stop = 1, sampler.iterations
                 # Of the draws an uninterrupted run would have: the decision is the same after a resume.
-                if not too_short(ChainRun(chains, False).stack("theta")[:, :length]):
-                    break
-                length *= 2
-                bar.doing(f"{label}, not mixed yet, continuing to {length} draws per chain")
-                stop = sampler.first_kept + length
-                bar.more(sum(max(0, stop - chain.iteration) for chain in chains))
-                if not _run_stage(sampler, chains, stop, n_jobs, bar, lambda: save(stage, False)):
+                elif doublings and too_short(ChainRun(chains, False).stack("theta")[:, :length]):
+                    doublings, length = doublings - 1, 2 * length
+                    bar.doing(f"{label}, not mixed yet, continuing to {length} draws per chain")
+                    stop = sampler.first_kept + length
+                    bar.more(sum(max(0, stop - chain.iteration) for chain in chains))
+                else:
                     save(stage, True)
-                    return _interrupted(chains, file)
+                    return ChainRun(chains, False)
                 save(stage, True)
-    return ChainRun(chains, False)
+            save(stage, True)
+    if min(chain.draws for chain in chains) < 1:
+        kept = f"; fit again with the same checkpoint={str(file)!r} to continue" if file is not None else ""
+        raise KeyboardInterrupt(f"interrupted before every chain had a draw{kept}")
+    return ChainRun(chains, True)
 
 
-def advance(
-    sampler: Sampler, chain: Chain, stop: int, tell: Callable[[Record], None] | None = None
-) -> tuple[Chain, bool]:
+def advance(sampler: Sampler, chain: Chain, stop: int, tell: Callable[[Record], None]) -> bool:
     """Advance a chain to iteration ``stop``; False if Ctrl-C came first, the last iteration undone then."""
     try:
         while chain.iteration < stop:
@@ -191,12 +166,11 @@ def advance(
                     chain.kept.setdefault(name, []).append(value)
             chain.state, chain.mark = state, chain.rng.bit_generator.state
             chain.iteration += 1
-            if tell is not None:
-                tell(record)
+            tell(record)
     except KeyboardInterrupt:
         chain.rng.bit_generator.state = chain.mark
-        return chain, False
-    return chain, True
+        return False
+    return True
 
 
 def _own(rng: np.random.Generator) -> np.random.Generator:
@@ -204,23 +178,19 @@ def _own(rng: np.random.Generator) -> np.random.Generator:
     return np.random.default_rng(rng.integers(2**32, size=4, dtype=np.uint64))
 
 
-def _run_stage(
+def _run_to(
+    stop: int,
     sampler: Sampler,
     chains: list[Chain],
-    stop: int,
     n_jobs: int | None,
     bar: Progress,
     save: Callable[[], None],
 ) -> bool:
     """All chains to iteration ``stop``, in rounds; False if interrupted."""
-
-    def tell(record: Record) -> None:
-        bar.update(accepted=bool(record["accepted"] > 0.5))
-
     jobs = min(effective_n_jobs(n_jobs), len(chains))
     try:
         while any(chain.iteration < stop for chain in chains):
-            if not _round(sampler, chains, stop, jobs, bar, tell):
+            if not _round(stop, sampler, chains, jobs, bar):
                 return False
             save()
     except KeyboardInterrupt:  # between two iterations
@@ -228,22 +198,19 @@ def _run_stage(
     return True
 
 
-def _round(
-    sampler: Sampler,
-    chains: list[Chain],
-    stop: int,
-    jobs: int,
-    bar: Progress,
-    tell: Callable[[Record], None],
-) -> bool:
+def _round(stop: int, sampler: Sampler, chains: list[Chain], jobs: int, bar: Progress) -> bool:
     """A few iterations of every chain; False if interrupted."""
+
+    def tell(record: Record) -> None:
+        bar.update(accepted=bool(record["accepted"] > 0.5))
+
     if jobs == 1:
-        return all(advance(sampler, chain, min(stop, chain.iteration + ROUND), tell)[1] for chain in chains)
+        return all(advance(sampler, chain, min(stop, chain.iteration + ROUND), tell) for chain in chains)
     moved = Parallel(n_jobs=jobs)(  # Ctrl-C loses the round; earlier ones are complete
         delayed(_advance_copy)(sampler, chain, min(stop, chain.iteration + 5 * ROUND)) for chain in chains
     )
-    for chain, (new, ratio) in zip(chains, moved, strict=True):
-        bar.update(new.iteration - chain.iteration, accepted=round(ratio))
+    for chain, (new, accepted) in zip(chains, moved, strict=True):
+        bar.update(new.iteration - chain.iteration, accepted=round(accepted))
         for name, values in new.kept.items():
             chain.kept.setdefault(name, []).extend(values)
         chain.rng, chain.state, chain.iteration, chain.mark = new.rng, new.state, new.iteration, new.mark
@@ -252,32 +219,21 @@ def _round(
 
 def _advance_copy(sampler: Sampler, chain: Chain, stop: int) -> tuple[Chain, float]:
     """:func:`advance` in another process: only the new records are returned, with the accepted count."""
-    accepted = [0.0]
-
-    def tell(record: Record) -> None:
-        accepted[0] += float(record["accepted"])
-
-    bare = Chain(chain.rng, chain.state, chain.iteration, {}, chain.mark)
+    accepted: list[float] = []
+    bare = replace(chain, kept={})
     with threadpool_limits(1):
-        return advance(sampler, bare, stop, tell)[0], accepted[0]
+        advance(sampler, bare, stop, lambda record: accepted.append(float(record["accepted"])))
+    return bare, sum(accepted)
 
 
 def _saver(file: Path | None, fingerprint: str, chains: list[Chain]) -> Callable[[int, bool], None]:
     """A function that saves the chains at intervals, or when forced."""
-    last = [time.monotonic()]
+    last = time.monotonic()
 
     def save(stage: int, must: bool) -> None:
-        if file is None or not (must or time.monotonic() - last[0] > SAVE_EVERY):
-            return
-        saved.save(file, fingerprint, chains, stage)
-        last[0] = time.monotonic()
+        nonlocal last
+        if file is not None and (must or time.monotonic() - last > SAVE_EVERY):
+            saved.save(file, fingerprint, chains, stage)
+            last = time.monotonic()
 
     return save
-
-
-def _interrupted(chains: list[Chain], file: Path | None) -> ChainRun:
-    """The draws so far; if there are none the interrupt is raised to the caller."""
-    if min(chain.draws for chain in chains) < 1:
-        kept = f"; fit again with the same checkpoint={str(file)!r} to continue" if file is not None else ""
-        raise KeyboardInterrupt(f"interrupted before every chain had a draw{kept}")
-    return ChainRun(chains, True)

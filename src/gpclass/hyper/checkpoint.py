@@ -1,10 +1,9 @@
 """Chains on disk: one .npz file of arrays and JSON, no pickle.
 
-The file holds each chain's state, records and the state of its random generator, so that a resumed chain equals
-the uninterrupted one. A crash while writing leaves the old file intact (:mod:`gpclass.numerics.files`). A
-fingerprint of the data and settings is checked: chains of one problem are never continued on another.
-Cost: one write of the kept records. Fails when: the file is damaged or belongs to other data (rejected, with the
-reason and the remedy).
+The file holds each chain's state, records and the state of its random generator, so that a resumed chain equals the
+uninterrupted one. A crash while writing leaves the old file intact (:mod:`gpclass.numerics.files`).
+Cost: one write of the kept records. Fails when: the file is damaged, or its fingerprint is of other data or settings
+(rejected, with the reason and the remedy).
 """
 
 from __future__ import annotations
@@ -43,14 +42,9 @@ def save(path: Path, fingerprint: str, chains: list[Chain], stage: int) -> None:
 def load(path: Path, fingerprint: str, n_chains: int) -> tuple[list[Chain], int]:
     """The chains of a file and the stage they were in."""
     head, arrays = read_archive(path)
-    if (
-        head.get("version") != VERSION
-        or head.get("fingerprint") != fingerprint
-        or len(head.get("chains", ())) != n_chains
-    ):
-        raise ValueError(
-            f"checkpoint {str(path)!r} holds chains of other data or settings; remove it or give another path"
-        )
+    found = head.get("version"), head.get("fingerprint"), len(head.get("chains", ()))
+    if found != (VERSION, fingerprint, n_chains):
+        raise of_others(path, "chains")
     try:
         return [_chain(one, f"{k}/", arrays) for k, one in enumerate(head["chains"])], int(head["stage"])
     except Exception as error:  # any error of an incomplete head
@@ -89,6 +83,12 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     except Exception as error:  # any error of a damaged file, from zipfile, zlib, json or numpy
         raise damaged(path, error) from error
     return head, arrays
+
+
+def of_others(path: Path, what: str) -> ValueError:
+    """The error of a checkpoint that does not belong to this fit."""
+    problem = f"checkpoint {str(path)!r} holds {what} of other data or settings"
+    return ValueError(f"{problem}; remove it or give another path")
 
 
 def damaged(path: Path, error: Exception) -> ValueError:

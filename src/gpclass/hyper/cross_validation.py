@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -157,18 +158,13 @@ class CrossValidation(Strategy):
         tried: list[dict[str, Any]] = []
         found: list[Array] = []
         for k in range(1 if self.grid is not None else self.rounds):
-            fresh = self._candidates(start, box, run.rng) if k == 0 else self._points(box, run.rng)
+            fresh = [*(start if k == 0 else []), *self._points(box, run.rng)]
             with progress(label=f"cv ({inference.name})", total=len(fresh), verbose=run.verbose) as bar:
-                if run.n_jobs in (None, 1):
-                    for candidate in fresh:
-                        found.append(point_losses(problem, inference, candidate, fold, seed, self.scoring))
-                        bar.update()
-                else:
-                    jobs = Parallel(n_jobs=run.n_jobs)
-                    found += jobs(
-                        delayed(point_losses)(problem, inference, candidate, fold, seed, self.scoring)
-                        for candidate in fresh
-                    )
+                losses = delayed(point_losses)
+                work = (losses(problem, inference, at, fold, seed, self.scoring) for at in fresh)
+                for one in Parallel(n_jobs=run.n_jobs, return_as="generator")(work):
+                    found.append(one)
+                    bar.update()
             tried += fresh
             best = tried[int(np.argmin(_pooled(np.array(found), problem.weights)))]
             box = {name: _shrunk(limits, float(best[name])) for name, limits in box.items()}
@@ -176,30 +172,22 @@ class CrossValidation(Strategy):
 
     def _box(
         self, problem: Problem, inference: Inference
-    ) -> tuple[dict[str, Any], dict[str, tuple[float, float]]]:
-        """The starting values and the ranges of what is searched; both empty with a grid."""
+    ) -> tuple[list[dict[str, Any]], dict[str, tuple[float, float]]]:
+        """The first candidates, which are the starting values or the whole grid, and the ranges to search."""
         if self.grid is not None:
-            return {}, {}
+            cells = product(*self.grid.values())
+            return [dict(zip(self.grid, values, strict=True)) for values in cells], {}
         if self.ranges is not None:
             names = {full_name(name, problem, inference): name for name in self.ranges}
             box = {full: (float(self.ranges[n][0]), float(self.ranges[n][1])) for full, n in names.items()}
-            return {name: current(name, problem, inference) for name in box}, box
+            return [{name: current(name, problem, inference) for name in box}], box
         start = dict(zip(problem.names, np.exp(problem.theta).tolist(), strict=True))
         ends = np.exp(problem.bounds)
         box = {
             name: (max(value / self.span, low), min(value * self.span, high))
             for (name, value), (low, high) in zip(start.items(), ends, strict=True)
         }
-        return start, box
-
-    def _candidates(
-        self, start: dict[str, Any], box: dict[str, tuple[float, float]], rng: np.random.Generator
-    ) -> list[dict[str, Any]]:
-        """Every cell of the grid; or the starting values and points in the box."""
-        if self.grid is not None:
-            names = list(self.grid)
-            return [dict(zip(names, values, strict=True)) for values in product(*self.grid.values())]
-        return [start, *(self._points(box, rng) if box else [])]
+        return [start], box
 
     def _points(self, box: dict[str, tuple[float, float]], rng: np.random.Generator) -> list[dict[str, Any]]:
         from scipy.stats import qmc  # imported here to keep the import of the package fast
@@ -217,7 +205,9 @@ class CrossValidation(Strategy):
         ends = [
             f"{name}={chosen[name]!r}"
             for name, values in (self.grid or {}).items()
-            if len(values) > 2 and all(map(_is_number, values)) and chosen[name] in (min(values), max(values))
+            if len(values) > 2
+            and all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+            and chosen[name] in (min(values), max(values))
         ]
         return (f"the best score lies at an end of the grid: {', '.join(ends)}; widen it",) if ends else ()
 
@@ -272,7 +262,7 @@ def point_losses(
             out[test] = np.inf
             continue
         found = in_blocks(at.X[test], posterior, lambda latent: predict_proba(latent, at.likelihood))
-        out[test] = _loss(found.log_proba, _column(problem, test), scoring)
+        out[test] = _loss(found.log_proba, problem.likelihood.decode(problem.y[test]), scoring)
     return out
 
 
@@ -283,19 +273,10 @@ def _stratified_by_place(problem: Problem, n_folds: int, rng: np.random.Generato
     n_places = int(place.max()) + 1
     if n_places in (1, problem.n):
         return stratified_folds(problem.y, n_folds, rng)
-    column = _column(problem, slice(None))
+    column = problem.likelihood.decode(problem.y)  # of each label among the probabilities
     counts = np.zeros((n_places, int(column.max()) + 1))
     np.add.at(counts, (place, column), 1.0 if problem.weights is None else problem.weights)
     return stratified_folds(np.argmax(counts, axis=1), min(n_folds, n_places), rng)[place]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-
-
-def _column(problem: Problem, rows: Any) -> IntArray:
-    """The column of each label among the probabilities: classes −1 and +1, or 0 to C − 1."""
-    return problem.likelihood.decode(problem.y[rows])
 
 
 def _loss(log_proba: Array, label: IntArray, scoring: str) -> Array:

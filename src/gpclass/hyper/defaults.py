@@ -11,6 +11,7 @@ Reference: Filippone (2014), §V; Williams & Barber (1998), §5.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 import numpy as np
 
@@ -31,23 +32,13 @@ def priors_for(problem: Problem, spec: PriorSpec, paper: str) -> PriorSet:
     if spec is not None and not isinstance(spec, Mapping):
         return resolve_priors(spec, problem.names, problem.theta)
     theta = problem.theta
-    base: dict[str, Prior] = {
-        name: _paper_prior(paper, name, float(x), problem)
-        for name, x in zip(problem.names, theta, strict=True)
-    }
     given = dict(spec or {})
     chosen = resolve_priors(given, problem.names, theta)  # rejects patterns that match nothing
-    theirs = {
-        name: prior for name, prior in zip(chosen.names, chosen.priors, strict=True) if _named(name, given)
-    }
-    return resolve_priors({**base, **theirs}, problem.names, theta)
-
-
-def _named(name: str, given: Mapping[str, Prior]) -> bool:
-    """Whether one of the user's patterns is for this parameter."""
-    from fnmatch import fnmatchcase
-
-    return any(name == pattern or fnmatchcase(name, pattern) for pattern in given)
+    priors = dict(zip(chosen.names, chosen.priors, strict=True))
+    for name, start in zip(problem.names, theta, strict=True):
+        if not any(name == pattern or fnmatchcase(name, pattern) for pattern in given):
+            priors[name] = _paper_prior(paper, name, float(start), problem)
+    return resolve_priors(priors, problem.names, theta)
 
 
 def _paper_prior(paper: str, name: str, start: float, problem: Problem) -> Prior:

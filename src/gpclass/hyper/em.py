@@ -21,18 +21,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from sklearn.gaussian_process.kernels import CompoundKernel, WhiteKernel
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
-from gpclass.hyper.expected_prior import ExpectedPrior
+from gpclass.hyper.expected_prior import RULES, ExpectedPrior
 from gpclass.inference.base import Inference
-from gpclass.inference.ep import RULE as EP_RULE
-from gpclass.inference.laplace import RULE as LAPLACE_RULE
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.inference.variational import RULE as VARIATIONAL_RULE
 from gpclass.latent.base import SiteRule
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.base import Likelihood
@@ -93,8 +90,9 @@ class EM(Strategy):
             )
         problem = problem.placed(run.rng)
         noisy, jitter = _with_jitter(problem)
-        low, high = problem.bounds.T if len(problem.theta) else (problem.theta, problem.theta)
-        theta, last = np.clip(problem.theta, low, high), None
+        theta, last = problem.theta, None
+        if len(theta):
+            theta = np.clip(theta, *problem.bounds.T)
         seed = int(run.rng.integers(2**63))
         rows: list[tuple[Array, float, float, float]] = []
         converged = len(theta) == 0
@@ -107,42 +105,8 @@ class EM(Strategy):
                 converged = gain < self.tol
                 theta, last = moved, posterior
                 bar.update(log_evidence=evidence)
-        return self._fit(problem, inference, theta, rows, seed, jitter, converged)
-
-    def _m_step(self, noisy: Problem, theta: Array, expected: ExpectedPrior) -> tuple[Array, float]:
-        """Maximise Q; the new parameters and the rise of Q."""
-        before, _ = expected.value_and_slope(noisy.at(theta))
-
-        def minus(t: Array) -> tuple[float, Array]:
-            try:
-                value, slope = expected.value_and_slope(noisy.at(t))
-            except np.linalg.LinAlgError:
-                return 1e12, np.zeros_like(t)
-            return -value, -slope
-
-        outcome = minimize(
-            minus,
-            theta,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(low, high) for low, high in noisy.bounds],
-            options={"maxiter": self.m_steps},
-        )
-        gain = -float(outcome.fun) - before
-        return (np.asarray(outcome.x), gain) if gain > 0 else (theta, 0.0)
-
-    def _fit(
-        self,
-        problem: Problem,
-        inference: Inference,
-        theta: Array,
-        rows: list[tuple[Array, float, float, float]],
-        seed: int,
-        jitter: float,
-        converged: bool,
-    ) -> Fit:
         at_end = problem.at(theta)
-        posterior: Any = inference(at_end, np.random.default_rng(seed))
+        posterior = inference(at_end, np.random.default_rng(seed))
         trace = None
         details = dict(posterior.report.details)
         if rows:
@@ -156,17 +120,27 @@ class EM(Strategy):
                 "em_falls_of_evidence": int(np.sum(np.diff(evidences) < 0)),
             }
         report = replace(posterior.report, jitter=max(jitter, posterior.report.jitter), details=details)
-        hit = parameters_at_bounds(at_end, theta)
-        return Fit(
-            at_end,
-            replace(posterior, report=report),
-            converged,
-            ""
-            if converged
-            else f"the last of {self.max_iter} EM iterations still gained {rows[-1][3]:.1g} nats",
-            {"evaluations": len(rows) + 1, "at_bounds": hit or None},
-            trace=trace,
-        )
+        gained = rows[-1][3] if rows else 0.0
+        reason = f"the last of {self.max_iter} EM iterations still gained {gained:.1g} nats"
+        figures = {"evaluations": len(rows) + 1, "at_bounds": parameters_at_bounds(at_end) or None}
+        fit = Fit(at_end, replace(posterior, report=report), converged, figures=figures, trace=trace)
+        return fit if converged else replace(fit, reason=reason)
+
+    def _m_step(self, noisy: Problem, theta: Array, expected: ExpectedPrior) -> tuple[Array, float]:
+        """Maximise Q; the new parameters and the rise of Q."""
+        before, _ = expected.value_and_slope(noisy.at(theta))
+
+        def minus(t: Array) -> tuple[float, Array]:
+            try:
+                value, slope = expected.value_and_slope(noisy.at(t))
+            except np.linalg.LinAlgError:
+                return 1e12, np.zeros_like(t)
+            return -value, -slope
+
+        within: Any = {"bounds": Bounds(*noisy.bounds.T), "options": {"maxiter": self.m_steps}}
+        outcome = minimize(minus, theta, jac=True, method="L-BFGS-B", **within)
+        gain = -float(outcome.fun) - before
+        return (np.asarray(outcome.x), gain) if gain > 0 else (theta, 0.0)
 
 
 def _with_jitter(problem: Problem) -> tuple[Problem, float]:
@@ -175,12 +149,6 @@ def _with_jitter(problem: Problem) -> tuple[Problem, float]:
     jitter = JITTER * float(np.mean([kernel.diag(X).mean() for kernel in problem.kernels]))
     noisy = [kernel + WhiteKernel(jitter, "fixed") for kernel in problem.kernels]
     return replace(problem, kernel=noisy[0] if len(noisy) == 1 else CompoundKernel(noisy)), jitter
-
-
-def rule_of(name: str) -> SiteRule:
-    """How the rows store the sites of a Gaussian approximation."""
-    rules = {rule.name: rule for rule in (EP_RULE, LAPLACE_RULE, VARIATIONAL_RULE)}
-    return rules[name]
 
 
 class BoundOf(SiteRule):
@@ -225,4 +193,4 @@ def bound(posterior: GaussianPosterior) -> float:
     """E_q log p(y|f) − KL(q‖p) of a Gaussian posterior, without K⁻¹."""
     start = posterior.start
     assert start is not None
-    return posterior.gaussian.sweep(start.held, BoundOf(rule_of(start.name)), 1.0, 0).value
+    return posterior.gaussian.sweep(start.held, BoundOf(RULES[start.name]), 1.0, 0).value

@@ -17,8 +17,11 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array
+from gpclass.inference.ep import RULE as EP_RULE
+from gpclass.inference.laplace import RULE as LAPLACE_RULE
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.latent.base import Start, labels_of
+from gpclass.inference.variational import RULE as VARIATIONAL_RULE
+from gpclass.latent.base import SiteRule, Start, labels_of
 from gpclass.latent.basis import blocks
 from gpclass.latent.dense import DenseGaussian, dense_prior
 from gpclass.latent.low_rank import LowRankGaussian, LowRankPrior
@@ -26,6 +29,8 @@ from gpclass.latent.low_rank_gradient import AllSums, finish
 from gpclass.latent.low_rank_rows import Seen
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky, mirror_lower
+
+RULES: dict[str, SiteRule] = {rule.name: rule for rule in (EP_RULE, LAPLACE_RULE, VARIATIONAL_RULE)}
 
 
 class ExpectedPrior(ABC):
@@ -86,10 +91,8 @@ class LowRankExpected(ExpectedPrior):
     @classmethod
     def of_gaussian(cls, gaussian: LowRankGaussian, start: Start) -> LowRankExpected:
         """From q(u) and the rows' sites."""
-        from gpclass.hyper.em import rule_of  # it builds on this module
-
         prior, q = gaussian.prior, gaussian.q
-        problem, spec, rule = prior.problem, prior.spec, rule_of(start.name)
+        problem, spec, rule = prior.problem, prior.spec, RULES[start.name]
         root = cholesky(q.covariance)
         k, L = rule.numbers(problem.likelihood, spec.L), spec.L
         M: list[list[Array]] = [[] for _ in range(L)]

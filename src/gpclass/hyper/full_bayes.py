@@ -1,22 +1,26 @@
-"""What every strategy that samples θ shares: running its chains and making figures, warnings, a trace and a mixture.
+"""What every strategy that samples θ shares: settings, running its chains, figures, warnings, a trace and a mixture.
 
-A strategy describes what is sampled, a :class:`Sampling`; :func:`sample` does the rest. Unless ``draws`` is given,
-chains are doubled in length while R-hat or the effective draws require it.
+A strategy is a :class:`FullBayes` that describes what is sampled, a :class:`Sampling`; :func:`sample` does the rest.
+Unless ``draws`` is given, chains are doubled in length while R-hat or the effective draws require it.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.hyper.base import Fit, Run
+from gpclass.hyper.base import Fit, Run, Strategy
 from gpclass.hyper.chains import ChainRun, Sampler, run_chains
+from gpclass.hyper.defaults import check_priors, priors_for
 from gpclass.hyper.loo import leave_one_out
 from gpclass.hyper.mixture import ThetaMixture
-from gpclass.hyper.trace import build_trace
+from gpclass.hyper.trace import Trace, build_trace
 from gpclass.inference.base import Inference
 from gpclass.inference.diagnostics import ChainFigures, chain_figures
 from gpclass.model.problem import Problem
@@ -28,81 +32,92 @@ REPEATS = 20  # evidences at one θ for their standard deviation
 DOUBLINGS = 3  # doublings of chains that have not mixed
 
 
-class OfLength:
-    """Settings whose chains are as long as ``draws``, or as needed."""
+class FullBayes(Strategy):
+    """A strategy that samples θ by chains.
 
+    Parameters
+    ----------
+    chains : int
+        Chains; they run in parallel if ``n_jobs`` allows, with the same result.
+    warmup : int
+        Iterations of each chain that adapt its proposal and are dropped.
+    draws : int, optional
+        Iterations kept per chain; by default ``first_draws``, doubled up to three times until the chains have mixed.
+    keep : int
+        Draws of θ that predictions integrate over.
+    default_priors : {"filippone", "williams-barber", "weak"}
+        Priors of parameters not in the estimator's ``priors``.
+    checkpoint : path, optional
+        File to which chains are saved as they go, and from which they resume.
+    """
+
+    chains: int
+    warmup: int
     draws: int | None
-    first_draws: ClassVar[int]  # before they are first checked
+    keep: int
+    default_priors: str
+    checkpoint: str | os.PathLike[str] | None
+    first_draws: ClassVar[int]  # kept per chain before they are first checked
+
+    def __init_subclass__(cls) -> None:
+        """Put the parameters above in front of those in the docstring of a subclass."""
+        super().__init_subclass__()
+        rule = "----------\n"
+        head, _, own = (inspect.getdoc(cls) or "").partition(rule)
+        shared = (inspect.getdoc(FullBayes) or "").partition(rule)[2]
+        cls.__doc__ = f"{head}{rule}{shared}\n{own}".replace("``first_draws``", str(cls.first_draws))
 
     @property
     def length(self) -> int:
         """Iterations kept per chain, at first."""
         return self.first_draws if self.draws is None else self.draws
 
+    @property
+    def dropped(self) -> int:
+        """Iterations dropped of each chain."""
+        return self.warmup
 
-@dataclass(frozen=True)
-class Schedule:
-    """Which iterations keep vectors: at most about ``keep`` in all, evenly spaced."""
+    def _check(self, **least: int) -> None:
+        """Reject invalid lengths of chains, which have a least value, and unknown priors."""
+        for name, low in {"chains": 1, "warmup": 0, "draws": 1, "keep": 1, **least}.items():
+            value = getattr(self, name)
+            if value is None and name == "draws":  # as many as needed
+                continue
+            if value is None or int(value) != value or value < low:
+                raise ValueError(
+                    f"{type(self).__name__}: {name} must be a whole number of at least {low}, got {value!r}"
+                )
+        check_priors(self.default_priors)
 
-    first: int
-    every: int
-
-    @classmethod
-    def of(cls, first: int, draws: int, chains: int, keep: int) -> Schedule:
-        """Spread ``keep`` over all chains."""
-        return cls(first, max(1, -(-draws * chains // keep)))
-
-    def __contains__(self, iteration: int) -> bool:
-        return iteration >= self.first and (iteration - self.first) % self.every == 0
-
-
-def check_lengths(settings: object, **least: int) -> None:
-    """Reject invalid lengths of chains."""
-    for name, low in least.items():
-        value = getattr(settings, name)
-        if value is None and name == "draws":  # as many as needed
-            continue
-        if value is None or int(value) != value or value < low:
+    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
+        """Sample θ."""
+        if len(problem.theta) == 0:
             raise ValueError(
-                f"{type(settings).__name__}: {name} must be a whole number of at least {low}, got {value!r}"
+                f"hyperparameters={self.name!r} samples kernel parameters, and all of this kernel's are fixed; "
+                "use hyperparameters='fixed'"
             )
+        problem = problem.placed(run.rng)
+        prior = priors_for(problem, run.priors, self.default_priors)
+        return sample(self, problem, self.sampling(problem, inference, prior), run)
+
+    @abstractmethod
+    def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
+        """What is sampled."""
 
 
-def need_parameters(problem: Problem, name: str) -> None:
-    """Reject a problem without free parameters."""
-    if len(problem.theta) == 0:
-        raise ValueError(
-            f"hyperparameters={name!r} samples kernel parameters, and all of this kernel's are fixed; "
-            "use hyperparameters='fixed'"
-        )
+def _kept(outcome: ChainRun, first: int, keep: int) -> tuple[Array, Array, IntArray]:
+    """About ``keep`` draws of θ (S, p) for predictions, evenly over the iterations from ``first`` on.
 
-
-def run_fingerprint(problem: Problem, inference: Inference, prior: PriorSet, *settings: Any) -> str:
-    """Fingerprint of chains: data, model, inference, priors and settings."""
-    Z = problem.inducing
-    model = (problem.kernel, problem.likelihood, np.empty(0) if Z is None else Z)
-    return fingerprint(*problem.rows.marks(), *model, inference, prior, *settings)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Draws of θ that predictions integrate over, with vectors that represent the latent values given each."""
-
-    theta: Array  # (S, p)
-    vectors: Array  # (S, r, n)
-    chain: IntArray  # (S,)
-
-    @classmethod
-    def of(cls, outcome: ChainRun, first: int, keep: int) -> Kept:
-        """About ``keep`` of all, evenly over the iterations from ``first`` on."""
-        theta, vectors, chain = [], [], []
-        for k, one in enumerate(outcome.chains):
-            at = np.array(one.kept["kept_at"], dtype=np.intp)
-            for i in evenly(at, max(1, keep // len(outcome.chains))):
-                theta.append(one.kept["theta"][at[i] - first])
-                vectors.append(one.kept["vectors"][i])
-                chain.append(k)
-        return cls(np.stack(theta), np.stack(vectors), np.array(chain, dtype=np.intp))
+    With vectors that represent the latent values given each (S, r, n), and their chains (S,).
+    """
+    theta, vectors, chain = [], [], []
+    for k, one in enumerate(outcome.chains):
+        at = np.array(one.kept["kept_at"], dtype=np.intp)
+        for i in evenly(at, max(1, keep // len(outcome.chains))):
+            theta.append(one.kept["theta"][at[i] - first])
+            vectors.append(one.kept["vectors"][i])
+            chain.append(k)
+    return np.stack(theta), np.stack(vectors), np.array(chain, dtype=np.intp)
 
 
 def evenly(at: IntArray, most: int) -> IntArray:
@@ -120,33 +135,23 @@ def evenly(at: IntArray, most: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """What a strategy samples.
+    """What a strategy samples."""
 
-    Parameters
-    ----------
-    sampler : Sampler
-        Moves a chain; its records hold what :func:`record` names, ``f`` (latent values at the training points) if
-        the trace includes them, and at those of a :class:`Schedule` ``kept_at`` (the iteration) and ``vectors``.
-    inference : Inference
-        Gives the evidence at the mean of log θ, if ``has_evidence``.
-    prior : PriorSet
-    of : type
-        The class of posteriors that the kept vectors represent.
-    evaluations : int
-        Evidences computed before the chains began.
-    """
-
-    sampler: Sampler
-    inference: Inference
+    sampler: Sampler  # moves a chain
+    inference: Inference  # gives the evidence at the mean of log θ, if ``has_evidence``
     prior: PriorSet
-    of: type[Posterior]
-    evaluations: int = 0
+    of: type[Posterior]  # the class of posteriors that the kept vectors represent
+    evaluations: int = 0  # evidences computed before the chains began
     has_evidence: bool = True
 
 
-def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit:
+def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) -> Fit:
     """Run the chains of a strategy; θ's mean (in logs) are the reported parameters, the mixture is the posterior."""
     inference = sampling.inference
+    asked: Any = strategy  # a dataclass
+    settings = replace(asked, checkpoint=None, draws=1)
+    Z = problem.inducing
+    model = (problem.kernel, problem.likelihood, np.empty(0) if Z is None else Z)
     outcome = run_chains(
         sampling.sampler,
         strategy.chains,
@@ -155,21 +160,19 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
         verbose=run.verbose,
         label=f"{strategy.name} ({inference.name})",
         path=strategy.checkpoint,
-        fingerprint=run_fingerprint(
-            problem, inference, sampling.prior, replace(strategy, checkpoint=None, draws=1)
-        ),
+        fingerprint=fingerprint(*problem.rows.marks(), *model, inference, sampling.prior, settings),
         too_short=_not_mixed,
         doublings=DOUBLINGS if strategy.draws is None else 0,
     )
-    evidence, sd = None, None
-    if sampling.has_evidence:
-        evidence, sd = evidence_at_mean(problem, inference, outcome, run.rng)
     theta = outcome.stack("theta")  # (chains, draws, p)
     chains, draws, p = theta.shape
-    figures = chain_figures(theta)
     at_mean = problem.at(theta.reshape(-1, p).mean(axis=0))
+    evidence, sd = None, None
+    if sampling.has_evidence:
+        evidence, sd = _repeated_evidence(at_mean, inference, run.rng)
+    figures = chain_figures(theta)
     spent = sum(int(chain.state.get("evaluations", chain.iteration)) for chain in outcome.chains)
-    kept = Kept.of(outcome, sampling.sampler.first_kept, strategy.keep)
+    kept = _kept(outcome, sampling.sampler.first_kept, strategy.keep)
     report = Report(
         method=inference.name,
         iterations=draws,
@@ -184,7 +187,7 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
     )
     return Fit(
         at_mean,
-        _mixture(at_mean, sampling.of, kept, evidence, report),
+        ThetaMixture(at_mean, sampling.of, *kept, evidence, report),
         converged=not (outcome.interrupted or figures.apart),
         reason="interrupted" if outcome.interrupted else figures.apart,
         figures={
@@ -198,14 +201,8 @@ def sample(strategy: Any, problem: Problem, sampling: Sampling, run: Run) -> Fit
     )
 
 
-def _mixture(
-    problem: Problem, of: type[Posterior], kept: Kept, evidence: Evidence | None, report: Report
-) -> ThetaMixture:
-    return ThetaMixture(problem, of, kept.theta, kept.vectors, kept.chain, evidence, report)
-
-
 def _warnings(
-    strategy: Any, outcome: ChainRun, figures: ChainFigures, chains: int, draws: int
+    strategy: FullBayes, outcome: ChainRun, figures: ChainFigures, chains: int, draws: int
 ) -> tuple[str, ...]:
     cure = f"give {type(strategy).__name__} more draws than {draws}, or tighter priors"
     warned = () if draws < 4 else figures.warnings(chains, cure)
@@ -222,52 +219,30 @@ def _not_mixed(theta: Array) -> bool:
 
 
 def _trace(
-    strategy: Any, problem: Problem, inference: Inference, outcome: ChainRun, rng: np.random.Generator
-) -> Any:
+    strategy: FullBayes, problem: Problem, inference: Inference, outcome: ChainRun, rng: np.random.Generator
+) -> Trace:
     theta, accepted = outcome.stack("theta"), outcome.stack("accepted")
-    stats = {
-        "lp": outcome.stack("value"),
-        "log_evidence": outcome.stack("log_z"),
-        "accepted": accepted > 0.5,
-    }
+    stats = {"lp": outcome.stack("value"), "log_evidence": outcome.stack("log_z"), "accepted": accepted > 0.5}
     attrs = {
         "strategy": strategy.name,
         "inference": inference.name,
         "interrupted": int(outcome.interrupted),
         "acceptance_rate": float(accepted.mean()),
     }
-    rows = problem.form.predicts_from_rows and "f" in outcome.chains[0].kept
-    latent = outcome.stack("f") if rows else None
+    latent = outcome.stack("f") if problem.form.predicts_from_rows else None
     loo = leave_one_out(problem, theta.reshape(-1, theta.shape[-1]))
     return build_trace(problem, theta, stats, latent, rng, attrs, loo)
 
 
-def evidence_at_mean(
-    problem: Problem, inference: Inference, outcome: ChainRun, rng: np.random.Generator
+def _repeated_evidence(
+    problem: Problem, inference: Inference, rng: np.random.Generator
 ) -> tuple[Evidence | None, float | None]:
-    """The evidence at the mean of log θ, and the standard deviation of one estimate of its logarithm."""
-    theta = outcome.stack("theta")
-    at_mean = problem.at(theta.reshape(-1, theta.shape[-1]).mean(axis=0))
-    first = inference(at_mean, rng).evidence
+    """The evidence at one θ, and the standard deviation of one estimate of its logarithm if it has an error."""
+    first = inference(problem, rng).evidence
     if first is None or first.error is None:
         return None if first is None else replace(first, gradient=None), None
-    logs = np.array([first.log_z, *(_log_z(inference, at_mean, rng) for _ in range(REPEATS - 1))])
+    logs = np.array([first.log_z, *(inference(problem, rng).evidence.log_z for _ in range(REPEATS - 1))])
     top = logs.max()
     mean = np.exp(logs - top)
     error = float(mean.std(ddof=1) / mean.mean() / np.sqrt(REPEATS))
     return Evidence(float(top + np.log(mean.mean())), error, first.kind), float(logs.std(ddof=1))
-
-
-def _log_z(inference: Inference, problem: Problem, rng: np.random.Generator) -> float:
-    evidence = inference(problem, rng).evidence
-    return -np.inf if evidence is None else evidence.log_z
-
-
-def record(theta: Array, value: float, log_z: float, accepted: float) -> dict[str, Array]:
-    """What every iteration adds to the trace."""
-    return {
-        "theta": theta,
-        "value": np.asarray(value),
-        "log_z": np.asarray(log_z),
-        "accepted": np.asarray(float(accepted)),
-    }

@@ -87,10 +87,9 @@ class DenseLatents(GivenLatents):
         pairs = zip(alpha, inverses, strict=True)
         slope = prior.pull(0.5 * (np.outer(a, a) - inverse) for a, inverse in pairs)
         if problem.scale_is_free:  # given f, the scale is in the likelihood alone
-            _, d1 = problem.likelihood.slope(problem.y, f.reshape(1, problem.n_latents, problem.n))
-            slope = np.append(
-                slope[:-1], problem.weighted((f.reshape(d1[0].shape) * d1[0]).sum(axis=0)).sum()
-            )
+            values = f.reshape(problem.n_latents, problem.n)
+            _, d1 = problem.likelihood.slope(problem.y, values[None])
+            slope = np.append(slope[:-1], problem.weighted((values * d1[0]).sum(axis=0)).sum())
         return slope
 
 

@@ -1,10 +1,9 @@
 r"""Hamiltonian Monte Carlo over kernel parameters with the gradient of an approximate evidence.
 
-The log density is log q(y|θ) + log p(θ), q Laplace's or EP's evidence, θ in logs. θ = θ₀ + R φ, R Rᵀ the
-covariance of the Gaussian at the mode θ₀ (or R = I), makes φ nearly isotropic; a trajectory is ``leapfrog``
-steps of size ε, jittered by ±20 %, and a Metropolis test. ε is adapted in the warm-up and then fixed, the
-same for all chains. Outside the kernel's bounds the density is zero. Latent values given θ are those of the
-Gaussian approximation.
+The log density is log q(y|θ) + log p(θ), q Laplace's or EP's evidence, θ in logs. θ = θ₀ + R φ, R Rᵀ the covariance of
+the Gaussian at the mode θ₀ (or R = I), makes φ nearly isotropic; a trajectory is ``leapfrog`` steps of size ε, jittered
+by ±20 %, and a Metropolis test. ε is adapted in the warm-up and then fixed, the same for all chains. Outside the
+kernel's bounds the density is zero. Latent values given θ are those of the Gaussian approximation.
 Cost: ``leapfrog`` evidences with gradient per iteration, each started from the last one of its trajectory.
 Fails when: the approximation's evidence is poor (large kernel variance with Laplace): what is sampled is its
 posterior, not the exact one. Use pseudo-marginal to be exact.
@@ -20,41 +19,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.hyper.base import Fit, Run, Strategy
-from gpclass.hyper.chains import Record, State, WarmUp
-from gpclass.hyper.defaults import check_priors, priors_for
-from gpclass.hyper.full_bayes import (
-    OfLength,
-    Sampling,
-    Schedule,
-    check_lengths,
-    need_parameters,
-    record,
-    sample,
-)
+from gpclass.hyper.chains import Record, Sampler, State
+from gpclass.hyper.full_bayes import FullBayes, Sampling
 from gpclass.hyper.mixture import latent_draw
-from gpclass.hyper.proposal import LogDensity, Mode, find_mode, scattered
+from gpclass.hyper.proposal import LogDensity, Mode, find_mode, leapfrog, scattered
 from gpclass.inference.base import Inference
-from gpclass.inference.hmc import JITTER, QUARTER, StepSize
+from gpclass.inference.hmc import QUARTER, StepSize
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
 from gpclass.posterior import Posterior
+from gpclass.priors import PriorSet
 
 MOST_STEPS = 20  # leapfrog steps, if their number follows from the step size
-DUAL = ("steps", "slack", "log_mean", "anchor", "size")  # state of dual averaging
 
 
 @dataclass(frozen=True)
-class HMC(OfLength, Strategy):
+class HMC(FullBayes):
     """Settings of Hamiltonian Monte Carlo over kernel parameters.
 
     Parameters
     ----------
-    chains, warmup : int
-        Chains, and iterations dropped of each.
-    draws : int, optional
-        Iterations kept of each; by default 150, doubled up to three times until the chains have mixed.
     leapfrog : int, optional
         Leapfrog steps per trajectory; by default as many as make it π/2 long, at most 20.
     step_size : float
@@ -65,12 +50,6 @@ class HMC(OfLength, Strategy):
         Use the covariance at the mode for coordinates; else log parameters.
     start : {"mode", "kernel"}
         Chains start scattered about the mode, or all at the kernel's parameters.
-    keep : int
-        Draws of θ that predictions integrate over.
-    default_priors : {"weak", "williams-barber", "filippone"}
-        Priors of parameters not in the estimator's ``priors``.
-    checkpoint : path, optional
-        File to which chains are saved as they go, and from which they resume.
     """
 
     chains: int = 4
@@ -90,8 +69,7 @@ class HMC(OfLength, Strategy):
     needs: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
-        check_lengths(self, chains=1, warmup=0, draws=1, keep=1)
-        check_priors(self.default_priors)
+        self._check()
         if not self.step_size > 0 or (self.leapfrog is not None and self.leapfrog < 1):
             raise ValueError("HMC: step_size must be positive and leapfrog at least 1")
         if self.start not in ("mode", "kernel"):
@@ -104,40 +82,26 @@ class HMC(OfLength, Strategy):
         The step size, 0.1 in log parameters at first, is adapted to fewer than 5 % rejections; priors are the
         paper's; the chain starts at the kernel's parameters (:func:`gpclass.kernels.williams_barber`).
         """
-        settings: dict[str, Any] = {
-            "chains": 1,
-            "warmup": 67,
-            "draws": 133,
-            "leapfrog": 20,
-            "step_size": 0.1,
-            "acceptance": 0.95,
-            "precondition": False,
-            "start": "kernel",
-            "default_priors": "williams-barber",
-        }
-        return cls(**{**settings, **changes})
+        lengths: dict[str, Any] = {"chains": 1, "warmup": 67, "draws": 133, "leapfrog": 20, "step_size": 0.1}
+        start = {"start": "kernel", "precondition": False, "default_priors": "williams-barber"}
+        return cls(**{**lengths, **start, "acceptance": 0.95, **changes})
 
     @classmethod
     def brief(cls) -> HMC:
         """Two short chains from the kernel's parameters, for tests."""
         return cls(chains=2, warmup=2, draws=4, leapfrog=2, start="kernel", precondition=False)
 
-    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Sample θ."""
-        need_parameters(problem, self.name)
-        problem = problem.placed(run.rng)
-        prior = priors_for(problem, run.priors, self.default_priors)
+    def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
+        """θ alone; latent values are those of the Gaussian given θ."""
         density = LogDensity(problem, inference, prior)
-        p = len(problem.theta)
         climbs = self.precondition or self.start == "mode"
-        mode = find_mode(density) if climbs else Mode(problem.theta, np.eye(p), 0)
+        mode = find_mode(density) if climbs else Mode(problem.theta, np.eye(len(problem.theta)), 0)
         of = inference.posterior_type(problem)
-        sampler = HMCSampler(self, density, mode, of)
-        return sample(self, problem, Sampling(sampler, inference, prior, of, mode.evaluations), run)
+        return Sampling(HMCSampler(self, density, mode, of), inference, prior, of, mode.evaluations)
 
 
 @dataclass(frozen=True, eq=False)
-class HMCSampler(WarmUp):
+class HMCSampler(Sampler):
     """Trajectories in φ, θ = θ₀ + R φ."""
 
     settings: HMC
@@ -162,34 +126,22 @@ class HMCSampler(WarmUp):
         if posterior is None:
             raise ValueError("the evidence is not finite at the chains' starting points; give other priors")
         size = StepSize(self.settings.step_size, self.settings.acceptance or 0.8)
-        return {
-            "theta": theta,
-            "value": np.asarray(value),
-            "slope": slope,
-            "log_z": np.asarray(_log_z(posterior)),
-            "vectors": posterior.pack(1, rng),
-            "evaluations": np.asarray(1),
-            **{name: np.asarray(getattr(size, name), dtype=float) for name in DUAL},
-        }
+        found = _found(theta, value, slope, posterior, rng)
+        return {**found, "evaluations": np.asarray(1), **_dual(size)}
 
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
         """One trajectory."""
-        warming = iteration < self.settings.warmup
         moved, chance, accepted = self._trajectory(state, rng)
-        if warming and self.settings.acceptance is not None:
+        if iteration >= self.settings.warmup:
+            f = latent_draw(self.density.problem.at(moved["theta"]), self.of, moved["vectors"], rng)
+            return moved, self.record(moved, f, accepted, iteration)
+        if self.settings.acceptance is not None:
             size = StepSize(float(state["size"]), self.settings.acceptance)
             size.steps, size.slack = int(state["steps"]), float(state["slack"])
             size.log_mean, size.anchor = float(state["log_mean"]), float(state["anchor"])
             size.adapt(chance)
-            moved |= {name: np.asarray(getattr(size, name), dtype=float) for name in DUAL}
-        kept = record(moved["theta"], float(moved["value"]), float(moved["log_z"]), float(accepted))
-        if not warming:
-            problem = self.density.problem.at(moved["theta"])
-            kept["f"] = latent_draw(problem, self.of, moved["vectors"], rng)
-            settings = self.settings
-            if iteration in Schedule.of(settings.warmup, settings.length, settings.chains, settings.keep):
-                kept |= {"kept_at": np.asarray(iteration), "vectors": moved["vectors"]}
-        return moved, kept
+            moved |= _dual(size)
+        return moved, {"accepted": np.asarray(float(accepted))}
 
     def pool(self, states: list[State]) -> list[State]:
         """One step size for all chains: the mean over the chains."""
@@ -200,40 +152,31 @@ class HMCSampler(WarmUp):
 
     def _trajectory(self, state: State, rng: np.random.Generator) -> tuple[State, float, bool]:
         """The state after one trajectory, its acceptance probability, and whether it was accepted."""
-        size = float(state["size"])
-        steps = self.settings.leapfrog or int(np.clip(round(QUARTER / size), 1, MOST_STEPS))
-        epsilon = size * float(rng.uniform(1.0 - JITTER, 1.0 + JITTER))
-        R = self.root
-        p = rng.standard_normal(len(state["theta"]))
-        log_u = np.log(rng.random())
-        theta, slope, posterior, value = state["theta"], state["slope"], None, float(state["value"])
-        energy = 0.5 * p @ p - value
-        done = 0
-        for _ in range(steps):
-            p = p + 0.5 * epsilon * (R.T @ slope)
-            theta = theta + epsilon * (R @ p)
+        size, posterior, done = float(state["size"]), None, 0
+
+        def evaluate(theta: Array) -> tuple[float, Array]:
+            nonlocal posterior, done
             value, slope, posterior = self.density.value_and_slope(theta, posterior)
             done += 1
-            if posterior is None:
-                break  # outside the bounds: the trajectory is rejected
-            p = p + 0.5 * epsilon * (R.T @ slope)
-        gain = float(energy - (0.5 * p @ p - value))
-        chance = float(np.exp(min(gain, 0.0))) if np.isfinite(gain) else 0.0
-        counted = {"evaluations": state["evaluations"] + done}
-        if posterior is None or not gain >= log_u:
-            return {**state, **counted}, chance, False
-        moved = {
-            **state,
-            **counted,
-            "theta": theta,
-            "value": np.asarray(value),
-            "slope": slope,
-            "log_z": np.asarray(_log_z(posterior)),
-            "vectors": posterior.pack(1, rng),
-        }
-        return moved, chance, True
+            return value, slope
+
+        steps = self.settings.leapfrog or int(np.clip(round(QUARTER / size), 1, MOST_STEPS))
+        here = state["theta"], float(state["value"]), state["slope"]
+        (theta, value, slope), chance, accepted = leapfrog(here, self.root, size, steps, evaluate, rng)
+        state = {**state, "evaluations": state["evaluations"] + done}
+        if posterior is None or not accepted:
+            return state, chance, False
+        return {**state, **_found(theta, value, slope, posterior, rng)}, chance, True
 
 
-def _log_z(posterior: Posterior) -> float:
+def _found(theta: Array, value: float, slope: Array, posterior: Posterior, rng: np.random.Generator) -> State:
+    """The part of a chain's state that belongs to its θ."""
     assert posterior.evidence is not None
-    return posterior.evidence.log_z
+    log_z, vectors = np.asarray(posterior.evidence.log_z), posterior.pack(1, rng)
+    return {"theta": theta, "value": np.asarray(value), "slope": slope, "log_z": log_z, "vectors": vectors}
+
+
+def _dual(size: StepSize) -> State:
+    """The state of dual averaging."""
+    names = ("steps", "slack", "log_mean", "anchor", "size")
+    return {name: np.asarray(getattr(size, name), dtype=float) for name in names}

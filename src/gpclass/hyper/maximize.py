@@ -7,9 +7,8 @@ bounds and run side by side, independently, so the number of jobs does not chang
 An inference may name a ``guide``, a cheaper one whose evidence is maximised first: EP with looser sites for EP, EP for
 the exact inference. If the evidence has a Monte Carlo error, the ascent ends with a few quasi-Newton steps on that
 evidence itself, with the curvature of the guide's ascent and the same random numbers at every step; a step whose
-expected gain is within the noise is not taken.
-With inducing inputs the ascent goes from few rows to all, and moves the inducing inputs too
-(:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the last.
+expected gain is within the noise is not taken. With inducing inputs the ascent goes from few rows to all, and moves the
+inducing inputs too (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the last.
 Cost: one inference with gradient per evaluation, 20 to 100 evaluations per ascent.
 Fails when: the evidence has several modes (use ``n_restarts``), or a maximum at the edge (reported).
 Reference: Williams & Barber (1998), section 3, for the penalised form.
@@ -18,6 +17,7 @@ Reference: Williams & Barber (1998), section 3, for the penalised form.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -119,17 +119,15 @@ class Maximize(Strategy):
             )
         if len(problem.theta) == 0:
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
-        starts = _starts(problem, run)
+        starts = starting_points(problem, run.n_restarts, run.rng)
         seed = int(run.rng.integers(2**63))
         guide = inference.guide
         with progress(label=f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
             if len(starts) == 1:
                 climbs = [climb(problem, guide, starts[0], prior, self, seed, bar.update)]
             else:
-                jobs = Parallel(n_jobs=run.n_jobs)
-                climbs = jobs(
-                    delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts
-                )
+                work = (delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts)
+                climbs = Parallel(n_jobs=run.n_jobs)(work)
         best = max(climbs, key=lambda c: c.value)
         evaluations = sum(c.evaluations for c in climbs)
         theta, last = best.theta, best.posterior
@@ -138,10 +136,27 @@ class Maximize(Strategy):
             evaluations += spent
         at_best = problem.at(theta)
         posterior = inference(at_best, np.random.default_rng(seed), start=last)
-        hit = parameters_at_bounds(at_best, theta)
-        figures = {"evaluations": evaluations, "at_bounds": hit or None}
-        warned = (bounds_warning(at_best, hit, prior is not None),) if hit else ()
-        return Fit(at_best, posterior, best.converged, best.reason, figures, warned)
+        fit = fit_at(at_best, posterior, evaluations, prior)
+        return replace(fit, converged=best.converged, reason=best.reason)
+
+
+def fit_at(problem: Problem, posterior: Posterior, evaluations: int, prior: PriorSet | None) -> Fit:
+    """The fit at the best parameters, with a warning about those that ended on a bound."""
+    hit = parameters_at_bounds(problem)
+    warned = (bounds_warning(problem, hit, prior is not None),) if hit else ()
+    figures = {"evaluations": evaluations, "at_bounds": hit or None}
+    return Fit(problem, posterior, figures=figures, warnings=warned)
+
+
+def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) -> tuple[float, Array]:
+    """Log evidence at ``theta``, plus log prior if there is one, with its gradient."""
+    evidence = posterior.evidence
+    if evidence is None or evidence.gradient is None:
+        name = posterior.report.method
+        raise TypeError(f"{name} has no evidence gradient; use 'laplace' or 'ep', or hyperparameters='fixed'")
+    if prior is None:
+        return evidence.log_z, evidence.gradient
+    return evidence.log_z + prior.log_density(theta), evidence.gradient + prior.gradient(theta)
 
 
 def _climb_apart(*arguments: Any) -> Climb:
@@ -156,49 +171,34 @@ def climb(
     prior: PriorSet | None,
     settings: Maximize,
     seed: int,
-    tell: object = None,
+    tell: Callable[..., None] | None = None,
 ) -> Climb:
     """One ascent from ``theta0``; every evaluation uses the same random numbers."""
-    last: list[Posterior | None] = [None]
+    last: Posterior | None = None
     best: tuple[float, Array, Posterior | None] = (-np.inf, theta0, None)
     evaluations = 0
 
     def objective(theta: Array) -> tuple[float, Array]:
-        nonlocal best, evaluations
+        nonlocal best, evaluations, last
         evaluations += 1
         try:
-            posterior: Posterior = inference(
-                problem.at(theta), np.random.default_rng(seed), start=last[0], gradient=True
-            )
+            posterior = inference(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
         except (np.linalg.LinAlgError, ValueError):
             return REFUSED, np.zeros_like(theta)
-        evidence = posterior.evidence
-        if evidence is None or evidence.gradient is None:
-            raise TypeError(f"{inference.name} has no evidence gradient; use hyperparameters='fixed'")
-        value, slope = evidence.log_z, evidence.gradient
+        value, slope = value_and_slope(posterior, prior, theta)
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return REFUSED, np.zeros_like(theta)
-        last[0] = posterior
-        if prior is not None:
-            value, slope = value + prior.log_density(theta), slope + prior.gradient(theta)
+        last = posterior
         if value > best[0]:
             best = (value, theta.copy(), posterior)
-        if callable(tell):
+        if tell is not None:
             tell(log_evidence=value)
         return -value, -slope
 
-    outcome = minimize(
-        objective,
-        theta0,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=Bounds(*problem.bounds.T),
-        options={
-            "maxiter": settings.max_iter or MAX_ITER,
-            "ftol": settings.tol or TOL,
-            "gtol": settings.gradient_tol,
-        },
-    )
+    most, tol = settings.max_iter or MAX_ITER, settings.tol or TOL
+    options: Any = {"maxiter": most, "ftol": tol, "gtol": settings.gradient_tol}
+    bounds = Bounds(*problem.bounds.T)
+    outcome = minimize(objective, theta0, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not np.isfinite(best[0]):
         # Raise the inference's own error, which names the remedy.
         inference(problem.at(theta0), np.random.default_rng(seed), gradient=True)
@@ -222,22 +222,16 @@ def polish(
 
     def evaluate(theta: Array) -> tuple[float, float, Array]:
         nonlocal last
-        last = searching(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
-        evidence = last.evidence
-        if evidence is None or evidence.gradient is None:
-            raise TypeError(f"{inference.name} has no evidence gradient; use hyperparameters='fixed'")
-        value, slope = evidence.log_z, evidence.gradient
-        if prior is not None:
-            value, slope = value + prior.log_density(theta), slope + prior.gradient(theta)
-        return value, evidence.error or 0.0, slope
+        last = found = searching(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
+        value, slope = value_and_slope(found, prior, theta)
+        return value, found.evidence.error or 0.0, slope
 
     theta = best.theta
     value, error, slope = evaluate(theta)
     for spent in range(1, settings.polish_steps + 1):
         step = best.inverse_curvature @ slope
-        step *= min(
-            1.0, POLISH_STEP / max(np.abs(step).max(), 1e-300)
-        )  # L-BFGS has little information about flat directions
+        # L-BFGS has little information about flat directions.
+        step *= min(1.0, POLISH_STEP / max(np.abs(step).max(), 1e-300))
         step = np.clip(theta + step, low, high) - theta
         if 0.5 * float(slope @ step) < max(error, POLISH_GAIN):
             return theta, last, spent
@@ -250,14 +244,14 @@ def polish(
     return theta, last, settings.polish_steps + 1
 
 
-def _starts(problem: Problem, run: Run) -> list[Array]:
+def starting_points(problem: Problem, n_restarts: int, rng: np.random.Generator) -> list[Array]:
     """The kernel's own parameters, then random ones within the bounds."""
     low, high = problem.bounds.T
     starts = [np.clip(problem.theta, low, high)]
-    if run.n_restarts > 0:
-        if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high))):
+    if n_restarts > 0:
+        if not np.isfinite(problem.bounds).all():
             raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
-        starts += list(run.rng.uniform(low, high, size=(run.n_restarts, len(low))))
+        starts += list(rng.uniform(low, high, size=(n_restarts, len(low))))
     return starts
 
 

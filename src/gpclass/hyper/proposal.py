@@ -1,9 +1,8 @@
 r"""Where chains over θ start and how far they step.
 
-The log density of θ is that of some deterministic evidence plus the log prior, −inf outside the kernel's
-bounds. The negative Hessian at its mode, from differences of the gradient, gives the first covariance. A random
-walk then adapts: covariance and mean by stochastic approximation, and the log of the step towards the target
-acceptance,
+The log density of θ is that of some deterministic evidence plus the log prior, −inf outside the kernel's bounds. The
+negative Hessian at its mode, from differences of the gradient, gives the first covariance. A random walk then adapts:
+covariance and mean by stochastic approximation, and the log of the step towards the target acceptance,
 
     log s ← log s + γ_k (accepted − target),   γ_k = (k + 1)^−0.6.
 
@@ -13,6 +12,7 @@ Reference: Andrieu & Thoms (2008), A tutorial on adaptive MCMC, algorithm 4.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.hyper.maximize import Maximize, climb
+from gpclass.hyper.maximize import Maximize, climb, value_and_slope
 from gpclass.inference.base import Inference
+from gpclass.inference.hmc import JITTER
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
@@ -82,21 +83,15 @@ class LogDensity:
         self, theta: Array, start: Posterior | None = None
     ) -> tuple[float, Array, Posterior | None]:
         """Log density and gradient at θ, and the posterior to start the next evaluation from."""
-        log_prior = self.log_prior(theta)
         flat = -np.inf, np.zeros_like(theta), None
-        if log_prior == -np.inf:
+        if self.log_prior(theta) == -np.inf:
             return flat
         try:
             posterior: Posterior = self.inference(self.problem.at(theta), None, start=start, gradient=True)
         except (np.linalg.LinAlgError, ValueError):
             return flat
-        evidence = posterior.evidence
-        if evidence is None or evidence.gradient is None:
-            raise TypeError(f"{self.inference.name} has no evidence gradient; use 'laplace' or 'ep'")
-        slope = evidence.gradient + self.prior.gradient(theta)
-        if not (np.isfinite(evidence.log_z) and np.all(np.isfinite(slope))):
-            return flat
-        return evidence.log_z + log_prior, slope, posterior
+        value, slope = value_and_slope(posterior, self.prior, theta)
+        return (value, slope, posterior) if np.isfinite(value) and np.all(np.isfinite(slope)) else flat
 
 
 @dataclass(frozen=True)
@@ -113,9 +108,8 @@ def find_mode(density: LogDensity) -> Mode:
     problem = density.problem
     low, high = density.bounds
     settings = Maximize(max_iter=60, tol=1e-5, gradient_tol=0.05)
-    top = climb(
-        problem, density.inference, np.clip(problem.theta, low, high), density.prior, settings, seed=0
-    )
+    start = np.clip(problem.theta, low, high)
+    top = climb(problem, density.inference, start, density.prior, settings, seed=0)
     p = len(top.theta)
     H = np.zeros((p, p))
     for j in range(p):
@@ -184,3 +178,32 @@ def adapted(state: dict[str, Array], accepted: float, wanted: float, k: int) -> 
 def pooled(states: list[dict[str, Array]]) -> dict[str, Array]:
     """One proposal for all chains: the average of their adaptations."""
     return {name: np.mean([s[name] for s in states], axis=0) for name in ("mean", "covariance", "log_scale")}
+
+
+def leapfrog(
+    here: tuple[Array, float, Array],
+    R: Array,
+    size: float,
+    steps: int,
+    evaluate: Callable[[Array], tuple[float, Array]],
+    rng: np.random.Generator,
+) -> tuple[tuple[Array, float, Array], float, bool]:
+    """A Hamiltonian trajectory in φ, θ = θ₀ + R φ, from θ, log density and gradient ``here``.
+
+    Returns the same at its end, the probability of accepting it, and whether it is accepted; where the log density is
+    −inf it ends, rejected.
+    """
+    theta, value, slope = here
+    size *= float(rng.uniform(1.0 - JITTER, 1.0 + JITTER))
+    p, log_u = rng.standard_normal(len(theta)), np.log(rng.random())
+    energy = 0.5 * p @ p - value
+    for _ in range(steps):
+        p = p + 0.5 * size * (R.T @ slope)
+        theta = theta + size * (R @ p)
+        value, slope = evaluate(theta)
+        if value == -np.inf:
+            break
+        p = p + 0.5 * size * (R.T @ slope)
+    gain = float(energy - (0.5 * p @ p - value))
+    chance = float(np.exp(min(gain, 0.0))) if np.isfinite(gain) else 0.0
+    return (theta, value, slope), chance, gain >= log_u

@@ -29,18 +29,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.hyper.base import Fit, Run, Strategy
-from gpclass.hyper.chains import Record, State
-from gpclass.hyper.defaults import check_priors, priors_for
-from gpclass.hyper.full_bayes import (
-    OfLength,
-    Sampling,
-    Schedule,
-    check_lengths,
-    need_parameters,
-    record,
-    sample,
-)
+from gpclass.hyper.chains import Record, Sampler, State
+from gpclass.hyper.full_bayes import FullBayes, Sampling
 from gpclass.hyper.mixture import latent_draw
 from gpclass.hyper.proposal import (
     LogDensity,
@@ -58,27 +48,21 @@ from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
+from gpclass.priors import PriorSet
 
 START_TOL = 1e-4  # of the sites that all estimates start from
 WIDE = 0.5  # standard deviation of the first proposal, in logs, if chains start from the prior
 
 
 @dataclass(frozen=True)
-class PseudoMarginal(OfLength, Strategy):
-    """Settings of pseudo-marginal sampling.
+class PseudoMarginal(FullBayes):
+    """Settings of pseudo-marginal sampling; the warm-up is on the deterministic evidence.
 
     Parameters
     ----------
-    chains : int
-        Chains; they run in parallel if ``n_jobs`` allows, with the same result.
-    warmup : int
-        Iterations dropped of each chain in which the proposal is adapted, on the deterministic evidence; then the
-        adaptations of all chains are combined.
     discard : int
         Further dropped iterations, on the unbiased evidence with the proposal fixed: the chain moves from one density
         to the other.
-    draws : int, optional
-        Iterations kept per chain; by default 500, doubled up to three times until the chains have mixed.
     acceptance : float
         Acceptance that the proposal is tuned to on the deterministic evidence.
     guide : {"laplace", "ep", "variational"}, optional
@@ -91,14 +75,10 @@ class PseudoMarginal(OfLength, Strategy):
         is inaccurate, chains stick.
     particles : int
         Draws per estimate if the inference does not fix their number (``exact``).
-    keep, vectors : int
-        Draws of θ that predictions integrate over, and latent draws for each: memory keep · vectors · n.
-    default_priors : {"filippone", "williams-barber", "weak"}
-        Priors of parameters not in the estimator's ``priors``.
+    vectors : int
+        Latent draws for each of the ``keep`` draws of θ: memory keep · vectors · n.
     approximate : bool
         Allow a biased evidence, such as EP's, for comparison: the chain then samples that approximation.
-    checkpoint : path, optional
-        File to which chains are saved as they go, and from which they resume.
     """
 
     chains: int = 4
@@ -121,8 +101,7 @@ class PseudoMarginal(OfLength, Strategy):
     needs: ClassVar[str] = "unbiased"
 
     def __post_init__(self) -> None:
-        check_lengths(self, chains=1, warmup=0, discard=0, draws=1, particles=1, keep=1, vectors=1)
-        check_priors(self.default_priors)
+        self._check(discard=0, particles=1, vectors=1)
         if (
             self.guide not in (None, *BASES)
             or self.start not in ("mode", "prior")
@@ -155,18 +134,21 @@ class PseudoMarginal(OfLength, Strategy):
             " with 'laplace' or 'ep'"
         )
 
-    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Sample θ and f."""
-        need_parameters(problem, self.name)
-        problem = problem.placed(run.rng)
+    @property
+    def dropped(self) -> int:
+        """The warm-up, and what is discarded after it."""
+        return self.warmup + self.discard
+
+    def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
+        """θ, and f by the draws of the accepted estimates."""
         inference = inference.for_chains(self.particles)
-        prior = priors_for(problem, run.priors, self.default_priors)
         guide = LogDensity(problem, self._guide(problem), prior)
-        mode = find_mode(guide) if self.start == "mode" else _wide(problem)
+        wide = Mode(problem.theta, WIDE**2 * np.eye(len(problem.theta)), 0)
+        mode = find_mode(guide) if self.start == "mode" else wide
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
         of = inference.posterior_type(problem)
         sampler = MetropolisSampler(self, guide, density, mode, of)
-        return sample(self, problem, Sampling(sampler, inference, prior, of, mode.evaluations), run)
+        return Sampling(sampler, inference, prior, of, mode.evaluations)
 
     def _guide(self, problem: Problem) -> Inference:
         """The deterministic evidence that the proposal is tuned on."""
@@ -188,14 +170,8 @@ def common_start(problem: Problem, inference: Inference) -> Posterior | None:
     return found
 
 
-def _wide(problem: Problem) -> Mode:
-    """A proposal for chains without any adaptation."""
-    p = len(problem.theta)
-    return Mode(problem.theta, WIDE**2 * np.eye(p), 0)
-
-
 @dataclass(frozen=True, eq=False)
-class MetropolisSampler:
+class MetropolisSampler(Sampler):
     """Random-walk Metropolis-Hastings: first on the guide's evidence, then on the estimate."""
 
     settings: PseudoMarginal
@@ -209,21 +185,6 @@ class MetropolisSampler:
         """Whether proposals are screened; by default if the inference has a deterministic evidence."""
         wanted = self.settings.screen
         return self.density.outline(self.mode.theta) is not None if wanted is None else wanted
-
-    @property
-    def warmup(self) -> int:
-        """Iterations on the guide's evidence."""
-        return self.settings.warmup
-
-    @property
-    def first_kept(self) -> int:
-        """The warm-up, and what is dropped after it, come first."""
-        return self.settings.warmup + self.settings.discard
-
-    @property
-    def iterations(self) -> int:
-        """All iterations."""
-        return self.first_kept + self.settings.length
 
     def first(self, rng: np.random.Generator) -> State:
         """About the mode, or from the prior."""
@@ -277,20 +238,15 @@ class MetropolisSampler:
         posterior = self.density.posterior(theta, rng, outline)
         if posterior is None or posterior.evidence is None:
             return None
-        vectors = posterior.pack(self.settings.vectors, rng)
-        log_z = posterior.evidence.log_z
-        return {
-            "log_z": np.asarray(log_z),
-            "value": np.asarray(log_z + self.density.log_prior(theta)),
-            "vectors": vectors,
-        }
+        vectors, log_z = posterior.pack(self.settings.vectors, rng), posterior.evidence.log_z
+        value = np.asarray(log_z + self.density.log_prior(theta))
+        return {"log_z": np.asarray(log_z), "value": value, "vectors": vectors}
 
     def _pass(
         self, state: State, proposal: Array, log_u: float, rng: np.random.Generator
     ) -> tuple[State | None, float]:
         """The estimate at the proposal, None if it is screened out, and what its gain must reach."""
-        log_prior = self.density.log_prior(proposal)
-        if log_prior == -np.inf:
+        if self.density.log_prior(proposal) == -np.inf:
             return None, log_u
         if not self.screens:
             return self._estimate(proposal, rng), log_u
@@ -313,9 +269,4 @@ class MetropolisSampler:
         if "f" not in state:
             problem = self.density.problem.at(state["theta"])
             state = {**state, "f": latent_draw(problem, self.of, state["vectors"], rng)}
-        kept = record(state["theta"], float(state["value"]), float(state["log_z"]), float(accepted))
-        kept["f"] = state["f"]
-        settings = self.settings
-        if iteration in Schedule.of(self.first_kept, settings.length, settings.chains, settings.keep):
-            kept |= {"kept_at": np.asarray(iteration), "vectors": state["vectors"]}
-        return state, kept
+        return state, self.record(state, state["f"], accepted, iteration)

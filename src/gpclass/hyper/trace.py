@@ -1,12 +1,11 @@
 """Sampled kernel parameters as an ArviZ object.
 
-Groups: ``posterior`` (the parameters in natural units, named as scikit-learn names them; parameters with one
-value per input are one variable with a dimension), ``sample_stats``, ``log_likelihood`` (log p(y_i|f_i) at a
-draw of f), ``posterior_predictive`` (labels drawn at the training points), ``observed_data``, and
-``constant_data`` (``loo_ep``: log leave-one-out densities from EP's cavities). ArviZ's
-summaries, plots, leave-one-out and comparisons work on it. Both ArviZ 0.2x (InferenceData) and 1.x (DataTree)
-are supported. A :class:`Trace` holds plain arrays, which a model file can store, and converts them on request; so
-fitting needs no ArviZ.
+Groups: ``posterior`` (the parameters in natural units, named as scikit-learn names them; parameters with one value per
+input are one variable with a dimension), ``sample_stats``, ``log_likelihood`` (log p(y_i|f_i) at a draw of f),
+``posterior_predictive`` (labels drawn at the training points), ``observed_data``, and ``constant_data`` (``loo_ep``:
+log leave-one-out densities from EP's cavities). ArviZ's summaries, plots, leave-one-out and comparisons work on it.
+Both ArviZ 0.2x (InferenceData) and 1.x (DataTree) are supported. A :class:`Trace` holds plain arrays, which a model
+file can store, and converts them on request; so fitting needs no ArviZ.
 Cost: three arrays of chains × draws × n numbers; omitted above ``MOST`` numbers each (attribute ``pointwise``).
 """
 
@@ -88,8 +87,8 @@ def build_trace(
 def _pointwise(problem: Problem, theta: Array, latent: Array, rng: np.random.Generator) -> tuple[Array, Any]:
     """Log likelihoods of the labels, and labels drawn, (chains, draws, n), from f (chains, draws, L n)."""
     plain = problem.likelihood.with_scale(1.0)
-    u = _scales(problem, theta)[:, :, None] * latent
-    u = u.reshape(*latent.shape[:2], problem.n_latents, problem.n)
+    scale = np.exp(theta[:, :, -1:]) if problem.scale_is_free else problem.likelihood.scale
+    u = (scale * latent).reshape(*latent.shape[:2], problem.n_latents, problem.n)
     drawn = plain.draw_labels(u, rng)
     return problem.weighted(plain.log(problem.y, u)), drawn.astype(np.int16 if plain.many else np.int8)
 
@@ -100,10 +99,3 @@ def grouped(names: list[str]) -> dict[str, list[int]]:
     for k, name in enumerate(names):
         found.setdefault(re.sub(r"\[\d+\]$", "", name), []).append(k)
     return found
-
-
-def _scales(problem: Problem, theta: Array) -> Array:
-    """Scale of the link at each draw, (chains, draws)."""
-    if problem.scale_is_free:
-        return np.asarray(np.exp(theta[:, :, -1]))
-    return np.full(theta.shape[:2], problem.likelihood.scale)

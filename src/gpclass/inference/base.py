@@ -53,7 +53,7 @@ class Inference(ABC):
         problem: Problem,
         noise: np.random.Generator | None = None,
         *,
-        start: Posterior | None = None,
+        start: Any = None,
         gradient: bool = False,
     ) -> Any:
         """The posterior of ``problem``.
@@ -63,7 +63,7 @@ class Inference(ABC):
         problem : Problem
         noise : Generator, optional
             Source of randomness; a fixed one by default.
-        start : Posterior, optional
+        start : Posterior or Start, optional
             Of a neighbouring problem; a starting point for methods that can use one.
         gradient : bool
             Whether to compute the gradient of the evidence.

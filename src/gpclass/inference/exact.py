@@ -186,7 +186,7 @@ class Exact(Inference):
 
     def row_sites(self, problem: Problem, start: Posterior | None) -> FixedPoint:
         """EP's sites on the rows."""
-        near = None if start is None or start.rows != problem.n else start
+        near = start if isinstance(start, Start) or start is None or start.rows == problem.n else None
         return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, near)
 
     def _guide(self, box: Box, start: Sites | None) -> SiteApproximation:

@@ -106,6 +106,11 @@ class Start:
     held: Held
     gaussian: Gaussian | None = None  # if the values are of other rows: its marginals give the start
 
+    @property
+    def start(self) -> Start:
+        """Itself: an inference starts from it as from a posterior."""
+        return self
+
 
 class Gaussian(ABC):
     """The prior times Gaussian sites."""

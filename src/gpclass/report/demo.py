@@ -16,17 +16,12 @@ from pathlib import Path
 from gpclass import metrics
 from gpclass.compare import Comparison, compare
 from gpclass.compare.advice import what_went_wrong
-from gpclass.datasets import Dataset, filippone_square
+from gpclass.datasets import filippone_square
 from gpclass.numerics.threads import few_threads
 
 SUMMARY = "Fit every method to one problem, print a table and write a report."
 METHODS = ("exact", "ep", "laplace", "variational", "gpc-mc", "elliptical-slice", "amp")
 TITLE = "Gaussian process classification: which approximation to trust"
-
-
-def demo_data(n: int = 200, seed: int = 3) -> Dataset:
-    """The problem of the demonstration."""
-    return filippone_square(n, variance=10.0, length_scale=0.3, random_state=seed)
 
 
 def run_demo(
@@ -41,7 +36,7 @@ def run_demo(
     """Compare the methods, write ``out/report.html`` and return the comparison and the file's path."""
     from gpclass.report.html import write_report
 
-    data = demo_data(n, seed)
+    data = filippone_square(n, variance=10.0, length_scale=0.3, random_state=seed)
     truth = metrics.log_loss(data.y, data.probability)
     description = (
         f"{n} points of a simulated surface on the unit square, labels drawn with known probabilities. "
@@ -63,6 +58,17 @@ def run_demo(
     return comparison, path
 
 
+def describe(comparison: Comparison, path: Path) -> str:
+    """The comparison as text, what each approximation got wrong, and where the report is."""
+    width = max(map(len, comparison.results))
+    wrong = (
+        f"  {r.name:<{width}}  {what_went_wrong(r, comparison.reference)}"
+        for r in comparison.results.values()
+    )
+    head = "What each approximation got wrong"
+    return "\n".join([str(comparison), "", head, *wrong, "", f"{path} written. Open it in a browser."])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line of the demonstration."""
     parser = argparse.ArgumentParser(prog="python -m gpclass.report.demo", description=SUMMARY)
@@ -73,17 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     began = time.perf_counter()
     try:
-        comparison, path = run_demo(
-            options.out, n=options.n, seed=options.seed, methods=options.methods, verbose=sys.stderr.isatty()
-        )
+        found = run_demo(**vars(options), verbose=sys.stderr.isatty())
     except (ValueError, ImportError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
-    print(comparison)
-    print("\nWhat each approximation got wrong")
-    width = max(map(len, comparison.results))
-    for r in comparison.results.values():
-        print(f"  {r.name:<{width}}  {what_went_wrong(r, comparison.reference)}")
-    print(f"\n{path} written in {time.perf_counter() - began:.0f} s. Open it in a browser.")
+    print(describe(*found), f"It took {time.perf_counter() - began:.0f} s.")
     return 0
 
 

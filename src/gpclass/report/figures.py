@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,15 +40,8 @@ class Figure:
 @contextmanager
 def _page_style() -> Iterator[Any]:
     plt = pyplot()
-    inked = (
-        "text.color",
-        "axes.edgecolor",
-        "axes.labelcolor",
-        "axes.titlecolor",
-        "xtick.color",
-        "ytick.color",
-    )
-    style = dict.fromkeys(inked, INK) | {
+    axes = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    style = dict.fromkeys(("text.color", *axes), INK) | {
         "svg.fonttype": "none",
         "svg.hashsalt": "gpclass",  # the same ids in every run, for reproducible files
         "font.family": "sans-serif",
@@ -68,12 +62,12 @@ def _page_style() -> Iterator[Any]:
 def draw(
     name: str,
     size: tuple[float, float],
-    paint: Callable[[Any], None],
+    paint: Callable[..., Any],
     alt: str = "",
     caption: str = "",
     adapt: bool = False,
 ) -> Figure:
-    """Run ``paint(figure)`` and return the figure.
+    """Run ``paint(ax=axes)`` and return the figure.
 
     ``name`` makes the SVG ids unique on the page; ``adapt`` makes the marks follow the page's colours.
     """
@@ -83,7 +77,7 @@ def draw(
     with _page_style():
         canvas = Canvas(figsize=size, layout="constrained")
         FigureCanvasSVG(canvas)
-        paint(canvas)
+        paint(ax=canvas.subplots())
         buffer = io.StringIO()
         canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return Figure(_inline(buffer.getvalue(), name, adapt), alt, caption)
@@ -108,11 +102,25 @@ def is_plane(c: Comparison) -> bool:
 
 
 def decision_figures(c: Comparison) -> list[Figure]:
-    """Two features: the map of the advised method, and its uncertainty."""
-    best = c.results.get(c.recommended or "")
-    if best is None or not is_plane(c):
+    """Two features: the map of the advised method and, where it provides it, the uncertainty."""
+    r = c.results.get(c.recommended or "")
+    if r is None or not is_plane(c):
         return []
-    return _map_figures(c, best)
+    wrong = int(np.sum(np.asarray(r.estimator.predict(c.X)) != c.y))
+    x, y = c.feature_names
+    alt = (
+        f"Map of the probability of the classes over {x} and {y} by {r.name}, with the decision line; "
+        f"{wrong} of {len(c.y)} samples lie on the wrong side."
+    )
+    caption = f"{r.name}, fitted to all rows. Black: decision line. Rings: {wrong} samples on its wrong side."
+    paint = partial(plots.decision_map, r.estimator, c.X, c.y, feature_names=c.feature_names)
+    found = [draw("map", (5.6, 4.6), paint, alt, caption)]
+    if hasattr(final_step(r.estimator), "predict_uncertainty"):
+        alt = f"Width of the 90 % credible interval of the probability over {x} and {y}."
+        caption = f"{r.name}: width of the 90 % credible interval of the probability. White: decision line."
+        paint = partial(plots.uncertainty_map, r.estimator, c.X, feature_names=c.feature_names)
+        found.append(draw("width", (5.6, 4.6), paint, alt, caption))
+    return found
 
 
 def difference_figures(c: Comparison) -> list[Figure]:
@@ -124,62 +132,28 @@ def difference_figures(c: Comparison) -> list[Figure]:
     return [_difference_figure(c, r, ref, f"dif{k}") for k, r in enumerate(others)]
 
 
-def _map_figures(c: Comparison, r: MethodResult) -> list[Figure]:
-    """The decision map and, where the method provides it, the uncertainty."""
-
-    def paint(figure: Any) -> None:
-        plots.decision_map(r.estimator, c.X, c.y, feature_names=c.feature_names, ax=figure.subplots())
-
-    def paint_width(figure: Any) -> None:
-        plots.uncertainty_map(r.estimator, c.X, feature_names=c.feature_names, ax=figure.subplots())
-
-    wrong = int(np.sum(np.asarray(r.estimator.predict(c.X)) != c.y))
-    x, y = c.feature_names
-    alt = (
-        f"Map of the probability of the classes over {x} and {y} by {r.name}, with the decision line; "
-        f"{wrong} of {len(c.y)} samples lie on the wrong side."
-    )
-    caption = f"{r.name}, fitted to all rows. Black: decision line. Rings: {wrong} samples on its wrong side."
-    found = [draw("map", (5.6, 4.6), paint, alt, caption)]
-    if hasattr(final_step(r.estimator), "predict_uncertainty"):
-        alt = f"Width of the 90 % credible interval of the probability over {x} and {y}."
-        caption = f"{r.name}: width of the 90 % credible interval of the probability. White: decision line."
-        found.append(draw("width", (5.6, 4.6), paint_width, alt, caption))
-    return found
-
-
 def _difference_figure(c: Comparison, r: MethodResult, ref: MethodResult, name: str) -> Figure:
     largest = 0.0
 
-    def paint(figure: Any) -> None:
+    def paint(ax: Any) -> None:
         nonlocal largest
-        axes = plots.difference_map(
-            r.estimator, ref.estimator, c.X, feature_names=c.feature_names, ax=figure.subplots()
-        )
+        axes = plots.difference_map(r.estimator, ref.estimator, c.X, feature_names=c.feature_names, ax=ax)
         axes.set_title(f"{r.name} − {ref.name}", fontsize=10)
         largest = float(axes.collections[0].norm.vmax)
 
-    figure = draw(name, (4.4, 3.6), paint, "", "")
+    figure = draw(name, (4.4, 3.6), paint)
     alt = f"Difference of probability between {r.name} and {ref.name} over the plane: at most {largest:.2g}."
-    return Figure(
-        figure.svg, alt, f"Difference between {r.name} and {ref.name}: at most {largest:.2g} on this map."
-    )
-
-
-def drawn_features(c: Comparison) -> list[int]:
-    """The first numeric columns, up to the limit for partial dependence."""
-    return numeric_features(c)[:MAX_FEATURES]
+    caption = f"Difference between {r.name} and {ref.name}: at most {largest:.2g} on this map."
+    return replace(figure, alt=alt, caption=caption)
 
 
 def numeric_features(c: Comparison) -> list[int]:
     """Numeric columns of X."""
     found = []
     for k in range(len(c.feature_names)):
-        try:
+        with suppress(ValueError):
             numeric_column(c.X, k)
-        except ValueError:
-            continue
-        found.append(k)
+            found.append(k)
     return found
 
 
@@ -189,18 +163,12 @@ def dependence_figures(c: Comparison) -> list[Figure]:
     if best is None or is_plane(c):
         return []
     found = []
-    for k in drawn_features(c):
+    for k in numeric_features(c)[:MAX_FEATURES]:
         name = c.feature_names[k]
-
-        def paint(figure: Any, k: int = k, name: str = name) -> None:
-            plots.partial_dependence(
-                best.estimator, c.X, k, feature_name=name, max_rows=24, ax=figure.subplots()
-            )
-
+        paint = partial(plots.partial_dependence, best.estimator, c.X, k, feature_name=name, max_rows=24)
         alt = f"Mean probability of class {c.classes[-1]} against {name}, with a thin line for each row."
-        found.append(
-            draw(f"dep{k}", (3.8, 2.9), paint, alt, f"{name}, in its own units ({best.name})", adapt=True)
-        )
+        caption = f"{name}, in its own units ({best.name})"
+        found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, caption, adapt=True))
     return found
 
 
@@ -211,10 +179,7 @@ def reliability_figures(c: Comparison) -> list[Figure]:
         proba, s = r.proba, r.scores
         if proba is None or s is None:
             continue
-
-        def paint(figure: Any, r: MethodResult = r, proba: Any = proba) -> None:
-            plots.reliability_diagram(c.y, proba, classes=c.classes, name=r.name, ax=figure.subplots())
-
+        paint = partial(plots.reliability_diagram, c.y, proba, classes=c.classes, name=r.name)
         curve = metrics.reliability_curve(c.y, proba, c.classes)
         miss = int(np.sum((curve.observed < curve.lower) | (curve.observed > curve.upper)))
         alt = (
@@ -238,11 +203,10 @@ def distance_figure(c: Comparison) -> Figure | None:
     delta = [np.abs(r.proba - ref.proba).max(axis=1) for r in others if r.proba is not None]
     floor = 1e-6
 
-    def paint(figure: Any) -> None:
-        axes = figure.subplots()
+    def paint(ax: Any) -> None:
         jitter = np.random.default_rng(0).uniform(-0.28, 0.28, size=len(c.y))  # only separates the dots
         for k, d in enumerate(delta):
-            axes.scatter(
+            ax.scatter(
                 np.maximum(d, floor),
                 k + jitter,
                 s=5,
@@ -251,13 +215,13 @@ def distance_figure(c: Comparison) -> Figure | None:
                 linewidths=0,
                 rasterized=len(c.y) * len(delta) > 4000,  # images do not follow the page
             )
-            axes.plot([max(d.mean(), floor)] * 2, [k - 0.36, k + 0.36], color=plots.PALETTE[1], linewidth=2.5)
-        axes.axvline(0.02, color=INK, linestyle="--", linewidth=0.9)
-        axes.text(0.02, len(delta) - 0.42, " 0.02", fontsize=8, va="bottom")
-        axes.set(xscale="log", xlabel=f"|Δp| from {ref.name}, one dot per row (below {floor:g}: at the edge)")
-        axes.set_yticks(range(len(delta)), [r.name for r in others])
-        axes.set_ylabel("method")
-        axes.set_ylim(-0.6, len(delta) - 0.2)
+            ax.plot([max(d.mean(), floor)] * 2, [k - 0.36, k + 0.36], color=plots.PALETTE[1], linewidth=2.5)
+        ax.axvline(0.02, color=INK, linestyle="--", linewidth=0.9)
+        ax.text(0.02, len(delta) - 0.42, " 0.02", fontsize=8, va="bottom")
+        ax.set(xscale="log", xlabel=f"|Δp| from {ref.name}, one dot per row (below {floor:g}: at the edge)")
+        ax.set_yticks(range(len(delta)), [r.name for r in others])
+        ax.set_ylabel("method")
+        ax.set_ylim(-0.6, len(delta) - 0.2)
 
     worst = "; ".join(f"{r.name} at most {r.agreement.largest:.2g}" for r in others if r.agreement)
     alt = f"Distance of each method's probabilities from {ref.name}'s: {worst}."

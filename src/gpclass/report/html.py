@@ -18,6 +18,7 @@ import numpy as np
 from gpclass._version import __version__
 from gpclass.compare import Comparison, MethodResult
 from gpclass.compare.advice import base_rate_log_loss, what_went_wrong
+from gpclass.compare.result import FOLD_SCORES
 from gpclass.estimators.pipelines import final_step
 from gpclass.numerics.files import replacing
 from gpclass.plots.dependence import numeric_column
@@ -89,7 +90,7 @@ def render_report(
         maps=figures.decision_figures(c),
         differences=figures.difference_figures(c),
         dependence=figures.dependence_figures(c),
-        n_hidden=len(c.feature_names) - len(figures.drawn_features(c)),
+        n_hidden=len(c.feature_names) - min(len(figures.numeric_features(c)), figures.MAX_FEATURES),
         reliability=figures.reliability_figures(c),
         distance=figures.distance_figure(c),
         worst=_worst(c),
@@ -119,9 +120,8 @@ def write_report(
 def _facts(c: Comparison) -> list[tuple[str, str]]:
     index = np.searchsorted(c.classes, c.y)
     count = np.bincount(index, minlength=len(c.classes))
-    shares = ", ".join(
-        f"{label}: {k} ({100 * k / len(c.y):.0f} %)" for label, k in zip(c.classes, count, strict=True)
-    )
+    each = zip(c.classes, count, strict=True)
+    shares = ", ".join(f"{label}: {k} ({100 * k / len(c.y):.0f} %)" for label, k in each)
     scores = [r.scores for r in c.succeeded if r.scores is not None]
     folds = f"{c.n_folds} {'blocked, ' if c.blocked else ''}stratified folds"
     if c.n_repeats > 1:
@@ -146,7 +146,7 @@ def _features(c: Comparison) -> Table:
             facts = (column.mean(), column.std(), column.min(), np.median(column), column.max())
             cells = [Cell.number(float(v), ".4g") for v in facts]
         else:
-            cells = [Cell("not numeric", math.inf), *[Cell("–", math.inf)] * 4]
+            cells = [Cell("not numeric", math.inf), *[Cell.number(None)] * 4]
         rows.append((Cell(name), *cells))
     head = ("feature", "mean", "sd", "least", "median", "largest")
     more = len(c.feature_names) - len(rows)
@@ -158,10 +158,7 @@ SCORE_HEAD = (
     ("method", ""),
     ("accuracy", "share of rows whose most probable class is right"),
     ("log loss", "mean −log p(label); lower is better"),
-    (
-        "Brier",
-        "mean squared error of the probability = reliability − resolution + the base rate's; lower is better",
-    ),
+    ("Brier", "mean squared error of p = reliability − resolution + the base rate's; lower is better"),
     ("reliability", "part of Brier: distance of frequencies from probabilities; lower is better"),
     ("resolution", "part of Brier: spread of frequencies between bins; higher is better"),
     ("ECE", "expected calibration error, with its 95 % bootstrap interval"),
@@ -178,28 +175,23 @@ def _scores(c: Comparison) -> Table:
     for r in c.results.values():
         s, a = r.scores, r.agreement
         if s is None:
-            rows.append((Cell(r.name, None, r.state), *[Cell("–", math.inf)] * (len(SCORE_HEAD) - 1)))
+            rows.append((Cell(r.name, None, r.state), *[Cell.number(None)] * (len(SCORE_HEAD) - 1)))
             continue
-        rows.append(
-            (
-                Cell(r.name, None, "" if r.converged else r.state),
-                *(_with_error(r, name) for name in ("accuracy", "log_loss", "brier")),
-                Cell.number(s.reliability, ".4f"),
-                Cell.number(s.resolution, ".4f"),
-                Cell.number(s.ece, ".3f", f"[{s.ece_lower:.3f}, {s.ece_upper:.3f}]"),
-                Cell.number(s.auc),
-                _evidence(r),
-                Cell.number(a.mean if a else None, ".2g"),
-                Cell.number(a.largest if a else None, ".2g"),
-                Cell.number(r.seconds_fit, ".2g", f"+ {r.seconds_predict:.1g}"),
-            )
+        row = (
+            Cell(r.name, None, "" if r.converged else r.state),
+            *(Cell.number(getattr(s, name), note=f"± {r.standard_error[name]:.3f}") for name in FOLD_SCORES),
+            Cell.number(s.reliability, ".4f"),
+            Cell.number(s.resolution, ".4f"),
+            Cell.number(s.ece, ".3f", f"[{s.ece_lower:.3f}, {s.ece_upper:.3f}]"),
+            Cell.number(s.auc),
+            _evidence(r),
+            Cell.number(a.mean if a else None, ".2g"),
+            Cell.number(a.largest if a else None, ".2g"),
+            Cell.number(r.seconds_fit, ".2g", f"+ {r.seconds_predict:.1g}"),
         )
+        rows.append(row)
     caption = "Out of fold; ± is the standard error over the folds. Click a heading to sort."
     return Table(caption, SCORE_HEAD, tuple(rows))
-
-
-def _with_error(r: MethodResult, name: str) -> Cell:
-    return Cell.number(getattr(r.scores, name), ".3f", f"± {r.standard_error[name]:.3f}")
 
 
 def _evidence(r: MethodResult) -> Cell:
@@ -217,17 +209,16 @@ def _worst(c: Comparison) -> Table | None:
         a = r.agreement
         for k in range(min(3, len(a.points))):
             top = int(np.argmax(np.abs(a.proba[k] - a.proba_reference[k])))
-            rows.append(
-                (
-                    Cell(r.name),
-                    Cell(a.rows[k], float(a.points[k])),
-                    Cell(str(c.y[a.points[k]])),
-                    Cell(str(c.classes[top])),
-                    Cell.number(a.proba[k, top]),
-                    Cell.number(a.proba_reference[k, top]),
-                    Cell.number(a.delta[k], ".2g"),
-                )
+            row = (
+                Cell(r.name),
+                Cell(a.rows[k], float(a.points[k])),
+                Cell(str(c.y[a.points[k]])),
+                Cell(str(c.classes[top])),
+                Cell.number(a.proba[k, top]),
+                Cell.number(a.proba_reference[k, top]),
+                Cell.number(a.delta[k], ".2g"),
             )
+            rows.append(row)
     if not rows:
         return None
     head = (
@@ -249,22 +240,16 @@ def _parameters(c: Comparison) -> Table | None:
         return None
     rows = tuple((Cell(name), *(_parameter(r, name) for r in with_kernel)) for name in names)
     head = (("parameter", ""), *((r.name, "") for r in with_kernel))
-    caption = (
-        "Kernel parameters found on all rows. Where features were standardised, lengths are in their standard "
-        "deviations."
-    )
+    caption = "Kernel parameters found on all rows. "
+    caption += "Where features were standardised, lengths are in their standard deviations."
     if any(r.intervals for r in with_kernel):
-        caption += (
-            " Where parameters were sampled: the posterior median and, in brackets, 90 % of the posterior."
-        )
+        caption += " Where they were sampled: the posterior median and, in brackets, 90 % of the posterior."
     return Table(caption, head, rows)
 
 
 def _parameter(r: MethodResult, name: str) -> Cell:
-    low, high = r.intervals.get(name, (math.nan, math.nan))
-    return Cell.number(
-        dict(r.parameters).get(name), ".4g", f"[{low:.3g}, {high:.3g}]" if name in r.intervals else ""
-    )
+    interval = "[{:.3g}, {:.3g}]".format(*r.intervals[name]) if name in r.intervals else ""
+    return Cell.number(dict(r.parameters).get(name), ".4g", interval)
 
 
 def _diagnostics(c: Comparison) -> list[dict[str, Any]]:

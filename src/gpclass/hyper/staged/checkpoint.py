@@ -2,15 +2,14 @@
 
 Over all rows it holds the quasi-Newton state, the sites of all rows and the losses of the held-out rows; between
 earlier stages, the start of the next one and the random generator. So a resumed ascent equals the uninterrupted one
-for any ``random_state`` the second time. A crash while writing leaves the old file intact; a fingerprint of settings,
-all labels and weights and some rows is checked.
-Cost: one write of 16 n bytes and some m d × 25 per iteration. Fails when: the file is damaged or belongs to other data
-(rejected).
+for any ``random_state`` the second time. The fingerprint is of settings, all labels and weights and some rows.
+Cost: one write of 16 n bytes and some m d × 25 per iteration. Fails when: see :mod:`gpclass.hyper.checkpoint`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,11 +19,10 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.hyper.checkpoint import read_archive, write_archive
+from gpclass.hyper.checkpoint import of_others, read_archive, write_archive
+from gpclass.hyper.expected_prior import RULES
 from gpclass.hyper.staged.stage import Earlier, Stage, Standing, inducing, with_inducing
-from gpclass.inference.ep import RULE as EP_RULE
-from gpclass.inference.variational import RULE as VARIATIONAL_RULE
-from gpclass.latent.base import SiteRule, Start
+from gpclass.latent.base import Start
 from gpclass.latent.low_rank import LowRank, LowRankGaussian
 from gpclass.model.problem import Problem
 from gpclass.model.rows import collect_values, put_values
@@ -36,32 +34,34 @@ VERSION = 5
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file and the fingerprint of its problem."""
+    """A file and the fingerprint of its problem; without a path nothing is written."""
 
-    path: Path
+    path: Path | None
     mark: str
 
     @classmethod
-    def of(cls, path: Path, problem: Problem, *settings: Any) -> Checkpoint:
+    def of(cls, path: str | os.PathLike[str] | None, problem: Problem, *settings: Any) -> Checkpoint:
         """The checkpoint of a problem before its inducing inputs are placed, with these settings."""
+        if path is None:
+            return cls(None, "")
         form = problem.form
         assert isinstance(form, LowRank)
         model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood, form.m, form.how)
-        return cls(path, fingerprint(*problem.rows.marks(), *model, *settings))
+        return cls(Path(path), fingerprint(*problem.rows.marks(), *model, *settings))
 
     def load(self) -> dict[str, Array] | None:
         """What was written; None if there is no file."""
-        if not self.path.exists():
+        if self.path is None or not self.path.exists():
             return None
         head, arrays = read_archive(self.path)
         if head != {"version": VERSION, "mark": self.mark}:
-            raise ValueError(
-                f"checkpoint {str(self.path)!r} holds a fit of other data or settings; remove it or give another path"
-            )
+            raise of_others(self.path, "a fit")
         return arrays
 
     def save(self, stage: Stage, state: Ascent, start: Problem, earlier: int) -> None:
         """Write the state of the stage; ``start`` is where it began, after so many earlier evaluations."""
+        if self.path is None:
+            return
         found, rows = stage.accepted, stage.problem.rows
         assert found is not None
         assert found.start is not None
@@ -78,12 +78,14 @@ class Checkpoint:
             "gained": np.asarray(stage.gained),
             "tol": np.asarray(stage.guide.site_tol),
         }
-        self._write(arrays)
+        write_archive(self.path, {"version": VERSION, "mark": self.mark}, arrays)
 
     def save_between(
         self, at: Standing, absent: IntArray | None, rng: np.random.Generator, evaluations: int
     ) -> None:
         """Write the state of the stages before all rows, after so many evaluations."""
+        if self.path is None:
+            return
         arrays = {
             "theta0": at.problem.theta,
             "Z0": inducing(at.problem),
@@ -93,37 +95,28 @@ class Checkpoint:
             "absent": np.empty(0) if absent is None else absent,
         }
         if at.earlier is not None:
-            arrays |= at.earlier.state.arrays() | {
-                "count": np.asarray(at.earlier.count),
-                "unit": at.earlier.unit,
-            }
+            arrays |= at.earlier.state.arrays()
+            arrays |= {"count": np.asarray(at.earlier.count), "unit": at.earlier.unit}
             near = None if at.earlier.near is None else at.earlier.near.gaussian
             if isinstance(near, LowRankGaussian):
                 arrays |= {"near_mean": near.q.mean, "near_L": near.q.L}
-        self._write(arrays)
-
-    def _write(self, arrays: dict[str, Any]) -> None:
         write_archive(self.path, {"version": VERSION, "mark": self.mark}, arrays)
 
-
-@contextmanager
-def saying_how_to_go_on(checkpoint: Checkpoint | None) -> Iterator[None]:
-    """Add the path of the file to the message of an interrupt."""
-    try:
-        yield
-    except KeyboardInterrupt as stopped:
-        if checkpoint is not None and checkpoint.path.exists():
-            stopped.add_note(f"fit again with the same checkpoint, {checkpoint.path}, to continue")
-        raise
-
-
-def between_stages(kept: dict[str, Array] | None) -> bool:
-    """Whether a file was written before the ascent over all rows."""
-    return kept is not None and "sizes" in kept
+    @contextmanager
+    def saying_how_to_go_on(self) -> Iterator[None]:
+        """Add the path of the file to the message of an interrupt."""
+        try:
+            yield
+        except KeyboardInterrupt as stopped:
+            if self.path is not None and self.path.exists():
+                stopped.add_note(f"fit again with the same checkpoint, {self.path}, to continue")
+            raise
 
 
 def standing(arrays: dict[str, Array], problem: Problem, method: str, rng: np.random.Generator) -> Standing:
-    """Where a file says the stages before all rows stood; ``rng`` goes on from there."""
+    """Where a file says the ascent stood; ``rng`` goes on from there, if it was before the ascent over all rows."""
+    if "sizes" not in arrays:
+        return Standing(with_inducing(problem.at(arrays["theta0"]), arrays["Z0"]), None, ())
     rng.bit_generator.state = json.loads(str(arrays["rng"]))
     earlier, start = None, with_inducing(problem.at(arrays["theta0"]), arrays["Z0"])
     if "count" in arrays:
@@ -141,7 +134,7 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
     state = Ascent.from_arrays(arrays)
     held, _ = stage.problem.rows.map(put_values, stage.problem.rows.held, arrays["sites"])
     stage.near = Start(stage.guide.name, held)
-    stage.losses = arrays["losses"].tolist()
+    stage.unit, stage.losses = arrays["unit"], arrays["losses"].tolist()
     stage.gained = float(arrays["gained"])
     stage.guide = stage.guide.with_site_tol(float(arrays["tol"]))
     return state
@@ -149,6 +142,5 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
 
 def _numbers(stage: Stage) -> int | None:
     """Numbers per row that describe the sites; all that Laplace stores."""
-    rules: dict[str, SiteRule] = {"ep": EP_RULE, "variational": VARIATIONAL_RULE}
-    rule = rules.get(stage.guide.name)
-    return None if rule is None else rule.numbers(stage.problem.likelihood, stage.problem.n_latents)
+    name, problem = stage.guide.name, stage.problem
+    return None if name == "laplace" else RULES[name].numbers(problem.likelihood, problem.n_latents)

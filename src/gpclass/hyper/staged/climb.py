@@ -1,9 +1,7 @@
 """The stages of an ascent before the one over all rows: few rows find θ, then more and more move θ and Z together.
 
-An evaluation over few rows costs a hundredth of one over all; each stage starts from q(u) of the last and from its
-memory of the curvature (:mod:`gpclass.hyper.staged.ascent` tells the whole way). Between two stages the climb is a few
-arrays, a :class:`~gpclass.hyper.staged.stage.Standing`, which a checkpoint keeps.
-Cost: iterations × 10 to 20 n m² flops, n the rows of the stage.
+:mod:`gpclass.hyper.staged.ascent` tells the whole way. Between two stages the climb is a few arrays, a
+:class:`~gpclass.hyper.staged.stage.Standing`, which a checkpoint keeps.
 Fails when: a random start of a restart has no finite evidence (skipped, unless all have none).
 """
 
@@ -16,6 +14,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from gpclass._typing import Array, IntArray
+from gpclass.hyper.base import Run
+from gpclass.hyper.maximize import starting_points
 from gpclass.hyper.staged.checkpoint import Checkpoint
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing, inducing, with_inducing
@@ -39,18 +39,6 @@ ROOM = 0.1  # share of the free memory that a part of the rows may take
 FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is skipped
 
 
-@dataclass(frozen=True)
-class Told:
-    """Receives the current stage."""
-
-    bar: Progress
-    label: str
-
-    def rows(self, n: int, what: str = "") -> None:
-        """A stage on this many rows begins."""
-        self.bar.doing(f"{self.label}, {n:,} rows" + (f", {what}" if what else ""))
-
-
 @dataclass
 class Climb:
     """The stages before all rows."""
@@ -58,56 +46,54 @@ class Climb:
     settings: Stages
     guide: Inference
     prior: PriorSet | None
-    n_restarts: int
-    n_jobs: int | None
+    asked: Run  # its restarts and jobs
     rng: np.random.Generator
     absent: IntArray | None  # rows that no stage may use
-    told: Told
+    checkpoint: Checkpoint
+    bar: Progress
+    label: str
     evaluations: int = 0
 
-    def run(self, problem: Problem, begun: Standing | None, checkpoint: Checkpoint | None) -> Standing:
-        """θ from few rows, then Z, then both from more and more rows."""
-        at = self._begin(problem) if begun is None else begun
-        if begun is None:
-            self._save(at, checkpoint)
+    def run(self, problem: Problem, at: Standing | None) -> Standing:
+        """θ from few rows, then Z, then both from more and more rows; ``at`` is where a file says that it stood."""
+        if at is None:
+            at = self._begin(problem)
+            self.checkpoint.save_between(at, self.absent, self.rng, self.evaluations)
         while at.sizes:
             part = part_of(at.problem, at.sizes[0], self.rng, self.absent)
             at = replace(at, sizes=at.sizes[1:])
             if _of_all_classes(part):
-                self.told.rows(part.n)
+                self.begins(f"{part.n:,} rows")
                 at = self._some(at, part)
-                self._save(at, checkpoint)
+                self.checkpoint.save_between(at, self.absent, self.rng, self.evaluations)
         return at
 
-    def _save(self, at: Standing, checkpoint: Checkpoint | None) -> None:
-        if checkpoint is not None:
-            checkpoint.save_between(at, self.absent, self.rng, self.evaluations)
+    def begins(self, what: str) -> None:
+        """Show the stage that begins."""
+        self.bar.doing(f"{self.label}, {what}")
 
     def _begin(self, problem: Problem) -> Standing:
         """θ from few rows, Z placed."""
         s, n = self.settings, problem.n
-        if n >= 2 * s.few_rows or self.n_restarts:
+        if n >= 2 * s.few_rows or self.asked.n_restarts:
             few = part_of(problem, s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
             if n < 2 * s.few_rows or _of_all_classes(few):
-                self.told.rows(few.n)
+                self.begins(f"{few.n:,} rows")
                 problem = problem.at(self._few(_few_placed(few, self.rng)))
         problem = problem.placed(self.rng)
-        sizes = (
-            growing(n, len(inducing(problem)) + problem.n_features, s.some_rows) if s.move_inducing else []
-        )
+        columns = len(inducing(problem)) + problem.n_features
+        sizes = growing(n, columns, s.some_rows) if s.move_inducing else []
         # Where other processes keep the rows, these do the work on more than some of them.
-        return Standing(
-            problem, None, tuple(sizes if isinstance(problem.rows.executor, Local) else sizes[:1])
-        )
+        here = isinstance(problem.rows.executor, Local)
+        return Standing(problem, None, tuple(sizes if here else sizes[:1]))
 
     def _some(self, at: Standing, part: Problem) -> Standing:
         """The end of an ascent over a part of the rows."""
-        problem, earlier = at.problem, at.earlier
-        rule, name = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN), self.guide.name
+        problem, name = at.problem, self.guide.name
+        rule = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN)
         look = None if self.absent is None else problem.rows.take(self.absent)
-        near, unit = (None, None) if earlier is None else (earlier.near, earlier.unit)
-        stage = Stage(part, self.guide, rule, self.prior, left_out=look, given_unit=unit, near=near)
-        state = stage.run(earlier=earlier)
+        stage = Stage(part, self.guide, rule, self.prior, left_out=look, earlier=at.earlier)
+        state = stage.run()
         self.evaluations += state.evaluations
         some, last = stage.chosen(state), stage.accepted
         near = None if last is None or name == "laplace" else Start(name, (), last.gaussian)
@@ -116,17 +102,9 @@ class Climb:
 
     def _few(self, problem: Problem) -> Array:
         """The best θ of ascents from the given parameters and from random ones within the bounds."""
-        low, high = problem.bounds.T
-        starts = [np.clip(problem.theta, low, high)]
-        if self.n_restarts:
-            if not (np.isfinite(low).all() and np.isfinite(high).all()):
-                raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
-            starts += list(self.rng.uniform(low, high, size=(self.n_restarts, len(low))))
-        if len(starts) == 1:
-            found = [climb_few(problem.at(starts[0]), self.guide, self.prior)]
-        else:
-            jobs = Parallel(n_jobs=self.n_jobs)
-            found = jobs(delayed(climb_few)(problem.at(theta), self.guide, self.prior) for theta in starts)
+        starts = starting_points(problem, self.asked.n_restarts, self.rng)
+        work = (delayed(climb_few)(problem.at(theta), self.guide, self.prior) for theta in starts)
+        found: list[Climbed] = Parallel(n_jobs=self.asked.n_jobs if len(starts) > 1 else 1)(work)
         self.evaluations += sum(ended.evaluations for ended in found)
         best = max(found, key=lambda ended: ended.value)
         if best.refused is not None:

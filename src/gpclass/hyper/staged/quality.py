@@ -69,9 +69,8 @@ def compare_with_dense(
         "log_loss_above_dense": loss[1] - loss[0],
         "rows_compared_with_dense": len(judged),
     }
-    if (
-        gap <= TOO_FAR or loss[1] <= loss[0]
-    ):  # θ was learned under the low-rank prior, which may be the better of the two
+    # θ was learned under the low-rank prior, which may be the better of the two.
+    if gap <= TOO_FAR or loss[1] <= loss[0]:
         return figures, None
     return figures, (
         f"probabilities under {len(Z)} inducing inputs differ from the dense ones by {gap:.3f} on average "

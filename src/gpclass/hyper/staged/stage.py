@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.hyper.maximize import value_and_slope
 from gpclass.inference.base import Inference
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.latent.base import Start
@@ -24,7 +25,6 @@ from gpclass.model.problem import Problem
 from gpclass.model.rows import Work, bring_back, leave_out
 from gpclass.numerics.lbfgs import Ascent, step
 from gpclass.numerics.linalg import NotPositiveDefiniteError
-from gpclass.posterior import LatentMixture, Posterior
 from gpclass.predict import predict_proba
 from gpclass.priors import PriorSet
 
@@ -73,23 +73,22 @@ class Stage:
     prior: PriorSet | None = None
     free_Z: bool = True
     absent: IntArray | None = None  # rows to hold out
-    left_out: tuple[Array, Array, Array | None] | None = (
-        None  # X, y, weights to monitor; by default the held-out ones
-    )
-    given_unit: Array | None = None  # (d,), of the inducing inputs; None: from where it starts
+    left_out: tuple[Array, Array, Array | None] | None = None  # X, y, weights to monitor; else those absent
+    earlier: Earlier | None = None  # an ascent that this one continues
     tell: Callable[..., None] | None = None
     gained: float = np.inf  # by the last iteration, as a share of the log evidence
     last: GaussianPosterior | None = None  # the posterior of the last evaluation
     accepted: GaussianPosterior | None = None  # that of the last accepted step
-    near: Start | None = None  # start of evaluations before the first accepted step
+    near: Start | None = None  # start of evaluations before the first accepted step; else that of ``earlier``
     losses: list[float] = field(default_factory=list)  # of the held-out rows, after each iteration
 
     def __post_init__(self) -> None:
-        self.unit = start_unit(self.problem) if self.given_unit is None else self.given_unit
+        if self.earlier is None:
+            self.unit = start_unit(self.problem)
+        else:
+            self.unit, self.near = self.earlier.unit, self.earlier.near
         p, free = len(self.problem.theta), inducing(self.problem).size if self.free_Z else 0
-        self.bounds = np.vstack(
-            [self.problem.bounds, np.column_stack([np.full(free, -np.inf), np.full(free, np.inf)])]
-        )
+        self.bounds = np.vstack([self.problem.bounds, np.tile([-np.inf, np.inf], (free, 1))])
         self.p, self.count = p, self.problem.rows.count
         if self.absent is not None:
             self.left_out = self.problem.rows.take(self.absent)
@@ -98,13 +97,11 @@ class Stage:
             self.problem = over(self.problem, leave_out, self.absent)
 
     def run(
-        self,
-        state: Ascent | None = None,
-        after: Callable[[Ascent], None] | None = None,
-        earlier: Earlier | None = None,
+        self, state: Ascent | None = None, after: Callable[[Ascent], None] = lambda state: None
     ) -> Ascent:
         """Maximise until the rule stops it; ``after`` is called after each iteration."""
         if state is None:
+            earlier = self.earlier
             memory = (None, 1.0) if earlier is None else (earlier.state, self.count / earlier.count)
             state = Ascent.start(self.variables(), self.objective, self.bounds, *memory)
             self.accepted = self.last
@@ -124,8 +121,7 @@ class Stage:
             self._look(state)
             if self.tell is not None:
                 self.tell(log_evidence=state.value, **({"log_loss": self.losses[-1]} if self.losses else {}))
-            if after is not None:
-                after(state)
+            after(state)
         return state
 
     def reason(self, state: Ascent) -> str | None:
@@ -171,14 +167,13 @@ class Stage:
         problem = self.at(state.x)
         return problem if self.absent is None else over(problem, bring_back)
 
-    def back(self) -> Posterior | None:
+    def back(self) -> Start | None:
         """Start of the following inference: the last step's sites, with all rows."""
-        found = self._from()
-        start: Start | None = None if found is None else found.start
+        start = self._from()
         if start is None or self.absent is None or not start.held:
-            return found
+            return start
         held, _ = self.problem.rows.map(bring_back, start.held)
-        return Near(replace(start, held=held), self.problem.n)
+        return replace(start, held=held)
 
     def objective(self, x: Array) -> tuple[float, Array] | None:
         """Log evidence (and log prior) with gradient."""
@@ -187,24 +182,18 @@ class Stage:
             found: GaussianPosterior = self.guide(problem, start=self._from(), gradient=True)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError, FloatingPointError):
             return None
-        value, slope = found.evidence.log_z, found.evidence.gradient
-        assert slope is not None
-        if not (np.isfinite(value) and np.isfinite(slope).all()):
-            return None
-        self.last = found
-        if self.prior is not None:
-            theta = x[: self.p]
-            value, slope = value + self.prior.log_density(theta), slope + self.prior.gradient(theta)
+        value, slope = value_and_slope(found, self.prior, x[: self.p])
         if self.free_Z:
             assert found.gradient_Z is not None
             slope = np.concatenate([slope, (found.gradient_Z * self.unit).ravel()])
-        return (value, slope) if np.isfinite(slope).all() else None
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            return None
+        self.last = found
+        return value, slope
 
-    def _from(self) -> Posterior | None:
+    def _from(self) -> Start | None:
         """Where an evaluation starts: the last step's sites, or q(u) of an ascent over fewer rows."""
-        if self.accepted is not None or self.near is None:
-            return self.accepted
-        return Near(self.near, self.problem.n)
+        return self.near if self.accepted is None else self.accepted.start
 
     def _look(self, state: Ascent) -> None:
         """The log loss of the held-out rows."""
@@ -217,37 +206,6 @@ class Stage:
         log_p = predict_proba(self.accepted.latent(X), likelihood).log_proba
         own = log_p[np.arange(len(y)), likelihood.decode(y)]
         self.losses.append(-float(np.average(own, weights=weights)))
-
-
-@dataclass(frozen=True, eq=False)
-class Near(Posterior):
-    """A starting point from a posterior of other rows."""
-
-    found: Start
-    n: int  # rows of the problem that starts from it
-
-    @property
-    def rows(self) -> int:
-        """Those of the problem that starts from it."""
-        return self.n
-
-    @property
-    def start(self) -> Start:
-        """Its Gaussian."""
-        return self.found
-
-    @property
-    def n_components(self) -> int:
-        """None: nothing is predicted from it."""
-        return 0
-
-    def latent(self, X_new: Array) -> LatentMixture:
-        """Nothing is predicted from it."""
-        raise NotImplementedError
-
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
-        """Nothing is drawn from it."""
-        raise NotImplementedError
 
 
 def inducing(problem: Problem) -> Array:
