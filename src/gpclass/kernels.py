@@ -262,11 +262,7 @@ def matern(
 
 
 def linear(
-    variance: float = 1.0,
-    bias: float = 1.0,
-    *,
-    variance_bounds: Bounds = WIDE,
-    bias_bounds: Bounds = WIDE,
+    variance: float = 1.0, bias: float = 1.0, *, variance_bounds: Bounds = WIDE, bias_bounds: Bounds = WIDE
 ) -> Kernel:
     """variance·x·z + bias: the prior of f(x) = w·x + b, w_l ~ N(0, variance), b ~ N(0, bias).
 

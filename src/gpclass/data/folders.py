@@ -22,14 +22,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from gpclass.data.parquet import (
-    MISSING_CURE,
-    ParquetFolder,
-    arrow,
-    check_columns,
-    parquet_files,
-    whole_rows,
-)
+from gpclass.data.parquet import MISSING_CURE, ParquetFolder, arrow, check_columns, parquet_files, whole_rows
 from gpclass.estimators.tables import check_missing, check_truth, prediction_names, predictions, scores
 from gpclass.numerics.files import replacing
 from gpclass.numerics.fingerprint import fingerprint

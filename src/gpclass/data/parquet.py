@@ -126,10 +126,7 @@ class ParquetRows:
             matrix = np.empty((table.num_rows, len(self.columns)))
             for k, column in enumerate(table.columns):
                 matrix[:, k] = column.to_numpy()
-        except (
-            ValueError,
-            TypeError,
-        ) as error:  # a boolean column has None for missing values
+        except (ValueError, TypeError) as error:  # a boolean column has None for missing values
             raise ValueError(
                 f"{piece.file}: {error}; fill in missing values or drop the rows ({MISSING_CURE})"
             ) from error

@@ -93,12 +93,7 @@ def regular_grid(X: Any, resolution: int = 100, margin: float = 0.05) -> Any:
 
 
 def predict_map(
-    clf: Any,
-    points: Any,
-    *,
-    coordinates: tuple[int, int] = (0, 1),
-    label: Any = None,
-    level: float = 0.9,
+    clf: Any, points: Any, *, coordinates: tuple[int, int] = (0, 1), label: Any = None, level: float = 0.9
 ) -> ProbabilityMap:
     """Probability of a class at every cell, with intervals and Monte Carlo errors where available.
 

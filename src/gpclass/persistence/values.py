@@ -69,7 +69,7 @@ class NotSavableError(ValueError):
 
 # Classes not defined by their attributes: what to store of them, and how to recreate them.
 _HOOKS: dict[type, tuple[Callable[[Any], dict[str, Any]], Callable[[dict[str, Any]], Any]]] = {
-    Covariance: (lambda c: {"kernel": c.kernel}, lambda s: compile_kernel(s["kernel"])),
+    Covariance: (lambda c: {"kernel": c.kernel}, lambda s: compile_kernel(s["kernel"]))
 }
 
 

@@ -240,14 +240,7 @@ def variogram(
         reach = None if isinstance(model.length_scale, tuple) else model.practical_range()
         if reach is not None and reach < top:
             ax.axvline(reach, **grey)
-            ax.text(
-                reach,
-                0.02 * model.sill,
-                f" range {reach:.3g}",
-                ha="left",
-                va="bottom",
-                fontsize=8,
-            )
+            ax.text(reach, 0.02 * model.sill, f" range {reach:.3g}", ha="left", va="bottom", fontsize=8)
     ax.set(xlabel="distance", ylabel="semivariance", xlim=(0.0, 1.03 * top))
     ax.set_ylim(bottom=0.0)
     ax.set_title("Variogram" if title is None else title, fontsize=10)

@@ -152,14 +152,7 @@ def difference_map(
     limit = max(float(np.abs(gap).max()), 1e-12) if limit is None else limit
     axes = axes_for(ax)
     image = axes.pcolormesh(
-        gx,
-        gy,
-        gap,
-        cmap=probability_colours(),
-        vmin=-limit,
-        vmax=limit,
-        rasterized=True,
-        shading="nearest",
+        gx, gy, gap, cmap=probability_colours(), vmin=-limit, vmax=limit, rasterized=True, shading="nearest"
     )
     axes.figure.colorbar(image, ax=axes, format="%.2g").set_label("p − p of the reference")
     line = np.asarray(reference.predict_proba(points))[:, 1].reshape(resolution, resolution)

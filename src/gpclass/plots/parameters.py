@@ -43,13 +43,7 @@ def _parameter_index(names: list[str], which: int | str) -> int:
 
 
 def evidence_surface(
-    clf: Any,
-    x: int | str = 0,
-    y: int | str = 1,
-    *,
-    span: float = 2.0,
-    resolution: int = 25,
-    ax: Any = None,
+    clf: Any, x: int | str = 0, y: int | str = 1, *, span: float = 2.0, resolution: int = 25, ax: Any = None
 ) -> Axes:
     """Log evidence over two kernel parameters, the others fixed at their fitted values.
 
