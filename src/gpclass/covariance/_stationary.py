@@ -191,7 +191,7 @@ class Stationary(Node):
     profile: Profile
     length_scale: Array  # () or (d,)
     place: slice | None  # of the length scales in θ
-    own_place: int | None  # of the profile's own parameter
+    own_place: slice | None  # of the profile's own parameter
 
     def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
         if self.length_scale.ndim == 1 and len(self.length_scale) != X.shape[1]:
