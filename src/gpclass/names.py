@@ -1,9 +1,10 @@
-"""Error messages for unknown names, with suggestions of similar ones."""
+"""Errors about what is missing: unknown names, with suggestions of similar ones, and packages not installed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 LISTED = 20  # most columns listed in an error message
@@ -34,3 +35,12 @@ def no_column(where: Any, name: str, columns: Iterable[Any]) -> str:
     there = [str(column) for column in columns]
     listed = ", ".join(there[:LISTED]) + (", ..." if len(there) > LISTED else "")
     return f"{where} has no column {name!r}{did_you_mean(name, there)} Its columns are {listed}"
+
+
+def optional(module: str, purpose: str, extra: str) -> Any:
+    """Import a module of an optional package; the error says what it is for, and how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f"{purpose} needs {package}: pip install 'gpclass[{extra}]'") from error

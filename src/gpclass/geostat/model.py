@@ -15,7 +15,6 @@ Reference: R §5.2; Chilès & Delfiner (1999), Geostatistics.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from gpclass._typing import Array
 from gpclass.geostat.coordinates import Anisotropy
+from gpclass.names import optional
 
 
 def matern_correlation(r: npt.ArrayLike, length_scale: float, smoothness: float) -> Array:
@@ -71,8 +71,7 @@ class VariogramModel:
 
     def __post_init__(self) -> None:
         if np.ndim(self.length_scale) > 0:
-            lengths = tuple(float(l) for l in np.asarray(self.length_scale))
-            object.__setattr__(self, "length_scale", lengths)
+            object.__setattr__(self, "length_scale", tuple(map(float, np.asarray(self.length_scale))))
         if not (np.isfinite(self.sill) and self.sill > 0):
             raise ValueError(f"the sill must be positive, not {self.sill}")
         if not 0 <= self.nugget <= self.sill:
@@ -109,19 +108,15 @@ class VariogramModel:
         if not 0 < share < 1:
             raise ValueError(f"share must lie between 0 and 1, not {share}: the sill itself is never reached")
         l = self._single_length()
-
-        def gap(r: float) -> float:
-            return float(matern_correlation(r, l, self.smoothness)) - (1.0 - share)
-
-        return float(brentq(gap, 0.0, 200.0 * l))
+        rest = 1.0 - share
+        found = brentq(lambda r: float(matern_correlation(r, l, self.smoothness)) - rest, 0.0, 200.0 * l)
+        return float(found)
 
     # -- scikit-learn ------------------------------------------------------------------------------------
 
     def kernel(self) -> Any:
         """The scikit-learn kernel with the same covariance: constant × Matérn (+ white noise)."""
-        lengths = (
-            self.length_scale if np.ndim(self.length_scale) == 0 else list(np.asarray(self.length_scale))
-        )
+        lengths = list(self.length_scale) if isinstance(self.length_scale, tuple) else self.length_scale
         shape = sk.RBF(lengths) if np.isinf(self.smoothness) else sk.Matern(lengths, nu=self.smoothness)
         smooth = sk.ConstantKernel(self.partial_sill) * shape
         return smooth + sk.WhiteKernel(self.nugget) if self.nugget > 0 else smooth
@@ -155,7 +150,7 @@ class VariogramModel:
 
     def to_gstools(self, dim: int = 2, anisotropy: Anisotropy | None = None) -> Any:
         """The gstools covariance model with the same covariance (extra ``[geo]``)."""
-        gs = import_gstools()
+        gs = optional("gstools", "a gstools model", "geo")
         lengths = np.broadcast_to(np.asarray(self.length_scale, dtype=float), (dim,))
         anis = lengths[1:] / lengths[0]
         angles: Array | float = 0.0
@@ -178,10 +173,8 @@ class VariogramModel:
         length = float(model.len_scale / model.rescale)
         name = type(model).__name__
         if name == "Matern":
-            gaussian = model.nu > 20.0  # as gstools does, exp(−(h/2)²)
-            nu, length = (
-                (np.inf, np.sqrt(2.0) * length) if gaussian else (float(model.nu), np.sqrt(2.0) * length)
-            )
+            nu = np.inf if model.nu > 20.0 else float(model.nu)  # as gstools does, exp(−(h/2)²)
+            length = np.sqrt(2.0) * length
         elif name == "Exponential":
             nu = 0.5
         elif name == "Gaussian":
@@ -205,11 +198,3 @@ def _terms(kernel: Any, scale: float) -> list[tuple[float, Any]]:
             if isinstance(one, sk.ConstantKernel):
                 return _terms(other, scale * one.constant_value)
     return [(scale, kernel)]
-
-
-def import_gstools() -> Any:
-    """Import gstools; the error message names the extra."""
-    try:
-        return import_module("gstools")
-    except ImportError as error:
-        raise ImportError("this needs gstools, the extra [geo]: pip install 'gpclass[geo]'") from error
