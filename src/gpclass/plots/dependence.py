@@ -47,10 +47,6 @@ def partial_dependence(
     resolution : int
         Number of feature values.
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     n, d = np.shape(X)
     if not 0 <= feature < d:
@@ -64,9 +60,8 @@ def partial_dependence(
     rows = np.unique(np.linspace(0, n - 1, min(max_rows, n)).astype(int))
     low, high = np.quantile(values, [0.01, 0.99])
     at = np.linspace(low, high, resolution)
-    points = _with_column(
-        X, np.repeat(rows, resolution), feature, np.tile(at, len(rows))
-    )  # each row, each value
+    # each row, each value
+    points = _with_column(X, np.repeat(rows, resolution), feature, np.tile(at, len(rows)))
     p = np.asarray(clf.predict_proba(points))[:, place[0]].reshape(len(rows), resolution)
     axes: Axes = axes_for(ax, size=(4.0, 3.0))
     axes.plot(at, p.T, color=PALETTE[7], linewidth=0.6, alpha=0.6, rasterized=True)

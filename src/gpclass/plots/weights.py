@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.plots._style import PALETTE, axes_for, foreground
+from gpclass.plots._style import LEGEND, PALETTE, axes_for, foreground
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,10 +30,6 @@ def weights_diagnostic(log_weights: Any, khat: float | None = None, *, ax: Any =
     khat : float, optional
         Pareto k-hat; computed with arviz-stats if not given and S ≥ 25.
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     log_w = np.asarray(log_weights, dtype=float).ravel()
     if len(log_w) == 0 or np.any(np.isnan(log_w)) or not np.any(np.isfinite(log_w)) or log_w.max() == np.inf:
@@ -48,30 +44,19 @@ def weights_diagnostic(log_weights: Any, khat: float | None = None, *, ax: Any =
     rank = np.arange(1, len(w) + 1)
     positive = ordered > 0
     share = np.cumsum(ordered) / len(w)
-    axes.plot(
-        rank[positive], ordered[positive], color=PALETTE[0], linewidth=2, label=f"weights (S = {len(w)})"
-    )
+    text = f"weights (S = {len(w)})"
+    axes.plot(rank[positive], ordered[positive], color=PALETTE[0], linewidth=2, label=text)
     axes.axhline(1.0, linestyle="--", color=foreground(axes), linewidth=1, alpha=0.8, label="even weights")
     tail = min(len(w), int(np.ceil(min(0.2 * len(w), 3 * np.sqrt(len(w))))))
-    axes.plot(
-        rank[:tail],
-        ordered[:tail],
-        color=PALETTE[1],
-        linewidth=3,
-        label=f"largest {tail}: {100 * share[tail - 1]:.0f} % of the sum",
-    )
+    text = f"largest {tail}: {100 * share[tail - 1]:.0f} % of the sum"
+    axes.plot(rank[:tail], ordered[:tail], color=PALETTE[1], linewidth=3, label=text)
     verdict = ""
     if khat is not None:
         verdict = f", k-hat {khat:.2f} ({'reliable' if khat < 0.7 else 'NOT reliable'})"
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="rank (largest weight first)",
-        ylabel="weight / mean weight",
-        ylim=(max(1e-4, ordered[positive].min() / 2), ordered[0] * 2),
-    )
+    axes.set(xscale="log", yscale="log", xlabel="rank (largest weight first)", ylabel="weight / mean weight")
+    axes.set_ylim(max(1e-4, ordered[positive].min() / 2), ordered[0] * 2)
     axes.set_title(f"ESS {ess:.0f} of {len(w)} ({100 * ess / len(w):.0f} %){verdict}", fontsize=10)
-    axes.legend(fontsize=8, frameon=False, loc="lower left")
+    axes.legend(loc="lower left", **LEGEND)
     return axes
 
 
