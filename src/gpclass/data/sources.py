@@ -13,11 +13,10 @@ Fails when: features are not finite numbers, which shows at the first pass over 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -133,8 +132,7 @@ class Labels:
             raise ValueError(f"{part}: labels have shape {labels.shape}; give one label per row")
         if len(labels) == 0:
             raise ValueError(f"{part} has no rows: remove the file, or repartition so that no part is empty")
-        missing = _missing(labels)
-        if missing:
+        if missing := _missing(labels):
             raise ValueError(
                 f"{part}: {missing} of {len(labels)} labels are missing; drop these rows{self.cure}"
             )
@@ -247,17 +245,12 @@ class PartsSource:
         """The open Dask client's workers, if any."""
         return environment_executor()
 
-    def _spans(self) -> list[slice]:
-        starts = np.concatenate([[0], self.ends[:-1]])
-        return [slice(int(a), int(b)) for a, b in zip(starts, self.ends, strict=True)]
-
     def shards(self) -> list[Shard]:
         """One per part."""
-        weights = self.weights
-        return [
-            Shard(part, self.y[rows], None if weights is None else weights[rows], rows.start)
-            for part, rows in zip(self.parts, self._spans(), strict=True)
-        ]
+        shards = []
+        for part, (a, b) in zip(self.parts, pairwise([0, *map(int, self.ends)]), strict=True):
+            shards.append(Shard(part, self.y[a:b], None if self.weights is None else self.weights[a:b], a))
+        return shards
 
     def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """Some rows, in increasing order; every part that holds one is read once."""
@@ -296,7 +289,7 @@ class MappedRows:
     dtype: str
     shape: tuple[int, int]
     offset: int
-    order: str
+    order: Literal["C", "F"]
     start: int
     stop: int
 
@@ -304,9 +297,7 @@ class MappedRows:
         """The rows, (r, d)."""
         name = f"rows {self.start} to {self.stop - 1} of {self.file}"
         try:
-            whole = np.memmap(
-                self.file, self.dtype, "r", self.offset, self.shape, "F" if self.order == "F" else "C"
-            )
+            whole = np.memmap(self.file, self.dtype, "r", self.offset, self.shape, self.order)
         except OSError as error:
             raise ValueError(
                 f"{name} cannot be read ({error}); the file must not move during a fit, and must be "
@@ -329,15 +320,13 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
     classes, index = labels.result()
     weights = weigh(sample_weight, index, classes)
     bounds = [*range(0, len(X), shard_size(len(X))), len(X)]
-    spans = list(pairwise(bounds))
-    parts: Sequence[Any]
+    parts: list[Any]
     if _is_whole_file(X):
-        order = "C" if X.flags.c_contiguous else "F"
-        parts = [
-            MappedRows(str(X.filename), X.dtype.str, X.shape, int(X.offset), order, a, b) for a, b in spans
-        ]
+        order: Literal["C", "F"] = "C" if X.flags.c_contiguous else "F"
+        file = str(X.filename), X.dtype.str, X.shape, int(X.offset), order
+        parts = [MappedRows(*file, a, b) for a, b in pairwise(bounds)]
     else:  # a view of a map: its position in the file is unknown
-        parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in spans]
+        parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in pairwise(bounds)]
     return PartsSource(tuple(parts), np.array(bounds[1:]), index, X.shape[1], weights), classes, None
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.names import did_you_mean
+from gpclass.names import did_you_mean, optional
 
 FOLDER_VARIABLE = "GPCLASS_DATA"
 COORDINATES = (("x", "y"), ("x_km", "y_km"), ("x_m", "y_m"), ("lon", "lat"))
@@ -163,11 +163,7 @@ def _manifest(place: Path) -> dict[str, Any]:
 
 
 def _pandas() -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("reading data files needs pandas: pip install 'gpclass[report]'") from error
-    return pd
+    return optional("pandas", "reading data files", "report")
 
 
 def _from_folder(name: str, path: Path, check: bool) -> Dataset:
@@ -229,15 +225,12 @@ def _from_openml(name: str, place: Path | None, cache: str | os.PathLike[str] | 
     else:
         parts = name.split(":")
         remote, version, positive = parts[1], int(parts[2]) if len(parts) > 2 else 1, None
+    home = None if cache is None else str(cache)
     try:
-        bunch = fetch_openml(
-            remote, version=version, as_frame=True, data_home=None if cache is None else str(cache)
-        )
+        bunch = fetch_openml(remote, version=version, as_frame=True, data_home=home)
     except (OSError, ValueError) as error:  # no network, or unknown to OpenML
-        kept = get_data_home(None if cache is None else str(cache))
-        where = (
-            f"the folder {place} does not hold it" if place is not None else f"{FOLDER_VARIABLE} is not set"
-        )
+        kept = get_data_home(home)
+        where = f"{FOLDER_VARIABLE} is not set" if place is None else f"the folder {place} does not hold it"
         raise DatasetUnavailable(
             f"{name!r} is not available: {where}, and OpenML did not answer "
             f"({type(error).__name__}: {error}). Either set {FOLDER_VARIABLE} to a folder with {name}.csv, "
