@@ -45,9 +45,7 @@ def spatial_folds(X: Array, n_folds: int, block_size: float | None, rng: np.rand
     """
     extent = np.ptp(X, axis=0)
     if not np.any(extent > 0):
-        raise ValueError(
-            "all sites coincide: spatial blocks need distinct sites; use folds without block_size"
-        )
+        raise ValueError("all sites coincide: blocks need distinct sites; use folds without block_size")
     if block_size is None:
         wide = extent[extent > 0]
         block_size = float(np.exp(np.mean(np.log(wide))) / (CELLS_PER_FOLD * n_folds) ** (1.0 / len(wide)))

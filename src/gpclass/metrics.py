@@ -103,6 +103,11 @@ class Forecast:
         """One where the label is the column's class, (n, C)."""
         return np.eye(self.proba.shape[1])[self.index]
 
+    @property
+    def given(self) -> Array:
+        """Probability of each point's label, (n,)."""
+        return np.asarray(self.proba[np.arange(len(self.index)), self.index])
+
 
 def check_forecast(y: Any, proba: Any, classes: Any = None) -> Forecast:
     """Check labels against probabilities, for all scores of this module.
@@ -158,14 +163,12 @@ def accuracy(y: Any, proba: Any, classes: Any = None) -> float:
 
 def log_loss(y: Any, proba: Any, classes: Any = None) -> float:
     """−mean log p(label), with p at least 1e-15 so that the score is finite."""
-    f = check_forecast(y, proba, classes)
-    return float(np.mean(pointwise_log_loss(f)))
+    return float(np.mean(pointwise_log_loss(check_forecast(y, proba, classes))))
 
 
 def pointwise_log_loss(f: Forecast) -> Array:
     """−log p(label) of each point, clipped as in :func:`log_loss`, (n,)."""
-    p = f.proba[np.arange(len(f.index)), f.index]
-    return -np.log(np.maximum(p, LOG_LOSS_CLIP))
+    return -np.log(np.maximum(f.given, LOG_LOSS_CLIP))
 
 
 def pointwise_brier(f: Forecast) -> Array:
@@ -191,23 +194,15 @@ def brier_decomposition(y: Any, proba: Any, classes: Any = None, *, bins: int = 
         The parts satisfy brier = reliability − resolution + uncertainty + within exactly.
     """
     f = check_forecast(y, proba, classes)
-    scale = _brier_scale(f)
-    hits = f.hits
-    parts = np.zeros(3)  # reliability, resolution, uncertainty
-    for c in range(f.proba.shape[1]):
-        p, o = f.proba[:, c], hits[:, c]
+    parts = np.zeros(3)
+    for p, o in zip(f.proba.T, f.hits.T, strict=True):
         predicted, observed, count = _bin_means(p, o, _bin_index(p, bins, "quantile"))
         share, base = count / len(p), o.mean()
-        parts += (
-            np.sum(share * (predicted - observed) ** 2),
-            np.sum(share * (observed - base) ** 2),
-            base * (1.0 - base),
-        )
-    reliability, resolution, uncertainty = (float(v) for v in scale * parts)
+        parts += share @ (predicted - observed) ** 2, share @ (observed - base) ** 2, base * (1.0 - base)
+    reliability, resolution, uncertainty = map(float, _brier_scale(f) * parts)
     brier = float(np.mean(pointwise_brier(f)))
-    return Decomposition(
-        brier, reliability, resolution, uncertainty, brier - (reliability - resolution + uncertainty)
-    )
+    within = brier - (reliability - resolution + uncertainty)
+    return Decomposition(brier, reliability, resolution, uncertainty, within)
 
 
 def calibration_error(
@@ -229,10 +224,8 @@ def calibration_error(
     f = check_forecast(y, proba, classes)
     p, o, _ = event_of(f)
     rng = np.random.default_rng(random_state)
-    bin_of = _bin_index(p, bins, "quantile")
-    n, K = len(p), int(bin_of.max()) + 1
-    member = np.zeros((n, K))
-    member[np.arange(n), bin_of] = 1.0
+    n, bin_of = len(p), _bin_index(p, bins, "quantile")
+    member = np.eye(int(bin_of.max()) + 1)[bin_of]  # (n, K)
     value = float(np.abs((p - o) @ member).sum() / n)
     draws, perfect = [], []
     left = n_bootstrap
@@ -266,9 +259,7 @@ def auc(y: Any, proba: Any, classes: Any = None) -> float:
     hits = f.hits
     if np.any(hits.sum(axis=0) == 0):
         return float("nan")
-    if hits.shape[1] == 2:
-        return float(roc_auc_score(hits[:, 1], f.proba[:, 1]))
-    return float(np.mean([roc_auc_score(hits[:, c], f.proba[:, c]) for c in range(hits.shape[1])]))
+    return float(np.mean([roc_auc_score(o, p) for o, p in zip(hits.T, f.proba.T, strict=True)]))
 
 
 def event_of(f: Forecast, label: Any = None) -> tuple[Array, Array, str]:
@@ -354,24 +345,18 @@ def scores(
     (0.075, 1.0, 1.0)
     """
     f = check_forecast(y, proba, classes)
-    parts = brier_decomposition(y, proba, classes, bins=bins)
     ece = calibration_error(y, proba, classes, bins=bins, n_bootstrap=n_bootstrap, random_state=random_state)
-    given = f.proba[np.arange(len(f.index)), f.index]
     return Scores(
         n=len(f.index),
         accuracy=accuracy(y, proba, classes),
         log_loss=log_loss(y, proba, classes),
-        brier=parts.brier,
-        reliability=parts.reliability,
-        resolution=parts.resolution,
-        uncertainty=parts.uncertainty,
-        within=parts.within,
+        **asdict(brier_decomposition(y, proba, classes, bins=bins)),
         ece=ece.value,
         ece_lower=ece.lower,
         ece_upper=ece.upper,
         ece_perfect=ece.perfect_mean,
         auc=auc(y, proba, classes),
-        n_clipped=int(np.sum(given < LOG_LOSS_CLIP)),
+        n_clipped=int(np.sum(f.given < LOG_LOSS_CLIP)),
     )
 
 

@@ -157,12 +157,11 @@ def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> Prior
     ``spec`` is None (defaults), one prior for all, or a mapping from names or patterns such as
     ``"*length_scale*"`` to priors; parameters that no pattern matches get the default.
     """
-    if spec is None:
-        spec = {}
+    spec = {} if spec is None else spec
     if not isinstance(spec, Mapping):
         if not hasattr(spec, "log_density"):
             raise ValueError(
-                f"priors must be a prior such as LogNormal(0, 1) or a dict of them by name, got {spec!r}"
+                f"priors must be a prior such as LogNormal(0, 1), or a dict of them, got {spec!r}"
             )
         spec = {"*": spec}
     unused = set(spec)

@@ -148,10 +148,6 @@ def compile_kernel(kernel: Any) -> Covariance:
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Any kernel of two vectors, with any nesting.
-
-    Returns
-    -------
-    Covariance
     """
     if isinstance(kernel, type):
         raise TypeError(f"kernel must be an instance, not a class: write {kernel.__name__}()")

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpclass._typing import Array, IntArray
-from gpclass.data.sources import Found, Labels, PartsSource, Weights, checked
+from gpclass._typing import Array
+from gpclass.data.sources import Found, Labels, checked, gathered
 from gpclass.estimators.tables import Encoding
 from gpclass.model.rows import SHARD_ROWS
 from gpclass.names import did_you_mean, no_column, optional
@@ -194,7 +194,7 @@ def _slice(file: Any, piece: Piece, columns: Sequence[str]) -> Any:
 # ---- the source ------------------------------------------------------------------------------------------------------
 
 
-def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Weights) -> Found:
+def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, class_weight: Any) -> Found:
     """Shards of a folder, its classes and the names of its features."""
     if not isinstance(y, str):
         raise ValueError("a Parquet folder needs the name of the column of labels: fit(folder, 'label')")
@@ -223,15 +223,13 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Wei
         if sample_weight is not None:
             weights.append(np.asarray(_numpy(table.column(sample_weight)), dtype=np.float64))
         pieces += found
-    classes, index = labels.result()
-    parts = tuple(ParquetRows(part, columns, folder.encoding, needed) for part in _packed(pieces))
-    ends: IntArray = np.cumsum([sum(piece.rows for piece in part.pieces) for part in parts])
+    parts = [ParquetRows(part, columns, folder.encoding, needed) for part in _packed(pieces)]
+    sizes = [sum(piece.rows for piece in part.pieces) for part in parts]
+    each = np.concatenate(weights) if weights else None
+    if folder.encoding is None:
+        return gathered(parts, sizes, labels, each, class_weight, len(columns), list(columns))
     # an encoded matrix is addressed by position, as in memory
-    names, width = (
-        (list(columns), len(columns)) if folder.encoding is None else (None, len(folder.encoding.outputs))
-    )
-    each = weigh(np.concatenate(weights) if weights else None, index, classes)
-    return PartsSource(parts, ends, index, width, each), classes, names
+    return gathered(parts, sizes, labels, each, class_weight, len(folder.encoding.outputs), None)
 
 
 def check_columns(

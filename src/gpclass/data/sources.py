@@ -13,6 +13,7 @@ Fails when: features are not finite numbers, which shows at the first pass over 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
@@ -82,17 +83,16 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: An
     """
     from gpclass.data.parquet import ParquetFolder, parquet_source
 
-    weigh = Weights(class_weight)
     if isinstance(X, (str, PathLike)):
         X = ParquetFolder(X)
     if isinstance(X, ParquetFolder):
-        return parquet_source(X, y, sample_weight, weigh)
+        return parquet_source(X, y, sample_weight, class_weight)
     if isinstance(X, np.memmap):
-        return _memmap_source(X, y, sample_weight, weigh)
+        return _memmap_source(X, y, sample_weight, class_weight)
     if is_dask(X):
         from gpclass.data.dask_collections import dask_source
 
-        return dask_source(X, y, sample_weight, weigh)
+        return dask_source(X, y, sample_weight, class_weight)
     raise ValueError(
         f"rows cannot be read from a {type(X).__name__}: give an array, a Parquet folder or a Dask collection"
     )
@@ -191,30 +191,22 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
-@dataclass(frozen=True)
-class Weights:
-    """Class weights, multiplied into sample weights."""
+def _row_weights(weights: Any, class_weight: Any, index: IntArray, classes: npt.NDArray[Any]) -> Array | None:
+    """Sample times class weights of all rows, whose classes have the places ``index``; None if all are one."""
+    if weights is None and class_weight is None:
+        return None
+    weights = np.ones(len(index)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weights.shape != index.shape:
+        raise ValueError(f"sample_weight has shape {weights.shape}, there are {len(index)} rows")
+    if class_weight is not None:
+        from sklearn.utils import compute_class_weight
 
-    class_weight: Any
-
-    def __call__(self, weights: Any, index: IntArray, classes: npt.NDArray[Any]) -> Array | None:
-        """Weights of all rows, whose classes have the places ``index``; None if all are one."""
-        if weights is None and self.class_weight is None:
-            return None
-        weights = np.ones(len(index)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if weights.shape != index.shape:
-            raise ValueError(f"sample_weight has shape {weights.shape}, there are {len(index)} rows")
-        if self.class_weight is not None:
-            from sklearn.utils import compute_class_weight
-
-            each = compute_class_weight(self.class_weight, classes=classes, y=classes[index])
-            weights = weights * each[index]
-        if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-            raise ValueError("weights must be finite and not negative; check sample_weight and class_weight")
-        total = np.bincount(index, weights, minlength=len(classes))
-        for label in classes[total == 0]:
-            raise ValueError(f"every row of class {label.item()!r} has weight zero: give it some weight")
-        return None if np.all(weights == 1.0) else weights
+        weights = weights * compute_class_weight(class_weight, classes=classes, y=classes[index])[index]
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError("weights must be finite and not negative; check sample_weight and class_weight")
+    for label in classes[np.bincount(index, weights, minlength=len(classes)) == 0]:
+        raise ValueError(f"every row of class {label.item()!r} has weight zero: give it some weight")
+    return None if np.all(weights == 1.0) else weights
 
 
 # ---- parts that read themselves --------------------------------------------------------------------------------------
@@ -227,18 +219,13 @@ class PartsSource:
     parts: tuple[Any, ...]  # callables: () -> (r, d)
     ends: IntArray  # (number of parts,), place after each part's last row
     y: npt.NDArray[Any]  # (n,), places of the classes, or what a likelihood takes instead
-    width: int
+    d: int  # number of columns
     weights: Array | None = None
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return len(self.y)
-
-    @property
-    def d(self) -> int:
-        """Number of columns."""
-        return self.width
 
     @property
     def executor(self) -> Executor | None:
@@ -255,7 +242,7 @@ class PartsSource:
     def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """Some rows, in increasing order; every part that holds one is read once."""
         rows = np.asarray(rows)
-        X = np.empty((len(rows), self.width))
+        X = np.empty((len(rows), self.d))
         owner = np.searchsorted(self.ends, rows, side="right")
         starts = np.concatenate([[0], self.ends[:-1]])
         chosen = {int(k): rows[owner == k] - starts[k] for k in np.unique(owner)}
@@ -265,6 +252,21 @@ class PartsSource:
         for j, (k, places) in enumerate(chosen.items()):
             X[owner == k] = self.parts[k]()[places] if found is None else found[j]
         return X, self.y[rows], None if self.weights is None else self.weights[rows]
+
+
+def gathered(
+    parts: Iterable[Any],
+    sizes: Any,
+    labels: Labels,
+    sample_weight: Any,
+    class_weight: Any,
+    d: int,
+    names: list[str] | None,
+) -> Found:
+    """The source of parts with these numbers of rows, its classes, and the names of its d features."""
+    classes, index = labels.result()
+    weights = _row_weights(sample_weight, class_weight, index, classes)
+    return PartsSource(tuple(parts), np.cumsum(sizes), index, d, weights), classes, names
 
 
 def checked(X: Any, part: str, cure: str = "drop them") -> Array:
@@ -306,7 +308,7 @@ class MappedRows:
         return checked(whole[self.start : self.stop], name)
 
 
-def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
+def _memmap_source(X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Found:
     if X.ndim != 2:
         raise ValueError(f"X has shape {X.shape}; it must be (rows, columns)")
     if X.dtype.kind not in "biuf":
@@ -317,8 +319,6 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
         raise ValueError(f"X has {len(X)} rows, y has shape {np.shape(y)}: give one label per row")
     labels = Labels()
     labels.add(y, "y")
-    classes, index = labels.result()
-    weights = weigh(sample_weight, index, classes)
     bounds = [*range(0, len(X), shard_size(len(X))), len(X)]
     parts: list[Any]
     if _is_whole_file(X):
@@ -327,7 +327,7 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
         parts = [MappedRows(*file, a, b) for a, b in pairwise(bounds)]
     else:  # a view of a map: its position in the file is unknown
         parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in pairwise(bounds)]
-    return PartsSource(tuple(parts), np.array(bounds[1:]), index, X.shape[1], weights), classes, None
+    return gathered(parts, np.diff(bounds), labels, sample_weight, class_weight, X.shape[1], None)
 
 
 def _is_whole_file(X: Any) -> bool:

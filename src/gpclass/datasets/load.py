@@ -114,10 +114,6 @@ def load(
         Cache folder for OpenML files; scikit-learn's data folder by default.
     check : bool
         Compare the file with the manifest's sha256.
-
-    Returns
-    -------
-    Dataset
     """
     place = _folder(folder)
     path = _file(place, name) if place is not None else None

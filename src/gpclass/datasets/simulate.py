@@ -50,9 +50,7 @@ def _gaussian_classes(
         order = rng.permutation(len(y))
         X, y = X[order], y[order]
         log_density = np.column_stack([stats.multivariate_normal(*one).logpdf(X) for one in classes])
-        names = tuple(f"x{k + 1}" for k in range(X.shape[1]))
-        proba = softmax(log_density, axis=1)
-        made.append(Dataset(name, X, y, names, probability=proba, description=source))
+        made.append(_simulated(name, X, y, softmax(log_density, axis=1), source))
     return made[0], made[1]
 
 
@@ -85,12 +83,7 @@ def atiya_gaussians(problem: int, *, random_state: Any = None) -> tuple[Dataset,
 def cho_four_gaussians(
     n_train: int = 160, n_test: int = 400, *, random_state: Any = None
 ) -> tuple[Dataset, Dataset]:
-    """Four Gaussian classes in the plane; Bayes' error is 8.2 %.
-
-    Returns
-    -------
-    train, test : Dataset
-    """
+    """Four Gaussian classes in the plane; Bayes' error is 8.2 %."""
     covariances = [[[1.0, r], [r, 1.0]] for r in _CHO_CORRELATIONS]
     name, source = "cho_four_gaussians", "Cho et al. (2015), four Gaussian classes"
     return _gaussian_classes(name, (n_train, n_test), _CHO_MEANS, covariances, random_state, source)
@@ -136,17 +129,10 @@ def filippone_square(
             break
     else:
         raise ValueError(f"none of 10,000 draws had classes within balance={balance}; increase it")
-    return Dataset(
-        name="filippone_square",
-        X=X,
-        y=y,
-        feature_names=("x1", "x2"),
-        values=f[:, None],
-        coordinates=("x1", "x2"),
-        probability=np.exp(log_ndtr(np.column_stack([-f, f]))),
-        description=f"Filippone & Girolami (2014): latent GP on the unit square, σ = {variance:g}, "
-        f"τ = {length_scale:g}",
-    )
+    proba = np.exp(log_ndtr(np.column_stack([-f, f])))
+    source = "Filippone & Girolami (2014): latent GP on the unit square"
+    source += f", σ = {variance:g}, τ = {length_scale:g}"
+    return _simulated("filippone_square", X, y, proba, source, latent=f)
 
 
 def roeder_field(
@@ -189,17 +175,19 @@ def roeder_field(
     correlation = Matern(length_scale * np.sqrt(n_features / 2.0), nu=nu)(X)
     phi = _latent_factor((sill - nugget) * correlation + nugget * np.eye(n)) @ rng.standard_normal(n)
     p = expit(scale * phi)
-    names = tuple(f"x{k + 1}" for k in range(n_features))
-    return Dataset(
-        name="roeder_field",
-        X=X,
-        y=(rng.random(n) < p).astype(int),
-        feature_names=names,
-        values=phi[:, None],
-        coordinates=("x1", "x2") if n_features == 2 else None,
-        probability=np.column_stack([expit(-scale * phi), p]),
-        description=f"Röder et al. (2011): doubly stochastic field, n = {n}, {n_features} features",
-    )
+    y, proba = (rng.random(n) < p).astype(int), np.column_stack([expit(-scale * phi), p])
+    source = f"Röder et al. (2011): doubly stochastic field, n = {n}, {n_features} features"
+    return _simulated("roeder_field", X, y, proba, source, latent=phi)
+
+
+def _simulated(
+    name: str, X: Array, y: Any, probability: Array, source: str, latent: Array | None = None
+) -> Dataset:
+    """A data set with features x1, x2, ...; latent values over two of them have these as coordinates."""
+    names = tuple(f"x{k + 1}" for k in range(X.shape[1]))
+    values = None if latent is None else latent[:, None]
+    at = None if latent is None or len(names) != 2 else (names[0], names[1])
+    return Dataset(name, X, y, names, {}, values, None, at, probability, source)
 
 
 def _latent_factor(K: Array) -> Array:

@@ -206,12 +206,10 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
 
     def _shared_variogram(self, x: Array, indicators: BoolArray) -> Estimated | None:
         """The common variogram of all indicators (n, K); None if it is given or each has its own."""
-        search = VariogramSearch() if isinstance(self.variogram, str) else self.variogram
-        each = isinstance(self.variogram, str) and self.variogram == "each"
-        if self.kernel is not None or each or not isinstance(search, VariogramSearch):
-            return None
-        if isinstance(self.variogram, str) and self.variogram != "fit":
-            return None  # IndicatorKriging raises the error
+        fitted = isinstance(self.variogram, str) and self.variogram == "fit"
+        search = VariogramSearch() if fitted else self.variogram
+        if self.kernel is not None or not isinstance(search, VariogramSearch):
+            return None  # also for an invalid one, of which IndicatorKriging complains
         return estimate_variogram(x, indicators.astype(float), search)
 
     def _indicator(self, mean: Any, shared: VariogramModel | None = None) -> IndicatorKriging:
@@ -243,11 +241,12 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
     def _find_cutoffs(self, v: Array) -> Array:
         """Ascending cut-offs with samples in every interval."""
         if np.ndim(self.cutoffs) == 0:
-            if not (isinstance(self.cutoffs, (int, np.integer)) and self.cutoffs >= 1):
+            K = self.cutoffs
+            if not (isinstance(K, (int, np.integer)) and K >= 1):
                 raise ValueError(
-                    f"cutoffs must be a whole number of quantiles, at least 1, or values, not {self.cutoffs!r}"
+                    f"cutoffs must be a whole number of quantiles, at least 1, or values, not {K!r}"
                 )
-            levels = np.arange(1, int(self.cutoffs) + 1) / (int(self.cutoffs) + 1.0)
+            levels = np.arange(1, int(K) + 1) / (int(K) + 1.0)
             z = np.unique(np.quantile(v, levels, method="inverted_cdf"))
             z = z[z < v.max()]
             if len(z) == 0:
@@ -281,13 +280,8 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
             raw = self._krige_all(x)
         F = order_relations(raw)
         change = np.abs(F - raw).max(axis=1, initial=0.0)
-        return ConditionalDistribution(
-            self.cutoffs_,
-            F,
-            *self.limits_,
-            corrected=int((change > 1e-12).sum()),
-            largest_correction=float(change.max(initial=0.0)),
-        )
+        corrected, largest = int((change > 1e-12).sum()), float(change.max(initial=0.0))
+        return ConditionalDistribution(self.cutoffs_, F, *self.limits_, corrected, largest)
 
     def _krige_all(self, x: Array) -> Array:
         """Raw P(v <= cut-off), (m, K); with a common covariance the weights are computed once."""

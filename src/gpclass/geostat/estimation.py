@@ -41,23 +41,17 @@ class Estimated:
     warnings: tuple[str, ...]
 
 
-def estimate_variogram(
-    X: Array, V: Array, search: VariogramSearch, weights: Array | None = None
-) -> Estimated:
+def estimate_variogram(X: Array, V: Array, search: VariogramSearch) -> Estimated:
     """Fit the variogram of values V (n, q) at sites X; for several values, the mean of their variograms."""
     notes: list[str] = []
     if len(X) > search.max_sites:
         rows = np.linspace(0, len(X) - 1, search.max_sites).astype(np.intp)
-        X, V, weights = X[rows], V[rows], None if weights is None else weights[rows]
+        X, V = X[rows], V[rows]
         notes.append(f"the variogram was estimated from {search.max_sites} of the sites")
     try:
+        mean, lags = V / np.sqrt(V.shape[1]), search.lags
         empirical = empirical_variogram(
-            X,
-            V / np.sqrt(V.shape[1]),
-            lags=search.lags,
-            max_lag=search.max_lag,
-            lag_choice=search.lag_choice,
-            weights=weights,
+            X, mean, lags=lags, max_lag=search.max_lag, lag_choice=search.lag_choice
         )
         fit = fit_variogram(
             empirical, smoothness=search.smoothness, nugget=search.nugget, weighting=search.weighting

@@ -123,10 +123,7 @@ class KrigingSystem:
     def predict(self, Z: Array, V: Array, mean: Array) -> Array:
         """Kriged values (m, q) of site values V (n, q) about mean (q,), which ordinary kriging ignores."""
         if self.neighbours is not None:
-            out = np.empty((len(Z), V.shape[1]))
-            for rows, index, lam, _ in self._local(Z):
-                out[rows] = self._combine(lam, V[index], mean)
-            return out
+            return self._from_neighbours(Z, V, mean)
         centre = self._gls_mean(V) if self.ordinary else mean
         dual = self._solve(V - centre)  # (n, q)
         return np.vstack([centre + self._cross(block).T @ dual for block in self._blocks(Z)])
@@ -152,10 +149,7 @@ class KrigingSystem:
     def leave_one_out(self, V: Array, mean: Array) -> Array:
         """Each site's values predicted from the other sites, (n, q)."""
         if self.neighbours is not None:
-            out = np.empty(V.shape)
-            for rows, index, lam, _ in self._local(self.X, leave_out=True):
-                out[rows] = self._combine(lam, V[index], mean)
-            return out
+            return self._from_neighbours(self.X, V, mean, leave_out=True)
         inverse, _ = lapack.dpotri(self._factored[0], lower=1)
         precision = np.diag(inverse).copy()
         if not self.ordinary:
@@ -164,11 +158,12 @@ class KrigingSystem:
         residual = self._solve(V) - np.outer(a, a @ V / a.sum())
         return np.asarray(V - residual / (precision - a**2 / a.sum())[:, None])
 
-    def _combine(self, lam: Array, values: Array, mean: Array) -> Array:
-        """λᵀv about the mean: lam (b, k), values (b, k, q)."""
-        if self.ordinary:
-            return np.asarray(np.einsum("bk,bkq->bq", lam, values))
-        return np.asarray(mean + np.einsum("bk,bkq->bq", lam, values - mean))
+    def _from_neighbours(self, Z: Array, V: Array, mean: Array, leave_out: bool = False) -> Array:
+        """λᵀv about the mean, for ordinary kriging about zero, (m, q)."""
+        out, centre = np.empty((len(Z), V.shape[1])), np.zeros_like(mean) if self.ordinary else mean
+        for rows, index, lam, _ in self._local(Z, leave_out):
+            out[rows] = centre + np.einsum("bk,bkq->bq", lam, V[index] - centre)
+        return out
 
     def _blocks(self, Z: Array) -> Iterator[Array]:
         return _rows(Z, max(1, CELLS // max(len(self.X), 1)))

@@ -70,10 +70,7 @@ def _mode(target: Path, path: str | os.PathLike[str]) -> int | None:
     """The mode of the file that will be replaced; None if there is none."""
     try:
         found = target.stat().st_mode
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-    ):  # the latter is an error of making the folder, which names it
+    except (FileNotFoundError, NotADirectoryError):  # the latter shows as the folder is made, with its name
         return None
     if stat.S_ISREG(found):
         return stat.S_IMODE(found)

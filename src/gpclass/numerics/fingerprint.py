@@ -34,10 +34,6 @@ def fingerprint(*things: Any) -> str:
     ----------
     *things : arrays, numbers, text, kernels, dataclasses, and containers of them
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF

@@ -301,9 +301,8 @@ def logistic_quadrature(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, A
     with np.errstate(divide="ignore", invalid="ignore"):  # b = 0 uses no kinked nodes
         left = root / (np.sqrt((a + b) ** 2 + root) + (a + b))
         right = root / (np.sqrt(a**2 + root) - a)
-    return normal_quadrature(
-        a, b, kinked, np.where(left_heavy, np.sqrt(b), 0.0), np.ones_like(a), (left, right)
-    )
+    shift = np.where(left_heavy, np.sqrt(b), 0.0)
+    return normal_quadrature(a, b, kinked, shift, np.ones_like(a), (left, right))
 
 
 def _relative(u: Array, log_w: Array) -> tuple[Array, Array]:

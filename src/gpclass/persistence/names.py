@@ -254,13 +254,7 @@ def name_of(cls: type) -> str | None:
 
 
 def stable(name: str) -> str:
-    """The stable name for a name in a file, stable or legacy.
-
-    Raises
-    ------
-    ValueError
-        The name is in none of the tables.
-    """
+    """The stable name for a name in a file, stable or legacy; any other is an error."""
     found = LEGACY.get(name, name)
     if found not in PATHS and found not in MIGRATIONS:
         raise ValueError(f"{name!r} is not a class of a saved model")
@@ -272,10 +266,8 @@ def migration(name: str) -> Callable[[dict[str, Any]], Any]:
     if MIGRATIONS[name] in PATHS:
         cls = class_of(MIGRATIONS[name])
         return lambda state: cls(**state)
-    found: Callable[[dict[str, Any]], Any] = getattr(
-        import_module("gpclass.persistence.migrations"), MIGRATIONS[name]
-    )
-    return found
+    migrations: Any = import_module("gpclass.persistence.migrations")
+    return getattr(migrations, MIGRATIONS[name])  # type: ignore[no-any-return]
 
 
 def class_of(name: str) -> Any:

@@ -132,25 +132,15 @@ class Encoder:
                 f"hold {', '.join(KERNELS)} and what is built from them"
             )
         params = kernel.get_params(deep=False)
-        return {
-            "$": "kernel",
-            "class": name,
-            "v": {key: self.encode(item, f"{name}.{key} of {place}") for key, item in params.items()},
-        }
+        spelled = {key: self.encode(item, f"{name}.{key} of {place}") for key, item in params.items()}
+        return {"$": "kernel", "class": name, "v": spelled}
 
     def _random(self, source: Any, place: str) -> Any:
-        state: Any = (
-            source.bit_generator.state
-            if isinstance(source, np.random.Generator)
-            else source.get_state(legacy=False)
-        )
+        legacy = isinstance(source, np.random.RandomState)
+        state: Any = source.get_state(legacy=False) if legacy else source.bit_generator.state
         if state["bit_generator"] not in GENERATORS:
             raise NotSavableError(f"{place}: the bit generator {state['bit_generator']} cannot be written")
-        return {
-            "$": "random",
-            "legacy": isinstance(source, np.random.RandomState),
-            "v": self.encode(state, place),
-        }
+        return {"$": "random", "legacy": legacy, "v": self.encode(state, place)}
 
     def _object(self, value: Any, place: str) -> Any:
         if id(value) in self._seen:
@@ -249,10 +239,7 @@ def _made(name: str, state: dict[str, Any]) -> Any:
     name = names.stable(name)
     if name in names.MIGRATIONS:
         return names.migration(name)(state)
-    return _put_together(names.class_of(name), state)
-
-
-def _put_together(cls: Any, state: dict[str, Any]) -> Any:
+    cls: Any = names.class_of(name)
     if cls in _HOOKS:
         return _HOOKS[cls][1](state)
     if hasattr(cls, "from_state"):
