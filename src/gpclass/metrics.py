@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from sklearn.utils import gen_batches
 
 from gpclass._typing import Array, IntArray
 
@@ -32,7 +33,7 @@ _CHUNK = 2_000_000  # numbers held at once while resampling
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Decomposed Brier score: brier = reliability − resolution + uncertainty + within."""
+    """Decomposed Brier score: brier = reliability − resolution + uncertainty + within, exactly."""
 
     brier: float
     reliability: float  # distance of frequencies from predicted probabilities: lower is better
@@ -186,13 +187,7 @@ def brier_score(y: Any, proba: Any, classes: Any = None) -> float:
 
 
 def brier_decomposition(y: Any, proba: Any, classes: Any = None, *, bins: int = 10) -> Decomposition:
-    """Murphy's decomposition of the Brier score over ``bins`` bins of equal count, class by class.
-
-    Returns
-    -------
-    Decomposition
-        The parts satisfy brier = reliability − resolution + uncertainty + within exactly.
-    """
+    """Murphy's decomposition of the Brier score over ``bins`` bins of equal count, class by class."""
     f = check_forecast(y, proba, classes)
     parts = np.zeros(3)
     for p, o in zip(f.proba.T, f.hits.T, strict=True):
@@ -228,14 +223,12 @@ def calibration_error(
     member = np.eye(int(bin_of.max()) + 1)[bin_of]  # (n, K)
     value = float(np.abs((p - o) @ member).sum() / n)
     draws, perfect = [], []
-    left = n_bootstrap
-    while left > 0:
-        size = min(left, max(1, _CHUNK // n))
+    for rows in gen_batches(n_bootstrap, max(1, _CHUNK // n)):
+        size = rows.stop - rows.start
         weights = rng.multinomial(n, np.full(n, 1.0 / n), size=size)  # (size, n)
         draws.append(np.abs((weights * (p - o)) @ member).sum(axis=1) / n)
         labels = rng.random((size, n)) < p
         perfect.append(np.abs((p - labels) @ member).sum(axis=1) / n)
-        left -= size
     boot, null = np.concatenate(draws), np.concatenate(perfect)
     tail = 50.0 * (1.0 - level)
     low, high = np.percentile(boot, [tail, 100.0 - tail]) - (boot.mean() - value)

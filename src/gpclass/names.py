@@ -11,14 +11,7 @@ LISTED = 20  # most columns listed in an error message
 
 
 def did_you_mean(given: Any, names: Iterable[Any], otherwise: str = ".") -> str:
-    """The end of an error message about an unknown name.
-
-    Parameters
-    ----------
-    given : the unknown name
-    names : the known names
-    otherwise : str, default="."
-        Ending if no known name is similar. The comparison ignores case.
+    """The end of an error message about an unknown name: similar ones, whatever their case, or ``otherwise``.
 
     Examples
     --------

@@ -57,7 +57,6 @@ class Profile(ABC):
         return 0.0
 
 
-@dataclass(frozen=True)
 class Gaussian(Profile):
     """exp(−q/2)."""
 
@@ -70,7 +69,6 @@ class Gaussian(Profile):
         return np.asarray(-0.5 * kept)
 
 
-@dataclass(frozen=True)
 class Exponential(Profile):
     """Matérn ν = ½: exp(−√q)."""
 
@@ -90,7 +88,6 @@ class Exponential(Profile):
         return np.asarray(S)
 
 
-@dataclass(frozen=True)
 class Matern32(Profile):
     """Matérn ν = 3/2: (1 + t) exp(−t), t = √(3q); slope −(3/2) exp(−t)."""
 
@@ -106,7 +103,6 @@ class Matern32(Profile):
         return np.asarray(-1.5 * kept)
 
 
-@dataclass(frozen=True)
 class Matern52(Profile):
     """Matérn ν = 5/2: (1 + t + t²/3) exp(−t), t = √(5q); slope −(5/6)(1 + t) exp(−t)."""
 

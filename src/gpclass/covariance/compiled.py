@@ -64,21 +64,7 @@ class Covariance:
         return np.array(np.broadcast_to(self._root.diag(x), len(x)), dtype=float)
 
     def value_and_vjp(self, X: npt.ArrayLike, Z: npt.ArrayLike | None = None) -> tuple[Array, Pullback]:
-        """k(X, Z) and the function that contracts its derivatives.
-
-        Parameters
-        ----------
-        X : (n, d)
-        Z : (m, d), optional
-            The second points; X by default.
-
-        Returns
-        -------
-        K : (n, m)
-            May be overwritten: the pullback does not use it.
-        pullback : Pullback
-            ``pullback(G)`` and ``pullback.inputs(G)``.
-        """
+        """k(X, Z), which may be overwritten, and the function that contracts its derivatives."""
         x, z = _points(X, Z)
         bound = self._root.bind(x, z, keep=True)
         K = _values(bound, len(x), len(z), Z is None)

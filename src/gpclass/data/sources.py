@@ -26,13 +26,6 @@ from gpclass._typing import Array, IntArray
 from gpclass.model.rows import Executor, Shard, shard_size
 
 MOST_CLASSES = 1000  # more distinct labels than that are names or measurements
-# Collections of Dask, by the modules that declare them; an object of one exists only if its module is loaded.
-DASK = {
-    "dask.array": ("Array",),
-    "dask.dataframe": ("DataFrame", "Series", "Index"),
-    "dask.delayed": ("Delayed",),
-    "dask.bag": ("Bag",),
-}
 
 Found: TypeAlias = "tuple[PartsSource, npt.NDArray[Any], list[str] | None]"
 
@@ -55,10 +48,9 @@ def in_files(X: Any) -> bool:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection; Dask is not imported to find out."""
-    loaded = [(sys.modules[module], names) for module, names in DASK.items() if module in sys.modules]
-    kinds = [getattr(module, name, None) for module, names in loaded for name in names]
-    return isinstance(X, tuple(kind for kind in kinds if isinstance(kind, type)))
+    """Whether X is a Dask collection, by where its class comes from; Dask is not imported to find out."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(X).__mro__}
+    return not packages.isdisjoint(("dask", "dask_expr"))
 
 
 def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None) -> Found:

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtri, xlogy
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -239,8 +239,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             out, proba = outside(raw), correct(raw)
             share = self.sites_.counts / self.sites_.trials[:, None]
             w = self.sites_.trials / self.sites_.trials.sum()
-            with np.errstate(divide="ignore", invalid="ignore"):
-                loss = -np.where(share > 0, share * np.log(proba), 0.0).sum(axis=1)
+            loss = -xlogy(share, proba).sum(axis=1)
             # Σ over labels of (p − 1(label))², summed over the classes and halved: the binary Brier score
             brier = ((proba - share) ** 2 + share * (1.0 - share)).sum(axis=1) / 2.0
             details |= {

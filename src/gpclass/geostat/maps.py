@@ -109,9 +109,7 @@ def predict_map(
     i, j = coordinates
     check_is_fitted(final_step(clf))
     if values.ndim != 2 or not max(i, j) < values.shape[1]:
-        raise ValueError(
-            f"points must be a table with columns {i} and {j}, the coordinates; got shape {values.shape}"
-        )
+        raise ValueError(f"points must be a table with the coordinates {i} and {j}, not shape {values.shape}")
     if not np.isfinite(values).all():
         raise ValueError("the points of a map must be finite; drop the cells with missing values")
     x, column = _axis(values[:, i])

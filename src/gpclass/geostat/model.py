@@ -70,8 +70,10 @@ class VariogramModel:
     nugget: float = 0.0
 
     def __post_init__(self) -> None:
-        if np.ndim(self.length_scale) > 0:
-            object.__setattr__(self, "length_scale", tuple(map(float, np.asarray(self.length_scale))))
+        lengths = np.asarray(self.length_scale, dtype=float)
+        object.__setattr__(
+            self, "length_scale", float(lengths) if lengths.ndim == 0 else tuple(map(float, lengths))
+        )
         if not (np.isfinite(self.sill) and self.sill > 0):
             raise ValueError(f"the sill must be positive, not {self.sill}")
         if not 0 <= self.nugget <= self.sill:
@@ -138,13 +140,7 @@ class VariogramModel:
         if shape is None:
             raise ValueError("the kernel has no Matérn or RBF part; add one")
         nu = float(shape.nu) if isinstance(shape, sk.Matern) else np.inf
-        length = np.asarray(shape.length_scale, dtype=float)
-        return cls(
-            sill=variance + nugget,
-            length_scale=float(length) if length.ndim == 0 else tuple(length),
-            smoothness=nu,
-            nugget=nugget,
-        )
+        return cls(variance + nugget, shape.length_scale, nu, nugget)
 
     # -- gstools -----------------------------------------------------------------------------------------
 

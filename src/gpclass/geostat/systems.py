@@ -28,6 +28,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 from sklearn.neighbors import KDTree
+from sklearn.utils import gen_batches
 
 from gpclass._typing import Array, IntArray
 from gpclass.covariance import Covariance
@@ -55,9 +56,8 @@ class KrigingSystem:
     @cached_property
     def nugget(self) -> Array:
         """White noise at the sites, (n,): the diagonal minus the cross-covariance of the kernel."""
-        smooth = np.concatenate(
-            [np.diag(self.covariance(block, block)) for block in _rows(self.X, 64)] or [np.zeros(0)]
-        )
+        blocks = (self.X[rows] for rows in gen_batches(len(self.X), 64))
+        smooth = np.concatenate([np.diag(self.covariance(x, x)) for x in blocks])
         whole = self.covariance.diag(self.X)
         return np.asarray(np.where(whole - smooth > 1e-12 * whole, whole - smooth, 0.0))  # ignore rounding
 
@@ -166,7 +166,7 @@ class KrigingSystem:
         return out
 
     def _blocks(self, Z: Array) -> Iterator[Array]:
-        return _rows(Z, max(1, CELLS // max(len(self.X), 1)))
+        return (Z[rows] for rows in gen_batches(len(Z), max(1, CELLS // len(self.X))))
 
     # -- neighbourhoods ----------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class KrigingSystem:
         scaled = Z / self.metric_scale
         order = np.asarray(KDTree(scaled, leaf_size=64).get_arrays()[1], dtype=np.intp)
         step = max(1, CELLS // (4 * k * k))
-        todo = [order[start : start + step] for start in range(0, len(Z), step)][::-1]
+        todo = [order[rows] for rows in gen_batches(len(Z), step)][::-1]
         while todo:
             rows = todo.pop()
             index = self._tree.query(scaled[rows], k + int(leave_out), return_distance=False)
@@ -211,11 +211,6 @@ class KrigingSystem:
             lam = lam + solved[..., 1] * (short / total)[:, None]
             variance = variance + short**2 / total
         return lam, np.maximum(variance, 0.0)
-
-
-def _rows(Z: Array, step: int) -> Iterator[Array]:
-    for start in range(0, len(Z), step):
-        yield Z[start : start + step]
 
 
 def _without_self(index: IntArray, rows: IntArray) -> IntArray:

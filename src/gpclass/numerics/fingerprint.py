@@ -28,11 +28,7 @@ LENGTH = 32  # hexadecimal digits
 
 
 def fingerprint(*things: Any) -> str:
-    """A digest of things and their order: 32 hexadecimal digits.
-
-    Parameters
-    ----------
-    *things : arrays, numbers, text, kernels, dataclasses, and containers of them
+    """A digest of arrays, numbers, text, kernels, dataclasses, and containers of them: 32 hexadecimal digits.
 
     Examples
     --------

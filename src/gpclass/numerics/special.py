@@ -271,11 +271,8 @@ def normal_quadrature(
         part = _node_range(float(reach[0][block].max()), float(reach[1][block].max()))
         u = _KINK_U[part][None, :]
         v = b[block, None]
-        yield (
-            block,
-            u,
-            _KINK_LOG_W[part] - (u - a[block, None]) ** 2 / (2.0 * v) - 0.5 * (LOG_2PI + np.log(v)),
-        )
+        log_w = _KINK_LOG_W[part] - (u - a[block, None]) ** 2 / (2.0 * v) - 0.5 * (LOG_2PI + np.log(v))
+        yield block, u, log_w
     for block in _blocks(np.flatnonzero(~kinked)):
         x = shift[block, None] + shrink[block, None] * _LINE_X
         u = a[block, None] + np.sqrt(b[block, None]) * x

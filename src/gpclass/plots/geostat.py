@@ -12,18 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, BoolArray
-from gpclass.plots._style import (
-    CONTOURS,
-    LEGEND,
-    MESH,
-    PALETTE,
-    axes_for,
-    decision_line,
-    foreground,
-    probability_colours,
-    probability_lines,
-    spread_label,
-)
+from gpclass.plots import _style as style
 
 
 def probability_map(
@@ -33,7 +22,7 @@ def probability_map(
     *,
     points: Any = None,
     panel: str | None = None,
-    contours: Sequence[float] = CONTOURS,
+    contours: Sequence[float] = style.CONTOURS,
     resolution: int = 100,
     level: float = 0.9,
     label: Any = None,
@@ -85,7 +74,7 @@ def probability_map(
     if panel is not None and second is None:
         cure = "'interval'" if panel == "mcse" else "None"
         raise ValueError(f"panel={panel!r} is not available for this method; use panel={cure}")
-    axes = axes_for(ax, 2 if panel else 1, size=(5.4, 4.6))
+    axes = style.axes_for(ax, 2 if panel else 1, size=(5.4, 4.6))
     main = axes[0] if panel else axes
     event = f"class {found.label}" if event is None else event
     _draw_probability(main, found, contours, event if colourbar else None)
@@ -116,18 +105,20 @@ def _grid_over(X: Any, resolution: int) -> Any:
 
 def _draw_probability(ax: Any, found: Any, contours: Sequence[float], beside: str | None) -> None:
     p = np.ma.masked_invalid(found.proba)
-    image = ax.pcolormesh(found.x, found.y, p, cmap=probability_colours(), vmin=0.0, vmax=1.0, **MESH)
-    probability_lines(ax, found.x, found.y, p, contours)
+    image = ax.pcolormesh(
+        found.x, found.y, p, cmap=style.probability_colours(), vmin=0.0, vmax=1.0, **style.MESH
+    )
+    style.probability_lines(ax, found.x, found.y, p, contours)
     if beside is not None:
         _bar(ax, image, f"probability of {beside}", ticks=[0, 0.25, 0.5, 0.75, 1])
 
 
 def _draw_second(ax: Any, found: Any, values: Array, panel: str) -> None:
-    image = ax.pcolormesh(found.x, found.y, np.ma.masked_invalid(values), cmap="cividis", **MESH)
-    _bar(ax, image, spread_label(panel, found.level))
+    image = ax.pcolormesh(found.x, found.y, np.ma.masked_invalid(values), cmap="cividis", **style.MESH)
+    _bar(ax, image, style.spread_label(panel, found.level))
     # the Monte Carlo error and the uncertainty of p are different quantities: keep the titles distinct
     ax.set_title("Monte Carlo error" if panel == "mcse" else "Uncertainty of p", fontsize=10)
-    decision_line(ax, found.x, found.y, np.ma.masked_invalid(found.proba))
+    style.decision_line(ax, found.x, found.y, np.ma.masked_invalid(found.proba))
 
 
 def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
@@ -160,7 +151,7 @@ def _legend_below(ax: Any) -> None:
 
     below = ax.transAxes + ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)
     at = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below}
-    legend = ax.legend(**at, ncols=3, **LEGEND)
+    legend = ax.legend(**at, ncols=3, **style.LEGEND)
     # give white markers an edge in the text colour, to be visible in the legend
     for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
         handle.set_edgecolor(text.get_color())
@@ -183,22 +174,22 @@ def variogram(
     ax : Axes, optional
     """
     empirical, model = _variogram_parts(what, model)
-    ax = axes_for(ax)
+    ax = style.axes_for(ax)
     size = 18.0 + 60.0 * empirical.pairs / empirical.pairs.max() if pairs else 30.0
     text = "pairs of samples"
     if empirical.direction is not None:
         text += f" along ({', '.join(f'{part:.2g}' for part in empirical.direction)})"
-    ax.scatter(empirical.lag, empirical.gamma, s=size, color=PALETTE[0], zorder=3, label=text)
+    ax.scatter(empirical.lag, empirical.gamma, s=size, color=style.PALETTE[0], zorder=3, label=text)
     top = float(empirical.edges[-1])
     if model is not None:
         r = np.linspace(0.0, top, 400)[1:]
         curve = "Gaussian" if np.isinf(model.smoothness) else f"Matérn, ν = {model.smoothness:g}"
-        ax.plot(r, model.variogram(r), color=PALETTE[1], linewidth=1.8, label=curve)
-        grey = {"color": foreground(ax), "linewidth": 0.8, "linestyle": ":", "alpha": 0.7}
+        ax.plot(r, model.variogram(r), color=style.PALETTE[1], linewidth=1.8, label=curve)
+        grey = {"color": style.foreground(ax), "linewidth": 0.8, "linestyle": ":", "alpha": 0.7}
         ax.axhline(model.sill, **grey)
         ax.text(top, model.sill, f"sill {model.sill:.3g}", ha="right", va="bottom", fontsize=8)
         if model.nugget > 0:
-            ax.plot([0.0], [model.nugget], marker="_", markersize=14, color=PALETTE[1], clip_on=False)
+            ax.plot([0.0], [model.nugget], marker="_", markersize=14, color=style.PALETTE[1], clip_on=False)
             ax.text(0.02 * top, model.nugget, f"nugget {model.nugget:.3g}", ha="left", va="top", fontsize=8)
         reach = None if isinstance(model.length_scale, tuple) else model.practical_range()
         if reach is not None and reach < top:
@@ -207,7 +198,7 @@ def variogram(
     ax.set(xlabel="distance", ylabel="semivariance", xlim=(0.0, 1.03 * top))
     ax.set_ylim(bottom=0.0)
     ax.set_title("Variogram" if title is None else title, fontsize=10)
-    ax.legend(**LEGEND)
+    ax.legend(**style.LEGEND)
     return ax
 
 
@@ -249,10 +240,10 @@ def normal_on_interval(
     """
     from gpclass.geostat.aitchison.normal import IntervalNormal
 
-    ax = axes_for(ax)
+    ax = style.axes_for(ax)
     at, spread = np.broadcast_arrays(np.atleast_1d(location), np.atleast_1d(variance))
-    if len(at) > len(PALETTE):
-        raise ValueError(f"one figure shows at most {len(PALETTE)} densities, not {len(at)}")
+    if len(at) > len(style.PALETTE):
+        raise ValueError(f"one figure shows at most {len(style.PALETTE)} densities, not {len(at)}")
     z = np.linspace(0.0, 1.0, 1001)[1:-1]
     styles = ("-", "--", "-.", ":")
     top = 0.0
@@ -260,8 +251,8 @@ def normal_on_interval(
         density = IntervalNormal(float(mu), float(s2), scale).pdf(z)
         top = max(top, float(density[30:-30].max()))  # ignore the spikes at the ends
         text = f"μ = {mu:g}, σ² = {s2:g}"
-        ax.plot(z, density, color=PALETTE[k], linestyle=styles[k % 4], linewidth=1.8, label=text)
+        ax.plot(z, density, color=style.PALETTE[k], linestyle=styles[k % 4], linewidth=1.8, label=text)
     ax.set(xlabel="z", ylabel="density", xlim=(0.0, 1.0), ylim=(0.0, 1.2 * top))
     ax.set_title("Normal distribution on ]0, 1[" if title is None else title, fontsize=10)
-    ax.legend(**LEGEND)
+    ax.legend(**style.LEGEND)
     return ax

@@ -14,17 +14,7 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.estimators.pipelines import final_step, seen_by_final
-from gpclass.plots._style import (
-    LEGEND,
-    MARKERS,
-    MESH,
-    PALETTE,
-    axes_for,
-    decision_line,
-    probability_colours,
-    probability_lines,
-    spread_label,
-)
+from gpclass.plots import _style as style
 
 WRONG = "on the wrong side"
 
@@ -67,7 +57,7 @@ def decision_map(
     plane = _Plane.over(X, features, feature_names, resolution)
     classes = np.asarray(clf.classes_)
     labels = [str(c) for c in (class_names if class_names is not None else classes)]
-    axes = axes_for(ax, 2 if panel else 1)
+    axes = style.axes_for(ax, 2 if panel else 1)
     main = axes[0] if panel else axes
     proba = plane.table(clf.predict_proba(plane.points))
     if len(classes) == 2:
@@ -104,7 +94,7 @@ def uncertainty_map(
         Width of the credible interval of p(x), or its Monte Carlo standard error.
     """
     plane = _Plane.over(X, features, feature_names, resolution)
-    axes = axes_for(ax)
+    axes = style.axes_for(ax)
     _uncertainty_panel(axes, clf, plane, show, level, plane.table(clf.predict_proba(plane.points)))
     plane.label(axes)
     return axes
@@ -138,12 +128,12 @@ def difference_map(
     p, p_reference = (plane.table(one.predict_proba(plane.points))[..., 1] for one in (clf, reference))
     gap = p - p_reference
     limit = max(float(np.abs(gap).max()), 1e-12) if limit is None else limit
-    axes = axes_for(ax)
+    axes = style.axes_for(ax)
     image = axes.pcolormesh(
-        plane.x, plane.y, gap, cmap=probability_colours(), vmin=-limit, vmax=limit, **MESH
+        plane.x, plane.y, gap, cmap=style.probability_colours(), vmin=-limit, vmax=limit, **style.MESH
     )
     axes.figure.colorbar(image, ax=axes, format="%.2g").set_label("p − p of the reference")
-    decision_line(axes, plane.x, plane.y, p_reference, "#111111", 1.4)
+    style.decision_line(axes, plane.x, plane.y, p_reference, "#111111", 1.4)
     plane.label(axes)
     return axes
 
@@ -208,9 +198,11 @@ def _like(X: Any, values: Array) -> Any:
 
 def _binary_map(ax: Any, plane: _Plane, p: Array, label: str) -> None:
     levels = np.linspace(0.0, 1.0, 21)
-    filled = ax.contourf(plane.x, plane.y, p, levels=levels, cmap=probability_colours(), vmin=0.0, vmax=1.0)
+    filled = ax.contourf(
+        plane.x, plane.y, p, levels=levels, cmap=style.probability_colours(), vmin=0.0, vmax=1.0
+    )
     filled.set_rasterized(True)  # 21 polygons with thousands of corners make a huge SVG
-    probability_lines(ax, plane.x, plane.y, p)
+    style.probability_lines(ax, plane.x, plane.y, p)
     bar = ax.figure.colorbar(filled, ax=ax, ticks=[0, 0.25, 0.5, 0.75, 1])
     bar.set_label(f"probability of class {label}")
     ax.set_title("Probability and decision line (p = 0.5)", fontsize=10)
@@ -221,7 +213,7 @@ def _class_map(ax: Any, plane: _Plane, proba: Array) -> None:
     from matplotlib.colors import to_rgb
 
     C = proba.shape[-1]
-    colours = np.array([to_rgb(PALETTE[c % len(PALETTE)]) for c in range(C)])
+    colours = np.array([to_rgb(style.PALETTE[c % len(style.PALETTE)]) for c in range(C)])
     top = proba.argmax(axis=-1)
     strength = (proba.max(axis=-1) - 1.0 / C) / (1.0 - 1.0 / C)
     image = 1.0 - (1.0 - colours[top]) * (0.15 + 0.6 * strength[..., None])
@@ -229,7 +221,7 @@ def _class_map(ax: Any, plane: _Plane, proba: Array) -> None:
     ax.imshow(image, origin="lower", aspect="auto", extent=extent, interpolation="nearest")
     for c in range(C):
         if 0 < np.mean(top == c) < 1:
-            decision_line(ax, plane.x, plane.y, (top == c).astype(float), "#111111", 1.2)
+            style.decision_line(ax, plane.x, plane.y, (top == c).astype(float), "#111111", 1.2)
     ax.set_title("Most probable class (paler: less certain)", fontsize=10)
 
 
@@ -244,22 +236,26 @@ def _uncertainty_panel(ax: Any, clf: Any, plane: _Plane, panel: str, level: floa
     shown = plane.table(shown).max(axis=-1)  # the most uncertain class
     if not np.any(np.isfinite(shown)):
         raise ValueError("this method draws no samples, so it has no Monte Carlo error: use panel='interval'")
-    image = ax.pcolormesh(plane.x, plane.y, shown, cmap="cividis", **MESH)
-    ax.figure.colorbar(image, ax=ax).set_label(spread_label(panel, level))
+    image = ax.pcolormesh(plane.x, plane.y, shown, cmap="cividis", **style.MESH)
+    ax.figure.colorbar(image, ax=ax).set_label(style.spread_label(panel, level))
     ax.set_title("Uncertainty of the map", fontsize=10)
     if proba.shape[-1] == 2:
-        decision_line(ax, plane.x, plane.y, proba[..., 1])
+        style.decision_line(ax, plane.x, plane.y, proba[..., 1])
 
 
 def _samples(ax: Any, xy: Array, y: Any, classes: Any, labels: list[str], wrong: Any) -> None:
     for k, c in enumerate(classes):
-        look = {"marker": MARKERS[k % len(MARKERS)], "c": PALETTE[k % len(PALETTE)], "edgecolors": "white"}
+        look = {
+            "marker": style.MARKERS[k % len(style.MARKERS)],
+            "c": style.PALETTE[k % len(style.PALETTE)],
+            "edgecolors": "white",
+        }
         dots = ax.scatter(*xy[y == c].T, s=20, linewidths=0.7, label=f"class {labels[k]}", zorder=3, **look)
         dots.set_rasterized(len(xy) > 2000)
     if np.any(wrong):
         ring = {"facecolors": "none", "edgecolors": "#111111", "linewidths": 1.0}
         ax.scatter(*xy[wrong].T, s=62, label=WRONG, zorder=4, **ring)
-    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, **LEGEND)
+    legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, **style.LEGEND)
     # The ring is black on the map, which is always light; the legend needs the text colour.
     for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
         if text.get_text() == WRONG:
