@@ -272,12 +272,12 @@ def default_kernel(X: npt.ArrayLike) -> Kernel:
     points = np.asarray(X, dtype=float)
     if points.ndim != 2:
         raise ValueError(f"X must be a matrix, one row per point, not of shape {points.shape}: reshape it")
-    median = _median_distance(points)
+    median = median_distance(points)
     smooth = ConstantKernel(1.0, (1e-3, 1e4)) * RBF(median, (1e-3 * median, 1e3 * median))
     return smooth + ConstantKernel(1.0, (1e-4, 1e3))
 
 
-def _median_distance(X: Array) -> float:
+def median_distance(X: Array) -> float:
     """Median distance between distinct points; 1 if there are none."""
     if len(X) > MEDIAN_ROWS:
         X = X[np.linspace(0, len(X) - 1, MEDIAN_ROWS).astype(int)]

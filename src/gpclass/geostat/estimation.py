@@ -11,12 +11,12 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from gpclass._typing import Array
 from gpclass.geostat.fitting import VariogramFit, fit_variogram
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.variogram import empirical_variogram
+from gpclass.kernels import median_distance
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,5 @@ def estimate_variogram(X: Array, V: Array, search: VariogramSearch) -> Estimated
 
 def _assumed(X: Array, V: Array) -> VariogramModel:
     """An exponential variogram with the variance of the values and the median distance of the sites."""
-    r = pdist(X[:1000]) if len(X) > 1 else np.ones(1)
-    positive = r[r > 0]
-    length = float(np.median(positive)) if len(positive) else 1.0
     variance = float(V.var(axis=0).mean())
-    return VariogramModel(variance if variance > 0 else 1.0, length, 0.5)
+    return VariogramModel(variance if variance > 0 else 1.0, median_distance(X), 0.5)

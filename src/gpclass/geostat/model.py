@@ -20,32 +20,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import gammaln, kve
 from sklearn.gaussian_process import kernels as sk
 
 from gpclass._typing import Array
+from gpclass.covariance._stationary import matern_profile
 from gpclass.geostat.coordinates import Anisotropy
 from gpclass.names import optional
 
 
 def matern_correlation(r: npt.ArrayLike, length_scale: float, smoothness: float) -> Array:
-    """ρ(r) of the Matérn family for any smoothness, in logs where the Bessel function would overflow."""
-    t = np.asarray(r, dtype=float) / length_scale
-    if np.isinf(smoothness):
-        return np.asarray(np.exp(-0.5 * t**2))
-    if smoothness == 0.5:
-        return np.asarray(np.exp(-t))
-    t = np.sqrt(2.0 * smoothness) * t
-    if smoothness == 1.5:
-        return np.asarray((1.0 + t) * np.exp(-t))
-    if smoothness == 2.5:
-        return np.asarray((1.0 + t + t**2 / 3.0) * np.exp(-t))
-    safe = np.maximum(t, 1e-12)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_rho = (1.0 - smoothness) * np.log(2.0) - gammaln(smoothness) + smoothness * np.log(safe)
-        log_rho = log_rho + np.log(kve(smoothness, safe)) - safe
-    rho = np.exp(np.minimum(log_rho, 0.0))
-    return np.asarray(np.where(np.isfinite(log_rho) & (t > 1e-12), rho, np.where(t > 1.0, 0.0, 1.0)))
+    """ρ(r) of the Matérn family for any smoothness."""
+    r = np.asarray(r, dtype=float)
+    rho, _ = matern_profile(smoothness).value(np.square(r.ravel() / length_scale))
+    return np.asarray(rho.reshape(r.shape))
 
 
 @dataclass(frozen=True)
