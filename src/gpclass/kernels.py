@@ -76,12 +76,9 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
         return np.asarray(self.kernel.bounds)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, On)
-            and type(self) is type(other)
-            and bool(self.kernel == other.kernel)
-            and tuple(self.columns) == tuple(other.columns)
-        )
+        if not isinstance(other, On) or type(self) is not type(other):
+            return False
+        return bool(self.kernel == other.kernel) and tuple(self.columns) == tuple(other.columns)
 
     __hash__ = None  # type: ignore[assignment]  # like all scikit-learn kernels: it is mutable
 

@@ -26,6 +26,7 @@ from scipy import stats
 from sklearn.utils import gen_batches
 
 from gpclass._typing import Array, IntArray
+from gpclass.names import class_index
 
 LOG_LOSS_CLIP = 1e-15
 _CHUNK = 2_000_000  # numbers held at once while resampling
@@ -134,17 +135,15 @@ def check_forecast(y: Any, proba: Any, classes: Any = None) -> Forecast:
         raise ValueError("proba must hold finite numbers in [0, 1]; pass predict_proba's output")
     if np.max(np.abs(p.sum(axis=1) - 1.0)) > 1e-6:
         raise ValueError("rows of proba must sum to one; divide each by its sum first")
-    if classes is None:
-        classes = np.unique(y)
-        if len(classes) < p.shape[1]:
-            if p.shape[1] == 2 and set(classes.tolist()) <= {0, 1}:
-                classes = np.array([0, 1])
-            else:
-                raise ValueError(
-                    f"y holds {len(classes)} classes and proba {p.shape[1]} columns: pass classes=, "
-                    "the label of each column (clf.classes_)"
-                )
-    classes = np.asarray(classes)
+    given = classes is not None
+    classes = np.asarray(classes) if given else np.unique(y)
+    if not given and p.shape[1] == 2 and set(classes.tolist()) <= {0, 1}:
+        classes = np.array([0, 1])
+    if not given and len(classes) < p.shape[1]:
+        raise ValueError(
+            f"y holds {len(classes)} classes and proba {p.shape[1]} columns: pass classes=, "
+            "the label of each column (clf.classes_)"
+        )
     if len(classes) != p.shape[1]:
         raise ValueError(f"{len(classes)} classes for {p.shape[1]} columns of probabilities")
     order = np.argsort(classes)
@@ -263,13 +262,8 @@ def event_of(f: Forecast, label: Any = None) -> tuple[Array, Array, str]:
     if label is None and len(f.classes) > 2:
         top = f.proba.argmax(axis=1)
         return f.proba[np.arange(len(top)), top], (top == f.index).astype(float), "the top class is right"
-    if label is None:
-        label = f.classes[1]
-    column = np.flatnonzero(f.classes == label)
-    if len(column) == 0:
-        raise ValueError(f"label {label!r} is not among the classes {list(f.classes)}")
-    c = int(column[0])
-    return f.proba[:, c], f.hits[:, c], f"class {label}"
+    c = class_index(label, f.classes, 1)
+    return f.proba[:, c], f.hits[:, c], f"class {f.classes[c]}"
 
 
 def reliability_curve(

@@ -30,6 +30,14 @@ def no_column(where: Any, name: str, columns: Iterable[Any]) -> str:
     return f"{where} has no column {name!r}{did_you_mean(name, there)} Its columns are {listed}"
 
 
+def class_index(label: Any, classes: Iterable[Any], default: int) -> int:
+    """The place of a label among the classes; ``default`` for None."""
+    known = list(classes)
+    if label is not None and label not in known:
+        raise ValueError(f"label {label!r} is not among the classes {known}")
+    return default if label is None else known.index(label)
+
+
 def optional(module: str, purpose: str, extra: str) -> Any:
     """Import a module of an optional package; the error says what it is for, and how to install it."""
     try:

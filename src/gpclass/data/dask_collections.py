@@ -43,9 +43,8 @@ class DelayedRows:
     def pick(parts: Sequence[DelayedRows], rows: Sequence[IntArray]) -> list[Array]:
         """Some rows of some parts, selected where the parts are."""
         dask: Any = import_module("dask")
-        (found,) = dask.compute(
-            [dask.delayed(_chosen)(part.delayed, places) for part, places in zip(parts, rows, strict=True)]
-        )
+        choose = dask.delayed(_chosen)
+        (found,) = dask.compute([choose(part.delayed, at) for part, at in zip(parts, rows, strict=True)])
         return [part.of(one) for part, one in zip(parts, found, strict=True)]
 
     def without_rows(self) -> DelayedRows:

@@ -1,9 +1,7 @@
 """Predictions for whole Parquet folders, written to a folder and scored where the labels are known.
 
-Each file of the folder gives a file of the same name, written under a temporary name and renamed when complete. An
-existing file is kept if it was made by the same model from the same file, so an interrupted run continues where it
-stopped. Files are predicted in parallel through joblib. Scores are means over rows: each file gives its own, and they
-are averaged with weights proportional to its rows.
+A file is kept if the same model made it from the same file, so an interrupted run continues where it stopped. Scores
+are means over rows: each file gives its own, and they are averaged with weights proportional to its rows.
 Cost: that of the model's predictions, one batch of rows in memory; scoring reads the labels and the predictions once
 more, and the features to determine the dropped rows.
 Fails when: the files lack a column of the model, or values are missing and drop_missing is False.

@@ -1,9 +1,8 @@
 """From user data to shards: arrays on disk, a Parquet folder, a Dask array or data frame.
 
-:func:`as_source` is the border. It reads the labels (eight bytes per row), checks that every part has the same
-columns, labels of one kind and at least one row, and leaves the features where they are: a shard reads its rows
-when it needs them, in this process or in a worker. A mistake is an error that names the part and the cure, before
-anything is fitted. Where a Dask client is open its workers keep the shards (:mod:`gpclass.data.dask`).
+:func:`as_source` reads the labels (eight bytes per row), checks that every part has the same columns, labels of one
+kind and at least one row, and leaves the features where they are: a shard reads its rows when it needs them, in this
+process or on the workers of an open Dask client (:mod:`gpclass.data.dask`).
 
 Cost: one pass over the labels. Features are read again whenever the kernel parameters or the inducing inputs
 move, unless the shard keeps its block of covariances; reading is a small part of the O(m²) work per row.
@@ -158,11 +157,10 @@ class Labels:
     def result(self) -> tuple[npt.NDArray[Any], IntArray]:
         """The classes, sorted, and the place of every label among them."""
         if len(self.classes) < 2:
-            raise ValueError(
-                f"the labels hold one class only ({next(iter(self.classes))!r}); a classifier needs examples of two"
-                if self.classes
-                else "the data have no rows"
+            only = (
+                f"the labels hold one class only ({next(iter(self.classes), None)!r}); a classifier needs two"
             )
+            raise ValueError(only if self.classes else "the data have no rows")
         classes, place = np.unique(np.array(list(self.classes)), return_inverse=True)
         return classes, place.astype(np.intp)[np.concatenate(self.codes)]
 
@@ -247,17 +245,11 @@ class PartsSource:
 
 
 def gathered(
-    parts: Iterable[Any],
-    sizes: Any,
-    labels: Labels,
-    sample_weight: Any,
-    class_weight: Any,
-    d: int,
-    names: list[str] | None,
+    parts: Iterable[Any], sizes: Any, labels: Labels, weights: Any, class_weight: Any, d: int, names: Any
 ) -> Found:
     """The source of parts with these numbers of rows, its classes, and the names of its d features."""
     classes, index = labels.result()
-    weights = _row_weights(sample_weight, class_weight, index, classes)
+    weights = _row_weights(weights, class_weight, index, classes)
     return PartsSource(tuple(parts), np.cumsum(sizes), index, d, weights), classes, names
 
 

@@ -16,12 +16,14 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gpclass._typing import Array
 from gpclass.names import did_you_mean, optional
+
+Place: TypeAlias = "str | os.PathLike[str] | None"
 
 FOLDER_VARIABLE = "GPCLASS_DATA"
 COORDINATES = (("x", "y"), ("x_km", "y_km"), ("x_m", "y_m"), ("lon", "lat"))
@@ -75,7 +77,7 @@ class Available:
     classes: int | None = None
 
 
-def available(folder: str | os.PathLike[str] | None = None) -> list[Available]:
+def available(folder: Place = None) -> list[Available]:
     """All names accepted by :func:`load`, with the source that would be used."""
     found: dict[str, Available] = {}
     place = _folder(folder)
@@ -95,13 +97,7 @@ def available(folder: str | os.PathLike[str] | None = None) -> list[Available]:
     return sorted(found.values(), key=lambda row: row.name)
 
 
-def load(
-    name: str,
-    *,
-    folder: str | os.PathLike[str] | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    check: bool = True,
-) -> Dataset:
+def load(name: str, *, folder: Place = None, cache: Place = None, check: bool = True) -> Dataset:
     """Load a data set by name.
 
     Parameters
@@ -130,7 +126,7 @@ def load(
     )
 
 
-def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
+def _folder(folder: Place) -> Path | None:
     given = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
     if not given:
         return None
@@ -212,7 +208,7 @@ def _from_scikit_learn(name: str) -> Dataset:
     )
 
 
-def _from_openml(name: str, place: Path | None, cache: str | os.PathLike[str] | None) -> Dataset:
+def _from_openml(name: str, place: Path | None, cache: Place) -> Dataset:
     from sklearn.datasets import fetch_openml, get_data_home
 
     _pandas()

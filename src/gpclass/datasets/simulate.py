@@ -43,12 +43,10 @@ def _gaussian_classes(
     made = []
     for n in sizes:
         counts = [n // len(means) + (k < n % len(means)) for k in range(len(means))]  # as even as possible
-        X = np.concatenate(
-            [rng.multivariate_normal(*one, size=k) for one, k in zip(classes, counts, strict=True)]
-        )
+        rows = [rng.multivariate_normal(*one, size=k) for one, k in zip(classes, counts, strict=True)]
         y = np.repeat(np.arange(len(counts)), counts)
         order = rng.permutation(len(y))
-        X, y = X[order], y[order]
+        X, y = np.concatenate(rows)[order], y[order]
         log_density = np.column_stack([stats.multivariate_normal(*one).logpdf(X) for one in classes])
         made.append(_simulated(name, X, y, softmax(log_density, axis=1), source))
     return made[0], made[1]

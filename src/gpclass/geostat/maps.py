@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
 from gpclass.estimators.pipelines import final_step, seen_by_final
-from gpclass.names import optional
+from gpclass.names import class_index, optional
 
 SAME = 1e-9  # coordinates closer than this fraction of the extent are equal
 
@@ -119,11 +119,7 @@ def predict_map(
             f"{len(values)} points with {len(x)} and {len(y)} different coordinates are not a lattice; make one with "
             "regular_grid, or round the coordinates"
         )
-    classes = list(clf.classes_)
-    label = classes[min(1, len(classes) - 1)] if label is None else label
-    if label not in classes:
-        raise ValueError(f"label {label!r} is not among the classes {classes}")
-    c = classes.index(label)
+    c = class_index(label, clf.classes_, min(1, len(clf.classes_) - 1))
     names = [str(name) for name in getattr(points, "columns", [])]
     tables: dict[str, Any] = dict.fromkeys(("proba", "mcse", "lower", "upper"))
     for name, flat in _answer(clf, points, level).items():
@@ -131,7 +127,7 @@ def predict_map(
             tables[name] = np.full((len(y), len(x)), np.nan)
             tables[name][row, column] = flat[:, c]
     axes = (names[i], names[j]) if names else ("x", "y")
-    return ProbabilityMap(x, y, **tables, level=level, label=label, names=axes)
+    return ProbabilityMap(x, y, **tables, level=level, label=clf.classes_[c], names=axes)
 
 
 def _answer(clf: Any, points: Any, level: float) -> dict[str, Array]:

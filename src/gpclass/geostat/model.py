@@ -58,9 +58,8 @@ class VariogramModel:
 
     def __post_init__(self) -> None:
         lengths = np.asarray(self.length_scale, dtype=float)
-        object.__setattr__(
-            self, "length_scale", float(lengths) if lengths.ndim == 0 else tuple(map(float, lengths))
-        )
+        kept = float(lengths) if lengths.ndim == 0 else tuple(map(float, lengths))
+        object.__setattr__(self, "length_scale", kept)
         if not (np.isfinite(self.sill) and self.sill > 0):
             raise ValueError(f"the sill must be positive, not {self.sill}")
         if not 0 <= self.nugget <= self.sill:

@@ -65,9 +65,8 @@ class Ascent:
     def arrays(self) -> dict[str, Array]:
         """The state as arrays."""
         arrays = {name: getattr(self, name) for name in ("x", "slope", "steps", "bends")}
-        return arrays | {
-            "numbers": np.array([self.value, self.iterations, self.evaluations, self.stuck], float)
-        }
+        numbers = [self.value, self.iterations, self.evaluations, self.stuck]
+        return arrays | {"numbers": np.array(numbers, dtype=float)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array]) -> Ascent:

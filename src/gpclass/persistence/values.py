@@ -7,14 +7,11 @@ plain values. Each kind has one spelling:
     everything else                             {"$": kind, ...}
 
 Dataclasses and estimators go to a table, children before parents, and are written once for any number of references;
-equal arrays are stored once. The state of a class is defined in one of three ways: a
-dataclass by its fields; an estimator by its attributes; a class with ``state()`` and the class method
-``from_state(state)`` by these, for values that are better recomputed than stored. So a new posterior only needs
-to be a dataclass with a name.
+equal arrays are stored once. The state of a dataclass are its fields, that of an estimator its attributes, and that of
+a class with ``state()`` and ``from_state(state)`` what these say, for values that are better recomputed than stored.
 
-A class is written under its stable name (:mod:`gpclass.persistence.names`), so that a file does not depend on the
-location of the code. Only the classes listed there, and those of scikit-learn below, are created on reading; nothing
-is imported or called by a name that the file chooses.
+A class is written under its stable name (:mod:`gpclass.persistence.names`). Only the classes listed there, and those
+of scikit-learn below, are created on reading; nothing is imported or called by a name that the file chooses.
 
 Cost: O(bytes). Fails when: a value has no spelling, with its place and type named.
 """

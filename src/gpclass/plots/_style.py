@@ -67,8 +67,5 @@ def decision_line(ax: Any, x: Array, y: Array, p: Array, colour: str = "white", 
 
 def spread_label(panel: str, level: float) -> str:
     """What the colours of a panel "interval" or "mcse" mean."""
-    return (
-        "Monte Carlo standard error of p"
-        if panel == "mcse"
-        else f"width of the {100 * level:g} % interval of p"
-    )
+    interval = f"width of the {100 * level:g} % interval of p"
+    return "Monte Carlo standard error of p" if panel == "mcse" else interval

@@ -89,7 +89,7 @@ class Aitchison:
         """The log-density with respect to dx at logits x."""
         return self._log_kernel(x) - self.log_normaliser
 
-    def _log_kernel(self, x: Array) -> Array:
+    def _log_kernel(self, x: Any) -> Array:
         """L at logits x: the log-density with respect to dx, without its constant."""
         return np.asarray(self.theta1 * log_expit(x) + self.theta2 * log_expit(-x) + self.psi * x**2)
 
@@ -130,10 +130,10 @@ class Aitchison:
         if t1 + t2 < 0:
             return wide  # not log-concave: keep the wide window
         mode = self._stationary_points(wide)[0]
-        level = float(self._log_kernel(np.array(mode))) - CUT
+        level = self._log_kernel(mode) - CUT
 
         def above(x: float) -> float:
-            return float(self._log_kernel(np.array(x))) - level
+            return float(self._log_kernel(x) - level)
 
         left = brentq(above, wide[0], mode) if above(wide[0]) < 0 else wide[0]
         right = brentq(above, mode, wide[1]) if above(wide[1]) < 0 else wide[1]
