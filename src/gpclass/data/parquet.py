@@ -314,10 +314,12 @@ def _pieces(file: str, groups: Sequence[int]) -> Iterator[Piece]:
 def _packed(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
     """Pieces in order, combined into shards of at most SHARD_ROWS rows."""
     held: list[Piece] = []
+    rows = 0
     for piece in pieces:
-        if held and sum(one.rows for one in held) + piece.rows > SHARD_ROWS:
+        if held and rows + piece.rows > SHARD_ROWS:
             yield tuple(held)
-            held = []
+            held, rows = [], 0
         held.append(piece)
+        rows += piece.rows
     if held:
         yield tuple(held)

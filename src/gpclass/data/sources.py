@@ -156,11 +156,11 @@ class Labels:
 
     def result(self) -> tuple[npt.NDArray[Any], IntArray]:
         """The classes, sorted, and the place of every label among them."""
-        if len(self.classes) < 2:
-            only = (
-                f"the labels hold one class only ({next(iter(self.classes), None)!r}); a classifier needs two"
-            )
-            raise ValueError(only if self.classes else "the data have no rows")
+        if not self.classes:
+            raise ValueError("the data have no rows")
+        if len(self.classes) == 1:
+            (only,) = self.classes
+            raise ValueError(f"the labels hold one class only ({only!r}); a classifier needs examples of two")
         classes, place = np.unique(np.array(list(self.classes)), return_inverse=True)
         return classes, place.astype(np.intp)[np.concatenate(self.codes)]
 

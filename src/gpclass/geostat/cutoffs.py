@@ -33,7 +33,6 @@ from gpclass._typing import Array, BoolArray
 from gpclass.geostat._keyword import TransformKeyword
 from gpclass.geostat.declustering import cell_declustering
 from gpclass.geostat.estimation import Estimated, VariogramSearch, estimate_variogram
-from gpclass.geostat.indicators import TRANSFORMS
 from gpclass.geostat.kriging import IndicatorKriging
 from gpclass.geostat.model import VariogramModel
 from gpclass.posterior import Report
@@ -171,8 +170,6 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         """Krige the indicators of the values y (n,) at sites X (n, d)."""
         start = time.perf_counter()
         x, v = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        if self._transform not in TRANSFORMS:
-            raise ValueError(f"transform must be one of {TRANSFORMS}, not {self._transform!r}")
         self.cutoffs_ = self._find_cutoffs(v)
         self.limits_ = self._find_limits(v)
         interval = np.searchsorted(self.cutoffs_, v, side="left")  # v <= z_1 is interval 0

@@ -49,9 +49,9 @@ def estimate_variogram(X: Array, V: Array, search: VariogramSearch) -> Estimated
         X, V = X[rows], V[rows]
         notes.append(f"the variogram was estimated from {search.max_sites} of the sites")
     try:
-        mean, lags = V / np.sqrt(V.shape[1]), search.lags
+        scaled = V / np.sqrt(V.shape[1])  # the sum of their variograms is then the mean
         empirical = empirical_variogram(
-            X, mean, lags=lags, max_lag=search.max_lag, lag_choice=search.lag_choice
+            X, scaled, lags=search.lags, max_lag=search.max_lag, lag_choice=search.lag_choice
         )
         fit = fit_variogram(
             empirical, smoothness=search.smoothness, nugget=search.nugget, weighting=search.weighting

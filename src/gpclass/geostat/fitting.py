@@ -168,12 +168,11 @@ def lag_weights(empirical: EmpiricalVariogram, weighting: str, model: VariogramM
 
 def smoothness_list(smoothness: float | str) -> tuple[float, ...]:
     """The smoothnesses to try."""
+    lists = {"choose": SMOOTHNESSES, "fit": FINE_SMOOTHNESSES}
     if isinstance(smoothness, str):
-        if smoothness == "choose":
-            return SMOOTHNESSES
-        if smoothness == "fit":
-            return FINE_SMOOTHNESSES
-        raise ValueError(f"smoothness must be a number, 'choose' or 'fit', not {smoothness!r}")
+        if smoothness not in lists:
+            raise ValueError(f"smoothness must be a number, 'choose' or 'fit', not {smoothness!r}")
+        return lists[smoothness]
     if not smoothness > 0:
         raise ValueError(f"the smoothness must be positive, not {smoothness}")
     return (float(smoothness),)

@@ -170,7 +170,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         known = isinstance(variogram, (VariogramModel, VariogramSearch))
         if not known and not (isinstance(variogram, str) and variogram == "fit"):
             raise ValueError(
-                f"variogram must be 'fit', a VariogramModel or VariogramSearch, not {variogram!r}"
+                f"variogram must be 'fit', a VariogramModel or a VariogramSearch, not {variogram!r}"
             )
         if self.kernel is not None and isinstance(self.variogram, VariogramModel):
             raise ValueError("give a kernel or a variogram, not both")
@@ -212,7 +212,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             found = [estimate_variogram(sites.X, column, search) for column in columns]
             kernels = [one.model.kernel() for one in found]
             self.variogram_ = _single([one.fit for one in found])
-            notes = _notes(found, self.classes_ if apart else None)
+            notes = _notes(found, self.classes_)
         self.kernel_ = _single(kernels)
         self._systems = [self._system(kernel) for kernel in kernels]
         return notes
@@ -385,8 +385,8 @@ def _single(items: list[Any]) -> Any:
     return items[0] if len(items) == 1 else items
 
 
-def _notes(found: list[Estimated], classes: npt.NDArray[Any] | None) -> tuple[str, ...]:
-    """Warnings of the variograms, prefixed with their class."""
-    if classes is None:
+def _notes(found: list[Estimated], classes: npt.NDArray[Any]) -> tuple[str, ...]:
+    """Warnings of the variograms, prefixed with their class if each has its own."""
+    if len(found) == 1:
         return found[0].warnings
     return tuple(f"class {c}: {text}" for c, one in zip(classes, found, strict=True) for text in one.warnings)

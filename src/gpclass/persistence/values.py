@@ -22,6 +22,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from inspect import isabstract
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -37,23 +38,10 @@ from gpclass.inference.redraw import GENERATORS
 from gpclass.kernels import On
 from gpclass.persistence import names
 
-KERNELS: Mapping[str, type] = {
-    cls.__name__: cls
-    for cls in (
-        sk.ConstantKernel,
-        sk.WhiteKernel,
-        sk.RBF,
-        sk.Matern,
-        sk.RationalQuadratic,
-        sk.ExpSineSquared,
-        sk.DotProduct,
-        sk.PairwiseKernel,
-        sk.Sum,
-        sk.Product,
-        sk.Exponentiation,
-        sk.CompoundKernel,
-        On,
-    )
+KERNELS: Mapping[str, type] = {  # all of scikit-learn's, and the one of columns
+    kind.__name__: kind
+    for kind in (*vars(sk).values(), On)
+    if isinstance(kind, type) and issubclass(kind, sk.Kernel) and not isabstract(kind)
 }
 FOREIGN: Mapping[str, type] = {  # of scikit-learn, saved in a pipeline with a classifier
     f"sklearn.{cls.__name__}": cls for cls in (Pipeline, StandardScaler, MinMaxScaler, RobustScaler)
