@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics as skm
 
 from gpclass import metrics
-from gpclass.progress import progress, track
+from gpclass.progress import progress
 
 
 def simulate(n, C, seed, sharpen=1.0):
@@ -179,4 +179,3 @@ def test_progress_is_silent_or_tells_acceptance():
         bar.update()
     assert silent.getvalue() == ""
     assert bar.acceptance is None
-    assert list(track(range(3))) == [0, 1, 2]

@@ -86,10 +86,6 @@ def decide(
     errors : float
         Number of standard errors within which a decision "could turn".
 
-    Returns
-    -------
-    Decision
-
     Examples
     --------
     >>> found = decide([[0.9, 0.1], [0.45, 0.55]], [[0, 1], [20, 0]], ["well", "ill"], reject=0.5)
@@ -103,14 +99,13 @@ def decide(
     table, names = cost_table(cost, labels, reject, actions)
     costs = p @ table
     index = np.argmin(costs, axis=1)
-    best = costs[np.arange(len(p)), index]
     error = np.full(p.shape, np.nan) if mcse is None else np.asarray(mcse, dtype=float)
     margin, margin_error, turn = _rivals(costs, index, table, error, errors)
     chosen = np.empty(len(p), dtype=object)
     chosen[:] = [names[k] for k in index]
     return Decision(
         action=_tidy(chosen, names),
-        expected_cost=best,
+        expected_cost=costs[np.arange(len(p)), index],
         could_turn=turn,
         margin=margin,
         margin_error=margin_error,
@@ -138,12 +133,8 @@ def cost_table(
                 f"cost must have one row per class ({len(classes)}: {_plain(classes)}) and one column "
                 f"per action, not shape {table.shape}"
             )
-        if actions is not None:
-            names = list(actions)
-        elif table.shape[1] == len(classes):
-            names = list(classes)
-        else:
-            names = list(range(table.shape[1]))
+        own = classes if table.shape[1] == len(classes) else range(table.shape[1])
+        names = list(own if actions is None else actions)
         if len(names) != table.shape[1]:
             raise ValueError(f"{len(names)} names for {table.shape[1]} actions: give one per column")
     if reject is not None:

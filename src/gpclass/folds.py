@@ -31,23 +31,10 @@ def stratified_folds(y: Any, n_folds: int, rng: np.random.Generator) -> IntArray
 
 
 def spatial_folds(X: Array, n_folds: int, block_size: float | None, rng: np.random.Generator) -> IntArray:
-    """The fold of each point, (n,), keeping blocks of edge ``block_size`` together.
-
-    Parameters
-    ----------
-    X : array (n, d)
-        Coordinates.
-    n_folds : int
-    block_size : float, optional
-        Edge of the cells; by default about six per fold in the bounding box. The range of the variogram is
-        a good choice.
-    rng : Generator
-    """
+    """The fold of each point of X (n, d), (n,), keeping blocks of edge ``block_size`` together."""
     extent = np.ptp(X, axis=0)
     if not np.any(extent > 0):
-        raise ValueError(
-            "all sites coincide: spatial blocks need distinct sites; use folds without block_size"
-        )
+        raise ValueError("all sites coincide: blocks need distinct sites; use folds without block_size")
     if block_size is None:
         wide = extent[extent > 0]
         block_size = float(np.exp(np.mean(np.log(wide))) / (CELLS_PER_FOLD * n_folds) ** (1.0 / len(wide)))
@@ -77,7 +64,8 @@ class SpatialBlocks:
     n_splits : int
         Number of folds.
     block_size : float, optional
-        Edge of the blocks, see :func:`spatial_folds`.
+        Edge of the blocks; by default about six per fold in the bounding box. The range of the variogram is a good
+        choice.
     columns : tuple of int, optional
         Columns of X that are the coordinates; all by default.
     random_state : int, optional

@@ -1,12 +1,5 @@
 """Readable constructors for the papers' kernels; each returns a scikit-learn kernel.
 
-    atiya            β exp(−r²/α²)                       (no ½: length scale α/√2)
-    williams_barber  v0 exp(−½ Σ_l w_l (x_l−z_l)²) + v1  (length scale w_l^(−½))
-    filippone        σ exp(−½ Σ_l (x_l−z_l)²/τ_l²)       (σ is a variance)
-    matern           (sill − nugget) Matérn_ν(r/ℓ) + nugget·1(same point)
-    linear           variance·x·z + bias
-    on               k(x[columns], z[columns]), for additive models and interactions
-
 ``*_bounds`` have the units of their parameter and may be "fixed", as in scikit-learn.
 References: Atiya et al. (2020); Williams & Barber (1998); Filippone & Girolami (2014); Röder et al. (2011).
 """
@@ -56,10 +49,9 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of this kernel and, if deep, of the inner kernel, as ``kernel__name``."""
-        params = {"kernel": self.kernel, "columns": self.columns}
-        if deep:
-            params.update({f"kernel__{name}": value for name, value in self.kernel.get_params().items()})
-        return params
+        inner = self.kernel.get_params() if deep else {}
+        own = {"kernel": self.kernel, "columns": self.columns}
+        return own | {f"kernel__{name}": value for name, value in inner.items()}
 
     @property
     def hyperparameters(self) -> list[Any]:
@@ -84,21 +76,16 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
         return np.asarray(self.kernel.bounds)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, On)
-            and type(self) is type(other)
-            and bool(self.kernel == other.kernel)
-            and tuple(self.columns) == tuple(other.columns)
-        )
+        if not isinstance(other, On) or type(self) is not type(other):
+            return False
+        return bool(self.kernel == other.kernel) and tuple(self.columns) == tuple(other.columns)
 
     __hash__ = None  # type: ignore[assignment]  # like all scikit-learn kernels: it is mutable
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
         """k(X, Y) and, if requested with Y=None, its gradient (n, n, p)."""
-        Y_part = None if Y is None else self.take(Y)
-        if not eval_gradient:
-            return self.kernel(self.take(X), Y_part)
-        return self.kernel(self.take(X), Y_part, eval_gradient=True)
+        parts = self.take(X), None if Y is None else self.take(Y)
+        return self.kernel(*parts, eval_gradient=True) if eval_gradient else self.kernel(*parts)
 
     def diag(self, X: Any) -> Array:
         """k(x_i, x_i)."""
@@ -154,9 +141,7 @@ def positions(columns: Any) -> tuple[int, ...]:
         if columns.stop is None or columns.stop < 0 or (columns.start or 0) < 0:
             raise ValueError("a slice of columns needs an end, counted from 0, such as slice(0, 3)")
         columns = range(columns.start or 0, columns.stop, columns.step or 1)
-    names = [columns] if isinstance(columns, str) else []
-    if not names and np.ndim(columns) > 0:
-        names = [c for c in columns if isinstance(c, str)]
+    names = [c for c in ([columns] if np.ndim(columns) == 0 else columns) if isinstance(c, str)]
     if names:
         raise ValueError(
             f"columns must be positions, not names such as {names[0]!r}; "
@@ -262,11 +247,7 @@ def matern(
 
 
 def linear(
-    variance: float = 1.0,
-    bias: float = 1.0,
-    *,
-    variance_bounds: Bounds = WIDE,
-    bias_bounds: Bounds = WIDE,
+    variance: float = 1.0, bias: float = 1.0, *, variance_bounds: Bounds = WIDE, bias_bounds: Bounds = WIDE
 ) -> Kernel:
     """variance·x·z + bias: the prior of f(x) = w·x + b, w_l ~ N(0, variance), b ~ N(0, bias).
 
@@ -287,16 +268,13 @@ def default_kernel(X: npt.ArrayLike) -> Kernel:
     """
     points = np.asarray(X, dtype=float)
     if points.ndim != 2:
-        raise ValueError(
-            f"X must be a matrix with one row per point, not of shape {points.shape}: reshape it"
-        )
-    median = _median_distance(points)
-    return ConstantKernel(1.0, (1e-3, 1e4)) * RBF(median, (1e-3 * median, 1e3 * median)) + ConstantKernel(
-        1.0, (1e-4, 1e3)
-    )
+        raise ValueError(f"X must be a matrix, one row per point, not of shape {points.shape}: reshape it")
+    median = median_distance(points)
+    smooth = ConstantKernel(1.0, (1e-3, 1e4)) * RBF(median, (1e-3 * median, 1e3 * median))
+    return smooth + ConstantKernel(1.0, (1e-4, 1e3))
 
 
-def _median_distance(X: Array) -> float:
+def median_distance(X: Array) -> float:
     """Median distance between distinct points; 1 if there are none."""
     if len(X) > MEDIAN_ROWS:
         X = X[np.linspace(0, len(X) - 1, MEDIAN_ROWS).astype(int)]

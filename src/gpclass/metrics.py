@@ -23,8 +23,10 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from sklearn.utils import gen_batches
 
 from gpclass._typing import Array, IntArray
+from gpclass.names import class_index
 
 LOG_LOSS_CLIP = 1e-15
 _CHUNK = 2_000_000  # numbers held at once while resampling
@@ -32,7 +34,7 @@ _CHUNK = 2_000_000  # numbers held at once while resampling
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Decomposed Brier score: brier = reliability − resolution + uncertainty + within."""
+    """Decomposed Brier score: brier = reliability − resolution + uncertainty + within, exactly."""
 
     brier: float
     reliability: float  # distance of frequencies from predicted probabilities: lower is better
@@ -103,6 +105,11 @@ class Forecast:
         """One where the label is the column's class, (n, C)."""
         return np.eye(self.proba.shape[1])[self.index]
 
+    @property
+    def given(self) -> Array:
+        """Probability of each point's label, (n,)."""
+        return np.asarray(self.proba[np.arange(len(self.index)), self.index])
+
 
 def check_forecast(y: Any, proba: Any, classes: Any = None) -> Forecast:
     """Check labels against probabilities, for all scores of this module.
@@ -128,17 +135,15 @@ def check_forecast(y: Any, proba: Any, classes: Any = None) -> Forecast:
         raise ValueError("proba must hold finite numbers in [0, 1]; pass predict_proba's output")
     if np.max(np.abs(p.sum(axis=1) - 1.0)) > 1e-6:
         raise ValueError("rows of proba must sum to one; divide each by its sum first")
-    if classes is None:
-        classes = np.unique(y)
-        if len(classes) < p.shape[1]:
-            if p.shape[1] == 2 and set(classes.tolist()) <= {0, 1}:
-                classes = np.array([0, 1])
-            else:
-                raise ValueError(
-                    f"y holds {len(classes)} classes and proba {p.shape[1]} columns: pass classes=, "
-                    "the label of each column (clf.classes_)"
-                )
-    classes = np.asarray(classes)
+    given = classes is not None
+    classes = np.asarray(classes) if given else np.unique(y)
+    if not given and p.shape[1] == 2 and set(classes.tolist()) <= {0, 1}:
+        classes = np.array([0, 1])
+    if not given and len(classes) < p.shape[1]:
+        raise ValueError(
+            f"y holds {len(classes)} classes and proba {p.shape[1]} columns: pass classes=, "
+            "the label of each column (clf.classes_)"
+        )
     if len(classes) != p.shape[1]:
         raise ValueError(f"{len(classes)} classes for {p.shape[1]} columns of probabilities")
     order = np.argsort(classes)
@@ -158,14 +163,12 @@ def accuracy(y: Any, proba: Any, classes: Any = None) -> float:
 
 def log_loss(y: Any, proba: Any, classes: Any = None) -> float:
     """−mean log p(label), with p at least 1e-15 so that the score is finite."""
-    f = check_forecast(y, proba, classes)
-    return float(np.mean(pointwise_log_loss(f)))
+    return float(np.mean(pointwise_log_loss(check_forecast(y, proba, classes))))
 
 
 def pointwise_log_loss(f: Forecast) -> Array:
     """−log p(label) of each point, clipped as in :func:`log_loss`, (n,)."""
-    p = f.proba[np.arange(len(f.index)), f.index]
-    return -np.log(np.maximum(p, LOG_LOSS_CLIP))
+    return -np.log(np.maximum(f.given, LOG_LOSS_CLIP))
 
 
 def pointwise_brier(f: Forecast) -> Array:
@@ -183,31 +186,17 @@ def brier_score(y: Any, proba: Any, classes: Any = None) -> float:
 
 
 def brier_decomposition(y: Any, proba: Any, classes: Any = None, *, bins: int = 10) -> Decomposition:
-    """Murphy's decomposition of the Brier score over ``bins`` bins of equal count, class by class.
-
-    Returns
-    -------
-    Decomposition
-        The parts satisfy brier = reliability − resolution + uncertainty + within exactly.
-    """
+    """Murphy's decomposition of the Brier score over ``bins`` bins of equal count, class by class."""
     f = check_forecast(y, proba, classes)
-    scale = _brier_scale(f)
-    hits = f.hits
-    parts = np.zeros(3)  # reliability, resolution, uncertainty
-    for c in range(f.proba.shape[1]):
-        p, o = f.proba[:, c], hits[:, c]
+    parts = np.zeros(3)
+    for p, o in zip(f.proba.T, f.hits.T, strict=True):
         predicted, observed, count = _bin_means(p, o, _bin_index(p, bins, "quantile"))
         share, base = count / len(p), o.mean()
-        parts += (
-            np.sum(share * (predicted - observed) ** 2),
-            np.sum(share * (observed - base) ** 2),
-            base * (1.0 - base),
-        )
-    reliability, resolution, uncertainty = (float(v) for v in scale * parts)
+        parts += share @ (predicted - observed) ** 2, share @ (observed - base) ** 2, base * (1.0 - base)
+    reliability, resolution, uncertainty = map(float, _brier_scale(f) * parts)
     brier = float(np.mean(pointwise_brier(f)))
-    return Decomposition(
-        brier, reliability, resolution, uncertainty, brier - (reliability - resolution + uncertainty)
-    )
+    within = brier - (reliability - resolution + uncertainty)
+    return Decomposition(brier, reliability, resolution, uncertainty, within)
 
 
 def calibration_error(
@@ -229,20 +218,16 @@ def calibration_error(
     f = check_forecast(y, proba, classes)
     p, o, _ = event_of(f)
     rng = np.random.default_rng(random_state)
-    bin_of = _bin_index(p, bins, "quantile")
-    n, K = len(p), int(bin_of.max()) + 1
-    member = np.zeros((n, K))
-    member[np.arange(n), bin_of] = 1.0
+    n, bin_of = len(p), _bin_index(p, bins, "quantile")
+    member = np.eye(int(bin_of.max()) + 1)[bin_of]  # (n, K)
     value = float(np.abs((p - o) @ member).sum() / n)
     draws, perfect = [], []
-    left = n_bootstrap
-    while left > 0:
-        size = min(left, max(1, _CHUNK // n))
+    for rows in gen_batches(n_bootstrap, max(1, _CHUNK // n)):
+        size = rows.stop - rows.start
         weights = rng.multinomial(n, np.full(n, 1.0 / n), size=size)  # (size, n)
         draws.append(np.abs((weights * (p - o)) @ member).sum(axis=1) / n)
         labels = rng.random((size, n)) < p
         perfect.append(np.abs((p - labels) @ member).sum(axis=1) / n)
-        left -= size
     boot, null = np.concatenate(draws), np.concatenate(perfect)
     tail = 50.0 * (1.0 - level)
     low, high = np.percentile(boot, [tail, 100.0 - tail]) - (boot.mean() - value)
@@ -266,9 +251,7 @@ def auc(y: Any, proba: Any, classes: Any = None) -> float:
     hits = f.hits
     if np.any(hits.sum(axis=0) == 0):
         return float("nan")
-    if hits.shape[1] == 2:
-        return float(roc_auc_score(hits[:, 1], f.proba[:, 1]))
-    return float(np.mean([roc_auc_score(hits[:, c], f.proba[:, c]) for c in range(hits.shape[1])]))
+    return float(np.mean([roc_auc_score(o, p) for o, p in zip(hits.T, f.proba.T, strict=True)]))
 
 
 def event_of(f: Forecast, label: Any = None) -> tuple[Array, Array, str]:
@@ -279,13 +262,8 @@ def event_of(f: Forecast, label: Any = None) -> tuple[Array, Array, str]:
     if label is None and len(f.classes) > 2:
         top = f.proba.argmax(axis=1)
         return f.proba[np.arange(len(top)), top], (top == f.index).astype(float), "the top class is right"
-    if label is None:
-        label = f.classes[1]
-    column = np.flatnonzero(f.classes == label)
-    if len(column) == 0:
-        raise ValueError(f"label {label!r} is not among the classes {list(f.classes)}")
-    c = int(column[0])
-    return f.proba[:, c], f.hits[:, c], f"class {label}"
+    c = class_index(label, f.classes, 1)
+    return f.proba[:, c], f.hits[:, c], f"class {f.classes[c]}"
 
 
 def reliability_curve(
@@ -354,24 +332,18 @@ def scores(
     (0.075, 1.0, 1.0)
     """
     f = check_forecast(y, proba, classes)
-    parts = brier_decomposition(y, proba, classes, bins=bins)
     ece = calibration_error(y, proba, classes, bins=bins, n_bootstrap=n_bootstrap, random_state=random_state)
-    given = f.proba[np.arange(len(f.index)), f.index]
     return Scores(
         n=len(f.index),
         accuracy=accuracy(y, proba, classes),
         log_loss=log_loss(y, proba, classes),
-        brier=parts.brier,
-        reliability=parts.reliability,
-        resolution=parts.resolution,
-        uncertainty=parts.uncertainty,
-        within=parts.within,
+        **asdict(brier_decomposition(y, proba, classes, bins=bins)),
         ece=ece.value,
         ece_lower=ece.lower,
         ece_upper=ece.upper,
         ece_perfect=ece.perfect_mean,
         auc=auc(y, proba, classes),
-        n_clipped=int(np.sum(given < LOG_LOSS_CLIP)),
+        n_clipped=int(np.sum(f.given < LOG_LOSS_CLIP)),
     )
 
 

@@ -1,23 +1,17 @@
-"""Error messages for unknown names, with suggestions of similar ones."""
+"""Errors about what is missing: unknown names, with suggestions of similar ones, and packages not installed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 LISTED = 20  # most columns listed in an error message
 
 
 def did_you_mean(given: Any, names: Iterable[Any], otherwise: str = ".") -> str:
-    """The end of an error message about an unknown name.
-
-    Parameters
-    ----------
-    given : the unknown name
-    names : the known names
-    otherwise : str, default="."
-        Ending if no known name is similar. The comparison ignores case.
+    """The end of an error message about an unknown name: similar ones, whatever their case, or ``otherwise``.
 
     Examples
     --------
@@ -34,3 +28,20 @@ def no_column(where: Any, name: str, columns: Iterable[Any]) -> str:
     there = [str(column) for column in columns]
     listed = ", ".join(there[:LISTED]) + (", ..." if len(there) > LISTED else "")
     return f"{where} has no column {name!r}{did_you_mean(name, there)} Its columns are {listed}"
+
+
+def class_index(label: Any, classes: Iterable[Any], default: int) -> int:
+    """The place of a label among the classes; ``default`` for None."""
+    known = list(classes)
+    if label is not None and label not in known:
+        raise ValueError(f"label {label!r} is not among the classes {known}")
+    return default if label is None else known.index(label)
+
+
+def optional(module: str, purpose: str, extra: str) -> Any:
+    """Import a module of an optional package; the error says what it is for, and how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f"{purpose} needs {package}: pip install 'gpclass[{extra}]'") from error

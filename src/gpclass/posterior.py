@@ -53,11 +53,9 @@ class Report:
         rows = []
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name in ("warnings", "details") or value is None or value == "":
-                continue
-            if item.name == "jitter" and value == 0.0:
-                continue
-            rows.append((item.name.replace("_", " "), format_value(value)))
+            absent = value is None or value == "" or (item.name == "jitter" and value == 0.0)
+            if not absent and item.name not in ("warnings", "details"):
+                rows.append((item.name.replace("_", " "), format_value(value)))
         rows += [(key.replace("_", " "), format_value(value)) for key, value in self.details.items()]
         rows += [("warning", text) for text in self.warnings]
         return rows
@@ -89,12 +87,8 @@ class LatentMixture:
     @classmethod
     def single(cls, mean: Array, variance: Array) -> LatentMixture:
         """One Gaussian per point, for two classes: mean (m,), variance (m,)."""
-        return cls(
-            weights=np.ones(1),
-            means=mean[None, :, None],
-            covariances=variance[None, :, None, None],
-            group=np.zeros(1, dtype=np.intp),
-        )
+        group = np.zeros(1, dtype=np.intp)
+        return cls(np.ones(1), mean[None, :, None], variance[None, :, None, None], group)
 
     @property
     def deterministic(self) -> bool:

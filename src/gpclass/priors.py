@@ -32,15 +32,21 @@ class Prior(Protocol):
         """Draws of θ."""
 
 
+class _Checked:
+    """A prior whose parameters, but for a mean, must be positive."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name != "mean" and not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{type(self).__name__}: {name} must be a positive number, got {value!r}")
+
+
 @dataclass(frozen=True)
-class Gamma:
+class Gamma(_Checked):
     """x ~ Gamma(shape, rate), mean shape / rate."""
 
     shape: float
     rate: float
-
-    def __post_init__(self) -> None:
-        _positive(self, "shape", "rate")
 
     def log_density(self, theta: float) -> float:
         """Log density of log x."""
@@ -57,14 +63,11 @@ class Gamma:
 
 
 @dataclass(frozen=True)
-class LogNormal:
+class LogNormal(_Checked):
     """log x ~ N(mean, sd²)."""
 
     mean: float = 0.0
     sd: float = 1.0
-
-    def __post_init__(self) -> None:
-        _positive(self, "sd")
 
     def log_density(self, theta: float) -> float:
         """Log density of log x."""
@@ -81,13 +84,10 @@ class LogNormal:
 
 
 @dataclass(frozen=True)
-class HalfNormal:
+class HalfNormal(_Checked):
     """x ~ |N(0, sd²)|."""
 
     sd: float = 1.0
-
-    def __post_init__(self) -> None:
-        _positive(self, "sd")
 
     def log_density(self, theta: float) -> float:
         """Log density of log x."""
@@ -157,12 +157,11 @@ def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> Prior
     ``spec`` is None (defaults), one prior for all, or a mapping from names or patterns such as
     ``"*length_scale*"`` to priors; parameters that no pattern matches get the default.
     """
-    if spec is None:
-        spec = {}
+    spec = {} if spec is None else spec
     if not isinstance(spec, Mapping):
         if not hasattr(spec, "log_density"):
             raise ValueError(
-                f"priors must be a prior such as LogNormal(0, 1) or a dict of them by name, got {spec!r}"
+                f"priors must be a prior such as LogNormal(0, 1), or a dict of them, got {spec!r}"
             )
         spec = {"*": spec}
     unused = set(spec)
@@ -177,10 +176,3 @@ def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> Prior
             f"unknown parameter {first!r}{did_you_mean(first, names)} The parameters are {', '.join(names)}"
         )
     return PriorSet(tuple(names), tuple(chosen))
-
-
-def _positive(prior: object, *names: str) -> None:
-    for name in names:
-        value = getattr(prior, name)
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{type(prior).__name__}: {name} must be a positive number, got {value!r}")

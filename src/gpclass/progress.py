@@ -8,11 +8,9 @@ so that a command can be piped.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO, TypeVar
-
-T = TypeVar("T")
+from typing import Any, TextIO
 
 
 class Progress:
@@ -25,13 +23,8 @@ class Progress:
         if verbose > 0:
             from tqdm import tqdm  # on demand: the import takes longer than a short fit
 
-            self._bar = tqdm(
-                total=total,
-                desc=label,
-                file=stream if stream is not None else sys.stderr,
-                leave=verbose > 1,
-                dynamic_ncols=True,
-            )
+            where = sys.stderr if stream is None else stream
+            self._bar = tqdm(total=total, desc=label, file=where, leave=verbose > 1, dynamic_ncols=True)
 
     @property
     def acceptance(self) -> float | None:
@@ -45,9 +38,7 @@ class Progress:
             self._accepted += int(accepted)
         if self._bar is None:
             return
-        shown = {
-            name: f"{value:.4g}" if isinstance(value, float) else value for name, value in figures.items()
-        }
+        shown = {name: f"{v:.4g}" if isinstance(v, float) else v for name, v in figures.items()}
         if self.acceptance is not None:
             shown = {"accepted": f"{100 * self.acceptance:.0f}%", **shown}
         if shown:
@@ -101,13 +92,3 @@ def progress(
         yield bar
     finally:
         bar.close()
-
-
-def track(items: Iterable[T], label: str = "", *, total: int | None = None, verbose: int = 0) -> Iterator[T]:
-    """Yield from ``items`` and advance a bar."""
-    if total is None and isinstance(items, Sized):
-        total = len(items)
-    with progress(total, label, verbose=verbose) as bar:
-        for item in items:
-            yield item
-            bar.update()

@@ -10,8 +10,10 @@ scikit-learn). Reference: Rasmussen & Williams, Gaussian Processes for Machine L
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -24,7 +26,7 @@ class Constant(Node, Bound):
     """k = c; it is its own bound form, since it does not depend on the points."""
 
     c: float
-    place: int | None  # index in θ, None if fixed
+    place: slice | None  # in θ, None if fixed
 
     def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
         return self
@@ -47,30 +49,14 @@ class Constant(Node, Bound):
 
 
 @dataclass(frozen=True)
-class White(Node, Bound):
-    """k = s if row and column are the same point of the same set, not merely equal points."""
-
-    s: float
-    place: int | None
-
-    def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
-        return self
+class White(Constant):
+    """k = c if row and column are the same point of the same set, not merely equal points."""
 
     def value(self, tile: Tile) -> Value:
-        return self.s * np.eye(*tile.shape) if tile.diagonal else 0.0
+        return self.c * np.eye(*tile.shape) if tile.diagonal else 0.0
 
     def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
-        if theta is not None and self.place is not None and tile.diagonal:
-            theta[self.place] += self.s * float(np.trace(G))
-        return None
-
-    def diag(self, X: Array) -> Value:
-        return self.s
-
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        if theta is not None and self.place is not None:
-            theta[self.place] += self.s * float(np.sum(g))
-        return None
+        return super().pull(tile, np.diag(G), theta) if tile.diagonal else None
 
 
 @dataclass(frozen=True)
@@ -78,7 +64,7 @@ class Linear(Node):
     """k = σ₀² + x·z."""
 
     sigma_0: float
-    place: int | None
+    place: slice | None
 
     def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
         return BoundLinear(self, X, Z)
@@ -116,118 +102,91 @@ class BoundLinear(Bound):
 
 
 @dataclass(frozen=True)
-class Sum(Node):
+class Combined(Node):
+    """A function of the values of other kernels, with the chain rule for all such functions."""
+
+    parts: tuple[Node, ...]
+    linear = False  # whether the weights do not depend on the values
+
+    @abstractmethod
+    def combine(self, *values: Value) -> Value:
+        """The value from those of the parts."""
+
+    @abstractmethod
+    def weights(self, G: Array, *values: Value) -> Iterable[Array]:
+        """Weights of the derivatives of each part, given those of the combination."""
+
+    def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
+        kept: dict[int, list[Value]] | None = {} if keep and not self.linear else None
+        return BoundCombined(self, [part.bind(X, Z, keep) for part in self.parts], kept)
+
+    def diag(self, X: Array) -> Value:
+        return self.combine(*(part.diag(X) for part in self.parts))
+
+    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
+        weights = self.weights(g, *(part.diag(X) for part in self.parts))
+        pulled = [part.diag_pull(X, w, theta) for part, w in zip(self.parts, weights, strict=True)]
+        moved = [one for one in pulled if one is not None]
+        return np.sum(moved, axis=0) if moved else None
+
+
+@dataclass(frozen=True)
+class BoundCombined(Bound):
+    """A combination at given points; keeps the parts' values of each tile (without copies)."""
+
+    node: Combined
+    parts: list[Bound]
+    kept: dict[int, list[Value]] | None  # None if the derivative does not need them
+
+    def value(self, tile: Tile) -> Value:
+        values = [part.value(tile) for part in self.parts]
+        if self.kept is not None:
+            self.kept[tile.index] = values
+        return self.node.combine(*values)
+
+    def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
+        weights = self.node.weights(G, *(() if self.kept is None else self.kept[tile.index]))
+        pulled = (part.pull(tile, w, theta) for part, w in zip(self.parts, weights, strict=True))
+        return reduce(add_moves, pulled)
+
+
+class Sum(Combined):
     """k = k1 + k2."""
 
-    left: Node
-    right: Node
+    linear = True
 
-    def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
-        return BoundSum(self.left.bind(X, Z, keep), self.right.bind(X, Z, keep))
+    def combine(self, *values: Value) -> Value:
+        return values[0] + values[1]
 
-    def diag(self, X: Array) -> Value:
-        return self.left.diag(X) + self.right.diag(X)
-
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        a = self.left.diag_pull(X, g, theta)
-        b = self.right.diag_pull(X, g, theta)
-        return b if a is None else a if b is None else a + b
+    def weights(self, G: Array, *values: Value) -> Iterable[Array]:
+        return G, G
 
 
-@dataclass(frozen=True)
-class BoundSum(Bound):
-    """A sum at given points."""
-
-    left: Bound
-    right: Bound
-
-    def value(self, tile: Tile) -> Value:
-        return self.left.value(tile) + self.right.value(tile)
-
-    def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
-        return add_moves(self.left.pull(tile, G, theta), self.right.pull(tile, G, theta))
-
-
-@dataclass(frozen=True)
-class Product(Node):
+class Product(Combined):
     """k = k1 k2."""
 
-    left: Node
-    right: Node
+    def combine(self, *values: Value) -> Value:
+        return values[0] * values[1]
 
-    def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
-        return BoundProduct(self.left.bind(X, Z, keep), self.right.bind(X, Z, keep), {} if keep else None)
-
-    def diag(self, X: Array) -> Value:
-        return self.left.diag(X) * self.right.diag(X)
-
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        a = self.left.diag_pull(X, g * self.right.diag(X), theta)
-        b = self.right.diag_pull(X, g * self.left.diag(X), theta)
-        return b if a is None else a if b is None else a + b
+    def weights(self, G: Array, *values: Value) -> Iterable[Array]:
+        return G * values[1], G * values[0]
 
 
 @dataclass(frozen=True)
-class BoundProduct(Bound):
-    """A product at given points; keeps the two values of each tile (without copies)."""
-
-    left: Bound
-    right: Bound
-    kept: dict[int, tuple[Value, Value]] | None
-
-    def value(self, tile: Tile) -> Value:
-        a, b = self.left.value(tile), self.right.value(tile)
-        if self.kept is not None:
-            self.kept[tile.index] = a, b
-        return a * b
-
-    def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
-        assert self.kept is not None
-        a, b = self.kept[tile.index]
-        return add_moves(self.left.pull(tile, G * b, theta), self.right.pull(tile, G * a, theta))
-
-
-@dataclass(frozen=True)
-class Power(Node):
+class Power(Combined):
     """k = base^p; p is not a parameter."""
 
-    base: Node
     p: float
 
-    def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
-        return BoundPower(self.base.bind(X, Z, keep), self.p, {} if keep else None)
+    def combine(self, *values: Value) -> Value:
+        return values[0] ** self.p
 
-    def diag(self, X: Array) -> Value:
-        return self.base.diag(X) ** self.p
-
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        return self.base.diag_pull(X, g * _power_slope(self.base.diag(X), self.p), theta)
-
-
-@dataclass(frozen=True)
-class BoundPower(Bound):
-    """A power at given points."""
-
-    base: Bound
-    p: float
-    kept: dict[int, Value] | None
-
-    def value(self, tile: Tile) -> Value:
-        a = self.base.value(tile)
-        if self.kept is not None:
-            self.kept[tile.index] = a
-        return a**self.p
-
-    def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
-        assert self.kept is not None
-        return self.base.pull(tile, G * _power_slope(self.kept[tile.index], self.p), theta)
-
-
-def _power_slope(a: Value, p: float) -> Array:
-    """Derivative p a^(p−1), 0 at a = 0 for p < 1: the kernel is zero there for all parameters."""
-    with np.errstate(divide="ignore"):
-        slope = p * np.power(a, p - 1)
-    return np.asarray(np.where(np.equal(a, 0), 0.0, slope) if p < 1 else slope)
+    def weights(self, G: Array, *values: Value) -> Iterable[Array]:
+        with np.errstate(divide="ignore"):
+            slope = self.p * np.power(values[0], self.p - 1)
+        if self.p < 1:  # where the kernel is zero, it is so for all parameters
+            slope = np.where(np.equal(values[0], 0), 0.0, slope)
+        return (G * slope,)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,6 @@ class Generic(Node):
 
     kernel: Any
     place: slice  # of its parameters in θ
-    fast = False
 
     @property
     def p(self) -> int:

@@ -57,7 +57,6 @@ class Profile(ABC):
         return 0.0
 
 
-@dataclass(frozen=True)
 class Gaussian(Profile):
     """exp(−q/2)."""
 
@@ -70,7 +69,6 @@ class Gaussian(Profile):
         return np.asarray(-0.5 * kept)
 
 
-@dataclass(frozen=True)
 class Exponential(Profile):
     """Matérn ν = ½: exp(−√q)."""
 
@@ -90,7 +88,6 @@ class Exponential(Profile):
         return np.asarray(S)
 
 
-@dataclass(frozen=True)
 class Matern32(Profile):
     """Matérn ν = 3/2: (1 + t) exp(−t), t = √(3q); slope −(3/2) exp(−t)."""
 
@@ -106,7 +103,6 @@ class Matern32(Profile):
         return np.asarray(-1.5 * kept)
 
 
-@dataclass(frozen=True)
 class Matern52(Profile):
     """Matérn ν = 5/2: (1 + t + t²/3) exp(−t), t = √(5q); slope −(5/6)(1 + t) exp(−t)."""
 
@@ -191,7 +187,7 @@ class Stationary(Node):
     profile: Profile
     length_scale: Array  # () or (d,)
     place: slice | None  # of the length scales in θ
-    own_place: int | None  # of the profile's own parameter
+    own_place: slice | None  # of the profile's own parameter
 
     def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
         if self.length_scale.ndim == 1 and len(self.length_scale) != X.shape[1]:

@@ -23,9 +23,8 @@ from gpclass._typing import Array
 TILE = 256  # 256 x 256 doubles are 512 kB: three of them stay in a common second-level cache
 
 Value: TypeAlias = "Array | float"  # a tile (b, c), or one number if the kernel is constant
-Moves: TypeAlias = (
-    "tuple[Array, Array] | None"  # derivatives by the row points (b, d) and the column points (c, d)
-)
+# derivatives by the row points (b, d) and the column points (c, d)
+Moves: TypeAlias = "tuple[Array, Array] | None"
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,6 @@ def fold(G: Array, tile: Tile, square: bool) -> Array:
 
 class Node(ABC):
     """One part of a kernel, with its parameter values and their indices in θ."""
-
-    fast = True
 
     @abstractmethod
     def bind(self, X: Array, Z: Array, keep: bool) -> Bound:

@@ -15,7 +15,6 @@ Reference: Rasmussen & Williams, Gaussian Processes for Machine Learning (2006),
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,21 +64,7 @@ class Covariance:
         return np.array(np.broadcast_to(self._root.diag(x), len(x)), dtype=float)
 
     def value_and_vjp(self, X: npt.ArrayLike, Z: npt.ArrayLike | None = None) -> tuple[Array, Pullback]:
-        """k(X, Z) and the function that contracts its derivatives.
-
-        Parameters
-        ----------
-        X : (n, d)
-        Z : (m, d), optional
-            The second points; X by default.
-
-        Returns
-        -------
-        K : (n, m)
-            May be overwritten: the pullback does not use it.
-        pullback : Pullback
-            ``pullback(G)`` and ``pullback.inputs(G)``.
-        """
+        """k(X, Z), which may be overwritten, and the function that contracts its derivatives."""
         x, z = _points(X, Z)
         bound = self._root.bind(x, z, keep=True)
         K = _values(bound, len(x), len(z), Z is None)
@@ -87,15 +72,14 @@ class Covariance:
 
     def diag_vjp(self, X: npt.ArrayLike, g: npt.ArrayLike) -> Array:
         """Σ_i g_i dk(x_i, x_i)/dθ, shape (p,)."""
-        x, weights = _points(X, None)[0], np.asarray(g, dtype=float)
         theta = np.zeros(self._p)
-        self._root.diag_pull(x, weights, theta)
+        self._root.diag_pull(_points(X, None)[0], np.asarray(g, dtype=float), theta)
         return theta
 
     def diag_vjp_inputs(self, X: npt.ArrayLike, g: npt.ArrayLike) -> Array:
         """g_i dk(x_i, x_i)/dx_i, shape (n, d)."""
-        x, weights = _points(X, None)[0], np.asarray(g, dtype=float)
-        dX = self._root.diag_pull(x, weights, None)
+        x, _ = _points(X, None)
+        dX = self._root.diag_pull(x, np.asarray(g, dtype=float), None)
         return np.zeros(x.shape) if dX is None else dX
 
 
@@ -150,10 +134,6 @@ def compile_kernel(kernel: Any) -> Covariance:
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
         Any kernel of two vectors, with any nesting.
-
-    Returns
-    -------
-    Covariance
     """
     if isinstance(kernel, type):
         raise TypeError(f"kernel must be an instance, not a class: write {kernel.__name__}()")
@@ -174,15 +154,34 @@ def _build(kernel: Any, start: int, generic: list[str]) -> Node:
             "CompoundKernel is a list of kernels, not one covariance: "
             "pass one of its kernels, or combine them with + and *"
         )
-    make = _MAKERS.get(type(kernel))  # the exact type: a subclass may differ
-    if make is not None:
-        return make(kernel, start, generic)
-    generic.append(type(kernel).__name__)
+    kind = type(kernel)  # the exact type: a subclass may differ
+    if kind is sk.ConstantKernel:
+        return algebra.Constant(float(kernel.constant_value), _places(kernel, start).get("constant_value"))
+    if kind is sk.WhiteKernel:
+        return algebra.White(float(kernel.noise_level), _places(kernel, start).get("noise_level"))
+    if kind is sk.DotProduct:
+        return algebra.Linear(float(kernel.sigma_0), _places(kernel, start).get("sigma_0"))
+    if kind is sk.RBF:
+        return _stationary(Gaussian(), kernel, start)
+    if kind is sk.Matern:
+        return _stationary(matern_profile(float(kernel.nu)), kernel, start)
+    if kind is sk.RationalQuadratic:
+        return _stationary(Quadratic(float(kernel.alpha)), kernel, start)
+    if kind in (sk.Sum, sk.Product):
+        left = _build(kernel.k1, start, generic)
+        parts = left, _build(kernel.k2, start + int(kernel.k1.n_dims), generic)
+        return algebra.Sum(parts) if kind is sk.Sum else algebra.Product(parts)
+    if kind is sk.Exponentiation:
+        return algebra.Power((_build(kernel.kernel, start, generic),), float(kernel.exponent))
+    if kind is On:
+        columns = np.asarray(positions(kernel.columns), dtype=np.intp)
+        return algebra.Columns(_build(kernel.kernel, start, generic), columns, kernel.take)
+    generic.append(kind.__name__)
     return Generic(kernel, slice(start, start + int(kernel.n_dims)))
 
 
 def _places(kernel: Any, start: int) -> dict[str, slice]:
-    """Indices in θ of the free parameters of a simple kernel."""
+    """Where the free parameters of a simple kernel are in θ."""
     places = {}
     for parameter in kernel.hyperparameters:
         if not parameter.fixed:
@@ -191,78 +190,12 @@ def _places(kernel: Any, start: int) -> dict[str, slice]:
     return places
 
 
-def _place(kernel: Any, start: int, name: str) -> int | None:
-    place = _places(kernel, start).get(name)
-    return None if place is None else int(place.start)
-
-
-def _constant(kernel: Any, start: int, generic: list[str]) -> Node:
-    return algebra.Constant(float(kernel.constant_value), _place(kernel, start, "constant_value"))
-
-
-def _white(kernel: Any, start: int, generic: list[str]) -> Node:
-    return algebra.White(float(kernel.noise_level), _place(kernel, start, "noise_level"))
-
-
-def _linear(kernel: Any, start: int, generic: list[str]) -> Node:
-    return algebra.Linear(float(kernel.sigma_0), _place(kernel, start, "sigma_0"))
-
-
 def _stationary(profile: Profile, kernel: Any, start: int) -> Node:
     length_scale = np.squeeze(np.asarray(kernel.length_scale, dtype=float))
     if not np.all(length_scale > 0):
         raise ValueError(f"length scales must be positive, got {length_scale}")
-    return Stationary(
-        profile, length_scale, _places(kernel, start).get("length_scale"), _place(kernel, start, "alpha")
-    )
-
-
-def _rbf(kernel: Any, start: int, generic: list[str]) -> Node:
-    return _stationary(Gaussian(), kernel, start)
-
-
-def _matern(kernel: Any, start: int, generic: list[str]) -> Node:
-    return _stationary(matern_profile(float(kernel.nu)), kernel, start)
-
-
-def _quadratic(kernel: Any, start: int, generic: list[str]) -> Node:
-    return _stationary(Quadratic(float(kernel.alpha)), kernel, start)
-
-
-def _sum(kernel: Any, start: int, generic: list[str]) -> Node:
-    return algebra.Sum(*_pair(kernel, start, generic))
-
-
-def _product(kernel: Any, start: int, generic: list[str]) -> Node:
-    return algebra.Product(*_pair(kernel, start, generic))
-
-
-def _pair(kernel: Any, start: int, generic: list[str]) -> tuple[Node, Node]:
-    left = _build(kernel.k1, start, generic)
-    return left, _build(kernel.k2, start + int(kernel.k1.n_dims), generic)
-
-
-def _power(kernel: Any, start: int, generic: list[str]) -> Node:
-    return algebra.Power(_build(kernel.kernel, start, generic), float(kernel.exponent))
-
-
-def _columns(kernel: Any, start: int, generic: list[str]) -> Node:
-    columns = np.asarray(positions(kernel.columns), dtype=np.intp)
-    return algebra.Columns(_build(kernel.kernel, start, generic), columns, kernel.take)
-
-
-_MAKERS: dict[type, Callable[[Any, int, list[str]], Node]] = {
-    sk.ConstantKernel: _constant,
-    sk.WhiteKernel: _white,
-    sk.DotProduct: _linear,
-    sk.RBF: _rbf,
-    sk.Matern: _matern,
-    sk.RationalQuadratic: _quadratic,
-    sk.Sum: _sum,
-    sk.Product: _product,
-    sk.Exponentiation: _power,
-    On: _columns,
-}
+    places = _places(kernel, start)
+    return Stationary(profile, length_scale, places.get("length_scale"), places.get("alpha"))
 
 
 def _points(X: npt.ArrayLike, Z: npt.ArrayLike | None) -> tuple[Array, Array]:

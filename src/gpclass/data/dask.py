@@ -46,9 +46,6 @@ class Placed:
         """Pickled state: futures belong to this client only."""
         return {**vars(self), "base": None, "state": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
 
 @dataclass(frozen=True, eq=False)
 class DaskExecutor:
@@ -68,9 +65,6 @@ class DaskExecutor:
     def __getstate__(self) -> dict[str, Any]:
         """Pickled state, without the client."""
         return {"client": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
 
     def place(self, shards: Sequence[Shard]) -> list[Any]:
         """One future per shard; neighbours go to the same worker."""
@@ -144,10 +138,9 @@ class DaskExecutor:
         for worker in dict.fromkeys(h.worker for h in held):
             mine = [k for k, h in enumerate(held) if h.worker == worker]
             given = [[column[k] for k in mine] for column in columns]
+            place = {"workers": [worker], "allow_other_workers": True}
             try:
-                sent = self.client.map(
-                    function, *given, workers=[worker], allow_other_workers=True, pure=False
-                )
+                sent = self.client.map(function, *given, **place, pure=False)
             except Exception as error:
                 raise self._explained(error) from error
             for k, future in zip(mine, sent, strict=True):

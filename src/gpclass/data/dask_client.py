@@ -5,18 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from gpclass.names import optional
+
 
 class ClientGoneError(RuntimeError):
     """The Dask client or its workers are no longer available."""
 
 
 def distributed_package() -> Any:
-    """Import the package distributed."""
-    try:
-        import distributed
-    except ImportError as error:
-        raise ImportError("fitting on Dask workers needs distributed: pip install 'gpclass[dask]'") from error
-    return distributed
+    """The package distributed."""
+    return optional("distributed", "fitting on Dask workers", "dask")
 
 
 def environment_client() -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.data.dask_client import check_futures
-from gpclass.data.sources import Found, Labels, PartsSource, Weights, checked
+from gpclass.data.sources import Found, Labels, checked, gathered
 from gpclass.names import no_column
 
 
@@ -43,9 +43,8 @@ class DelayedRows:
     def pick(parts: Sequence[DelayedRows], rows: Sequence[IntArray]) -> list[Array]:
         """Some rows of some parts, selected where the parts are."""
         dask: Any = import_module("dask")
-        (found,) = dask.compute(
-            [dask.delayed(_chosen)(part.delayed, places) for part, places in zip(parts, rows, strict=True)]
-        )
+        choose = dask.delayed(_chosen)
+        (found,) = dask.compute([choose(part.delayed, at) for part, at in zip(parts, rows, strict=True)])
         return [part.of(one) for part, one in zip(parts, found, strict=True)]
 
     def without_rows(self) -> DelayedRows:
@@ -57,14 +56,13 @@ def _chosen(part: Any, rows: IntArray) -> Any:
     return part.iloc[rows] if hasattr(part, "iloc") else part[rows]
 
 
-def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
+def dask_source(X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Found:
     """Shards of a Dask collection: one per block of rows, or per partition."""
     for collection in (X, y, sample_weight):
         check_futures(collection)
-    frame = hasattr(X, "to_delayed") and hasattr(X, "npartitions") and hasattr(X, "columns")
     columns: tuple[str, ...] | None = None
-    if frame:
-        columns, X, y, sample_weight = _columns(X, y, sample_weight)
+    if hasattr(X, "to_delayed") and hasattr(X, "npartitions") and hasattr(X, "columns"):
+        columns, y, sample_weight = _columns(X, y, sample_weight)
         parts = X.to_delayed()
     elif getattr(X, "ndim", 0) == 2:
         if X.dtype.kind not in "biuf":
@@ -78,16 +76,14 @@ def dask_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
     collected = Labels()
     for k, label in enumerate(labels):
         collected.add(label, f"partition {k} of the data")
-    classes, index = collected.result()
-    what = "partition" if frame else "block of rows"
-    rows = tuple(DelayedRows(part, f"{what} {k}", columns) for k, part in enumerate(parts))
-    width = len(columns) if columns is not None else int(X.shape[1])
-    each = weigh(weights, index, classes)
-    source = PartsSource(rows, np.cumsum(sizes), index, width, each)
-    return source, classes, list(columns) if columns is not None else None
+    what = "block of rows" if columns is None else "partition"
+    rows = [DelayedRows(part, f"{what} {k}", columns) for k, part in enumerate(parts)]
+    names = None if columns is None else list(columns)
+    d = int(X.shape[1]) if names is None else len(names)
+    return gathered(rows, sizes, collected, weights, class_weight, d, names)
 
 
-def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, Any, Any]:
+def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, Any]:
     """Features, labels and weights of a data frame; the last two may be column names."""
     names = [str(c) for c in X.columns]
     beside = [name for name in (y, sample_weight) if isinstance(name, str)]
@@ -101,7 +97,7 @@ def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, 
             raise ValueError(f"column {name!r} holds {kind}, not numbers: encode it, or exclude it")
     y = X[y] if isinstance(y, str) else y
     weights = X[sample_weight] if isinstance(sample_weight, str) else sample_weight
-    return columns, X, y, weights
+    return columns, y, weights
 
 
 def _small_parts(

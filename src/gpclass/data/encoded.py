@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.data.parquet import EXCLUDE_CURE, MISSING_CURE, ParquetFolder, arrow, check_columns
+from gpclass.data.parquet import EXCLUDE_CURE, MISSING_CURE, ParquetFolder, arrow, check_columns, naming
 from gpclass.estimators.tables import MAX_CATEGORIES, CategoryColumn, Encoding, NumberColumn, check_missing
 
 MEDIAN_ROWS = 100_000  # most rows used for a column's median, which maps use
@@ -48,22 +48,17 @@ def encoded_folder(
     names = check_columns(folder, files, beside, numbers=False)
     columns = {name: _Column(name) for name in names}
     read = (*names, *beside) if folder.drop_missing else names  # rows without a label are left out too
-    pq = arrow()
     for file in files:
-        with pq.ParquetFile(file) as opened:
+        with naming(file), arrow().ParquetFile(file) as opened:
             for batch in opened.iter_batches(BATCH, columns=list(read)):
                 frame = batch.to_pandas(ignore_metadata=True)
                 if folder.drop_missing:
                     frame = frame[frame.notna().all(axis=1)]
-                try:
-                    check_missing(frame, list(names), MISSING_CURE)
-                    for name in names:
-                        columns[name].add(frame[name], MEDIAN_ROWS // len(files))
-                except ValueError as error:
-                    raise ValueError(f"{file}: {error}") from error
-    return replace(
-        folder, features=names, encoding=Encoding(tuple(c.result(standardize) for c in columns.values()))
-    )
+                check_missing(frame, list(names), MISSING_CURE)
+                for name in names:
+                    columns[name].add(frame[name], MEDIAN_ROWS // len(files))
+    encoding = Encoding(tuple(column.result(standardize) for column in columns.values()))
+    return replace(folder, features=names, encoding=encoding)
 
 
 @dataclass

@@ -1,9 +1,7 @@
 """Predictions for whole Parquet folders, written to a folder and scored where the labels are known.
 
-Each file of the folder gives a file of the same name, written under a temporary name and renamed when complete. An
-existing file is kept if it was made by the same model from the same file, so an interrupted run continues where it
-stopped. Files are predicted in parallel through joblib. Scores are means over rows: each file gives its own, and they
-are averaged with weights proportional to its rows.
+A file is kept if the same model made it from the same file, so an interrupted run continues where it stopped. Scores
+are means over rows: each file gives its own, and they are averaged with weights proportional to its rows.
 Cost: that of the model's predictions, one batch of rows in memory; scoring reads the labels and the predictions once
 more, and the features to determine the dropped rows.
 Fails when: the files lack a column of the model, or values are missing and drop_missing is False.
@@ -11,10 +9,9 @@ Fails when: the files lack a column of the model, or values are missing and drop
 
 from __future__ import annotations
 
-import contextlib
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +24,7 @@ from gpclass.data.parquet import (
     ParquetFolder,
     arrow,
     check_columns,
+    naming,
     parquet_files,
     whole_rows,
 )
@@ -100,7 +98,9 @@ def predict_folder(
     if place.exists() and not place.is_dir():
         raise ValueError(f"{place} is a file; the predictions need a folder")
     pairs = [(file, place / file.relative_to(root)) for file in files]
-    _check_apart(Path(source).resolve(), pairs)
+    for _, to in pairs:  # the next run would read the predictions as data
+        if to.resolve().is_relative_to(Path(source).resolve()):
+            raise ValueError(f"{to} lies inside the data folder {source}: choose an output folder outside it")
     keep = [keep] if isinstance(keep, str) else list(dict.fromkeys(keep))
     taken = [name for name in keep if name in (ROW, *prediction_names(model.classes_))]
     if taken:
@@ -111,13 +111,12 @@ def predict_folder(
     columns = _columns(model)
     beside = [*keep, *([target] if target else [])]
     wanted = None if columns is None else tuple(dict.fromkeys([*columns, *beside]))
-    check_columns(
-        ParquetFolder(source, features=wanted), files, beside if wanted is None else [], numbers=False
-    )
+    others = beside if wanted is None else []
+    check_columns(ParquetFolder(source, features=wanted), files, others, numbers=False)
     task = _Task(model, level, columns, tuple(keep), target, drop_missing)
     if target:  # check the labels before the long computation
         for file in files:
-            with _naming(file):
+            with naming(file):
                 check_truth(_column(file, target)[_predicted_rows(task, file)], model.classes_)
     made_by = _fingerprint(model)
     marks = {file: _stamp(task, made_by, file) for file in files}
@@ -146,7 +145,7 @@ def score_files(pairs: Sequence[tuple[Path, Path]], target: str, classes: Any) -
         if len(table) == 0:
             continue
         truth = _column(file, target)[table[ROW].to_numpy() - 1]
-        with _naming(file):
+        with naming(file):
             found.append(scores(table, classes, truth))
         weights.append(len(table))
     names = found[0] if found else ()
@@ -229,7 +228,7 @@ def predict_file(
 ) -> int:
     """Predict one file into another, atomically; return the number of rows read."""
     pq, rows = arrow(), 0
-    with replacing(target) as draft, _naming(file), pq.ParquetFile(file) as opened:
+    with replacing(target) as draft, naming(file), pq.ParquetFile(file) as opened:
         schema = task.schema(opened.schema_arrow).with_metadata({STAMP: mark})
         with pq.ParquetWriter(draft, schema) as writer:  # without rows it writes the columns alone
             for batch in opened.iter_batches(BATCH, columns=task.reads()):
@@ -240,22 +239,6 @@ def predict_file(
                 if tell is not None:
                     tell(batch.num_rows)
     return rows
-
-
-@contextlib.contextmanager
-def _naming(file: Path) -> Iterator[None]:
-    """Prefix errors with the file's name."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
-
-
-def _check_apart(source: Path, pairs: Sequence[tuple[Path, Path]]) -> None:
-    """Refuse an output folder inside the data: the next run would read the predictions as data."""
-    for _, to in pairs:
-        if to.resolve().is_relative_to(source):
-            raise ValueError(f"{to} lies inside the data folder {source}: choose an output folder outside it")
 
 
 def _column(file: Path, name: str) -> Any:
@@ -282,9 +265,7 @@ def _length(file: Path) -> int:
 def _columns(model: Any) -> tuple[str, ...] | None:
     """Names of the columns that the model needs; None if it knows only their number."""
     encoding = getattr(model, "encoding_", None)
-    if encoding is not None:
-        return tuple(encoding.names)
-    names = getattr(model, "feature_names_in_", None)
+    names = getattr(model, "feature_names_in_", None) if encoding is None else encoding.names
     return None if names is None else tuple(map(str, names))
 
 
@@ -292,11 +273,9 @@ def _fingerprint(model: Any) -> str:
     """A digest of a model, unchanged by saving and loading: its data and its predictions."""
     fitted = getattr(model, "classifier_", model)
     problem, report = fitted._problem, fitted.fit_report_
-    data: tuple[Any, ...] = ()
-    if hasattr(fitted, "inducing_"):  # a saved model does not store rows
-        rows = fitted.inducing_
-    else:
-        rows, data = problem.X, (problem.X, problem.y, problem.weights)
+    stored = not hasattr(fitted, "inducing_")  # whether a saved model stores its rows
+    rows = problem.X if stored else fitted.inducing_
+    data = (problem.X, problem.y, problem.weights) if stored else ()
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, PROBES).astype(int))]
     # Without an evidence only the probabilities depend on the labels; rounded, since sums depend on threads.
     proba = in_blocks(rows, fitted.posterior_, lambda latent: predict_proba(latent, fitted.likelihood_)).proba

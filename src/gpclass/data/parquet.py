@@ -11,6 +11,7 @@ Fails when: files differ in their columns, values are missing, or a feature colu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
@@ -20,11 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpclass._typing import Array, IntArray
-from gpclass.data.sources import Found, Labels, PartsSource, Weights, checked
+from gpclass._typing import Array
+from gpclass.data.sources import Found, Labels, checked, gathered
 from gpclass.estimators.tables import Encoding
 from gpclass.model.rows import SHARD_ROWS
-from gpclass.names import did_you_mean, no_column
+from gpclass.names import did_you_mean, no_column, optional
 
 ENDINGS = (".parquet", ".pq")
 # Remedies for the command line and for Python.
@@ -61,12 +62,27 @@ class ParquetFolder:
 
 
 def arrow() -> Any:
-    """Import PyArrow's Parquet module."""
+    """PyArrow's Parquet module."""
+    return optional("pyarrow.parquet", "reading Parquet", "dask")
+
+
+@contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Prefix errors with the file's name."""
     try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("reading Parquet needs pyarrow: pip install 'gpclass[dask]'") from error
-    return pq
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[Any]:
+    """A Parquet file; the error of an unreadable one says what to do."""
+    try:
+        with arrow().ParquetFile(file) as found:
+            yield found
+    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+        raise ValueError(f"{file} cannot be read as Parquet ({error}); write it again") from error
 
 
 def parquet_files(path: str | PathLike[str]) -> list[Path]:
@@ -126,18 +142,11 @@ class ParquetRows:
             matrix = np.empty((table.num_rows, len(self.columns)))
             for k, column in enumerate(table.columns):
                 matrix[:, k] = column.to_numpy()
-        except (
-            ValueError,
-            TypeError,
-        ) as error:  # a boolean column has None for missing values
-            raise ValueError(
-                f"{piece.file}: {error}; fill in missing values or drop the rows ({MISSING_CURE})"
-            ) from error
-        return checked(
-            matrix,
-            f"{piece.file}, row group {piece.group}",
-            f"drop rows with missing values ({MISSING_CURE})",
-        )
+        except (ValueError, TypeError) as error:  # a boolean column has None for missing values
+            cure = f"fill in missing values or drop the rows ({MISSING_CURE})"
+            raise ValueError(f"{piece.file}: {error}; {cure}") from error
+        name = f"{piece.file}, row group {piece.group}"
+        return checked(matrix, name, f"drop rows with missing values ({MISSING_CURE})")
 
 
 def whole_rows(table: Any) -> Any:
@@ -152,9 +161,8 @@ def whole_rows(table: Any) -> Any:
 
 def _read(piece: Piece, columns: Sequence[str]) -> Any:
     """An Arrow table of the piece, columns in the given order."""
-    pq = arrow()
     try:
-        with pq.ParquetFile(piece.file) as file:
+        with arrow().ParquetFile(piece.file) as file:
             rows = file.metadata.row_group(piece.group).num_rows
             if piece.stop - piece.start == rows:
                 table = file.read_row_group(piece.group, columns=list(columns))
@@ -186,12 +194,10 @@ def _slice(file: Any, piece: Piece, columns: Sequence[str]) -> Any:
 # ---- the source ------------------------------------------------------------------------------------------------------
 
 
-def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Weights) -> Found:
+def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, class_weight: Any) -> Found:
     """Shards of a folder, its classes and the names of its features."""
     if not isinstance(y, str):
-        raise ValueError(
-            "a Parquet folder needs the name of the column with the labels: fit(folder, 'label')"
-        )
+        raise ValueError("a Parquet folder needs the name of the column of labels: fit(folder, 'label')")
     if sample_weight is not None and not isinstance(sample_weight, str):
         raise ValueError("for a Parquet folder sample_weight must be the name of a column")
     beside = [y] if sample_weight is None else [y, sample_weight]
@@ -201,7 +207,9 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Wei
     needed = (*columns, *beside) if folder.drop_missing else ()
     pieces: list[Piece] = []
     for file in files:
-        groups, table = _labels_and_weights(file, beside)
+        with opened(file) as parquet:
+            groups = [parquet.metadata.row_group(g).num_rows for g in range(parquet.num_row_groups)]
+            table = parquet.read(beside)
         found = list(_pieces(str(file), groups))
         if folder.drop_missing:
             masks = [whole_rows(_read(piece, needed)) for piece in found]
@@ -215,22 +223,23 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, weigh: Wei
         if sample_weight is not None:
             weights.append(np.asarray(_numpy(table.column(sample_weight)), dtype=np.float64))
         pieces += found
-    classes, index = labels.result()
-    parts = tuple(ParquetRows(part, columns, folder.encoding, needed) for part in _packed(pieces))
-    ends: IntArray = np.cumsum([sum(piece.rows for piece in part.pieces) for part in parts])
-    names = (
-        list(columns) if folder.encoding is None else None
-    )  # an encoded matrix is addressed by position, as in memory
-    width = len(columns) if folder.encoding is None else len(folder.encoding.outputs)
-    each = weigh(np.concatenate(weights) if weights else None, index, classes)
-    return PartsSource(parts, ends, index, width, each), classes, names
+    parts = [ParquetRows(part, columns, folder.encoding, needed) for part in _packed(pieces)]
+    sizes = [sum(piece.rows for piece in part.pieces) for part in parts]
+    each = np.concatenate(weights) if weights else None
+    if folder.encoding is None:
+        return gathered(parts, sizes, labels, each, class_weight, len(columns), list(columns))
+    # an encoded matrix is addressed by position, as in memory
+    return gathered(parts, sizes, labels, each, class_weight, len(folder.encoding.outputs), None)
 
 
 def check_columns(
     folder: ParquetFolder, files: Sequence[Path], beside: Sequence[str], *, numbers: bool = True
 ) -> tuple[str, ...]:
     """Names of the feature columns, which every file must have, numeric if required."""
-    schemas = [_schema(file) for file in files]
+    schemas = []
+    for file in files:
+        with opened(file) as found:
+            schemas.append(found.schema_arrow)
     first = [str(name) for name in schemas[0].names]
     for name in (*beside, *folder.exclude, *(folder.features or ())):
         if name not in first:
@@ -282,27 +291,6 @@ def _check_types(file: Path, schema: Any, columns: Sequence[str], *, nulls: bool
             )
 
 
-def _schema(file: Path) -> Any:
-    pq = arrow()
-    try:
-        return pq.read_schema(file)
-    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-        raise ValueError(f"{file} cannot be read as Parquet ({error}); write it again") from error
-
-
-def _labels_and_weights(file: Path, columns: Sequence[str]) -> tuple[list[int], Any]:
-    """Rows of each row group, and a table of a few columns."""
-    pq = arrow()
-    try:
-        with pq.ParquetFile(file) as opened:
-            meta = opened.metadata
-            return [meta.row_group(g).num_rows for g in range(meta.num_row_groups)], opened.read(
-                list(columns)
-            )
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{file} cannot be read as Parquet ({error}); write it again") from error
-
-
 def _numpy(column: Any) -> npt.NDArray[Any]:
     """A column as a NumPy array; text as objects, so that missing values stay None."""
     from pyarrow import types
@@ -318,8 +306,7 @@ def _pieces(file: str, groups: Sequence[int]) -> Iterator[Piece]:
     """Row groups, split where they are longer than a shard."""
     for group, rows in enumerate(groups):
         cuts = max(1, -(-rows // SHARD_ROWS))
-        bounds = np.linspace(0, rows, cuts + 1).astype(int)
-        for a, b in pairwise(bounds):
+        for a, b in pairwise(np.linspace(0, rows, cuts + 1).astype(int)):
             if b > a:
                 yield Piece(file, group, int(a), int(b), int(b - a))
 
@@ -329,11 +316,10 @@ def _packed(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
     held: list[Piece] = []
     rows = 0
     for piece in pieces:
-        size = piece.rows
-        if held and rows + size > SHARD_ROWS:
+        if held and rows + piece.rows > SHARD_ROWS:
             yield tuple(held)
             held, rows = [], 0
         held.append(piece)
-        rows += size
+        rows += piece.rows
     if held:
         yield tuple(held)

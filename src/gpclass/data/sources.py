@@ -1,9 +1,8 @@
 """From user data to shards: arrays on disk, a Parquet folder, a Dask array or data frame.
 
-:func:`as_source` is the border. It reads the labels (eight bytes per row), checks that every part has the same
-columns, labels of one kind and at least one row, and leaves the features where they are: a shard reads its rows
-when it needs them, in this process or in a worker. A mistake is an error that names the part and the cure, before
-anything is fitted. Where a Dask client is open its workers keep the shards (:mod:`gpclass.data.dask`).
+:func:`as_source` reads the labels (eight bytes per row), checks that every part has the same columns, labels of one
+kind and at least one row, and leaves the features where they are: a shard reads its rows when it needs them, in this
+process or on the workers of an open Dask client (:mod:`gpclass.data.dask`).
 
 Cost: one pass over the labels. Features are read again whenever the kernel parameters or the inducing inputs
 move, unless the shard keeps its block of covariances; reading is a small part of the O(m²) work per row.
@@ -13,11 +12,11 @@ Fails when: features are not finite numbers, which shows at the first pass over 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +25,6 @@ from gpclass._typing import Array, IntArray
 from gpclass.model.rows import Executor, Shard, shard_size
 
 MOST_CLASSES = 1000  # more distinct labels than that are names or measurements
-# Collections of Dask, by the modules that declare them; an object of one exists only if its module is loaded.
-DASK = {
-    "dask.array": ("Array",),
-    "dask.dataframe": ("DataFrame", "Series", "Index"),
-    "dask.delayed": ("Delayed",),
-    "dask.bag": ("Bag",),
-}
 
 Found: TypeAlias = "tuple[PartsSource, npt.NDArray[Any], list[str] | None]"
 
@@ -55,10 +47,9 @@ def in_files(X: Any) -> bool:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection; Dask is not imported to find out."""
-    loaded = [(sys.modules[module], names) for module, names in DASK.items() if module in sys.modules]
-    kinds = [getattr(module, name, None) for module, names in loaded for name in names]
-    return isinstance(X, tuple(kind for kind in kinds if isinstance(kind, type)))
+    """Whether X is a Dask collection, by where its class comes from; Dask is not imported to find out."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(X).__mro__}
+    return not packages.isdisjoint(("dask", "dask_expr"))
 
 
 def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None) -> Found:
@@ -83,17 +74,16 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None, class_weight: An
     """
     from gpclass.data.parquet import ParquetFolder, parquet_source
 
-    weigh = Weights(class_weight)
     if isinstance(X, (str, PathLike)):
         X = ParquetFolder(X)
     if isinstance(X, ParquetFolder):
-        return parquet_source(X, y, sample_weight, weigh)
+        return parquet_source(X, y, sample_weight, class_weight)
     if isinstance(X, np.memmap):
-        return _memmap_source(X, y, sample_weight, weigh)
+        return _memmap_source(X, y, sample_weight, class_weight)
     if is_dask(X):
         from gpclass.data.dask_collections import dask_source
 
-        return dask_source(X, y, sample_weight, weigh)
+        return dask_source(X, y, sample_weight, class_weight)
     raise ValueError(
         f"rows cannot be read from a {type(X).__name__}: give an array, a Parquet folder or a Dask collection"
     )
@@ -133,8 +123,7 @@ class Labels:
             raise ValueError(f"{part}: labels have shape {labels.shape}; give one label per row")
         if len(labels) == 0:
             raise ValueError(f"{part} has no rows: remove the file, or repartition so that no part is empty")
-        missing = _missing(labels)
-        if missing:
+        if missing := _missing(labels):
             raise ValueError(
                 f"{part}: {missing} of {len(labels)} labels are missing; drop these rows{self.cure}"
             )
@@ -167,12 +156,11 @@ class Labels:
 
     def result(self) -> tuple[npt.NDArray[Any], IntArray]:
         """The classes, sorted, and the place of every label among them."""
-        if len(self.classes) < 2:
-            raise ValueError(
-                f"the labels hold one class only ({next(iter(self.classes))!r}); a classifier needs examples of two"
-                if self.classes
-                else "the data have no rows"
-            )
+        if not self.classes:
+            raise ValueError("the data have no rows")
+        if len(self.classes) == 1:
+            (only,) = self.classes
+            raise ValueError(f"the labels hold one class only ({only!r}); a classifier needs examples of two")
         classes, place = np.unique(np.array(list(self.classes)), return_inverse=True)
         return classes, place.astype(np.intp)[np.concatenate(self.codes)]
 
@@ -193,30 +181,22 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
-@dataclass(frozen=True)
-class Weights:
-    """Class weights, multiplied into sample weights."""
+def _row_weights(weights: Any, class_weight: Any, index: IntArray, classes: npt.NDArray[Any]) -> Array | None:
+    """Sample times class weights of all rows, whose classes have the places ``index``; None if all are one."""
+    if weights is None and class_weight is None:
+        return None
+    weights = np.ones(len(index)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weights.shape != index.shape:
+        raise ValueError(f"sample_weight has shape {weights.shape}, there are {len(index)} rows")
+    if class_weight is not None:
+        from sklearn.utils import compute_class_weight
 
-    class_weight: Any
-
-    def __call__(self, weights: Any, index: IntArray, classes: npt.NDArray[Any]) -> Array | None:
-        """Weights of all rows, whose classes have the places ``index``; None if all are one."""
-        if weights is None and self.class_weight is None:
-            return None
-        weights = np.ones(len(index)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if weights.shape != index.shape:
-            raise ValueError(f"sample_weight has shape {weights.shape}, there are {len(index)} rows")
-        if self.class_weight is not None:
-            from sklearn.utils import compute_class_weight
-
-            each = compute_class_weight(self.class_weight, classes=classes, y=classes[index])
-            weights = weights * each[index]
-        if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-            raise ValueError("weights must be finite and not negative; check sample_weight and class_weight")
-        total = np.bincount(index, weights, minlength=len(classes))
-        for label in classes[total == 0]:
-            raise ValueError(f"every row of class {label.item()!r} has weight zero: give it some weight")
-        return None if np.all(weights == 1.0) else weights
+        weights = weights * compute_class_weight(class_weight, classes=classes, y=classes[index])[index]
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError("weights must be finite and not negative; check sample_weight and class_weight")
+    for label in classes[np.bincount(index, weights, minlength=len(classes)) == 0]:
+        raise ValueError(f"every row of class {label.item()!r} has weight zero: give it some weight")
+    return None if np.all(weights == 1.0) else weights
 
 
 # ---- parts that read themselves --------------------------------------------------------------------------------------
@@ -229,7 +209,7 @@ class PartsSource:
     parts: tuple[Any, ...]  # callables: () -> (r, d)
     ends: IntArray  # (number of parts,), place after each part's last row
     y: npt.NDArray[Any]  # (n,), places of the classes, or what a likelihood takes instead
-    width: int
+    d: int  # number of columns
     weights: Array | None = None
 
     @property
@@ -238,31 +218,21 @@ class PartsSource:
         return len(self.y)
 
     @property
-    def d(self) -> int:
-        """Number of columns."""
-        return self.width
-
-    @property
     def executor(self) -> Executor | None:
         """The open Dask client's workers, if any."""
         return environment_executor()
 
-    def _spans(self) -> list[slice]:
-        starts = np.concatenate([[0], self.ends[:-1]])
-        return [slice(int(a), int(b)) for a, b in zip(starts, self.ends, strict=True)]
-
     def shards(self) -> list[Shard]:
         """One per part."""
-        weights = self.weights
-        return [
-            Shard(part, self.y[rows], None if weights is None else weights[rows], rows.start)
-            for part, rows in zip(self.parts, self._spans(), strict=True)
-        ]
+        shards = []
+        for part, (a, b) in zip(self.parts, pairwise([0, *map(int, self.ends)]), strict=True):
+            shards.append(Shard(part, self.y[a:b], None if self.weights is None else self.weights[a:b], a))
+        return shards
 
     def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """Some rows, in increasing order; every part that holds one is read once."""
         rows = np.asarray(rows)
-        X = np.empty((len(rows), self.width))
+        X = np.empty((len(rows), self.d))
         owner = np.searchsorted(self.ends, rows, side="right")
         starts = np.concatenate([[0], self.ends[:-1]])
         chosen = {int(k): rows[owner == k] - starts[k] for k in np.unique(owner)}
@@ -272,6 +242,15 @@ class PartsSource:
         for j, (k, places) in enumerate(chosen.items()):
             X[owner == k] = self.parts[k]()[places] if found is None else found[j]
         return X, self.y[rows], None if self.weights is None else self.weights[rows]
+
+
+def gathered(
+    parts: Iterable[Any], sizes: Any, labels: Labels, weights: Any, class_weight: Any, d: int, names: Any
+) -> Found:
+    """The source of parts with these numbers of rows, its classes, and the names of its d features."""
+    classes, index = labels.result()
+    weights = _row_weights(weights, class_weight, index, classes)
+    return PartsSource(tuple(parts), np.cumsum(sizes), index, d, weights), classes, names
 
 
 def checked(X: Any, part: str, cure: str = "drop them") -> Array:
@@ -296,7 +275,7 @@ class MappedRows:
     dtype: str
     shape: tuple[int, int]
     offset: int
-    order: str
+    order: Literal["C", "F"]
     start: int
     stop: int
 
@@ -304,9 +283,7 @@ class MappedRows:
         """The rows, (r, d)."""
         name = f"rows {self.start} to {self.stop - 1} of {self.file}"
         try:
-            whole = np.memmap(
-                self.file, self.dtype, "r", self.offset, self.shape, "F" if self.order == "F" else "C"
-            )
+            whole = np.memmap(self.file, self.dtype, "r", self.offset, self.shape, self.order)
         except OSError as error:
             raise ValueError(
                 f"{name} cannot be read ({error}); the file must not move during a fit, and must be "
@@ -315,7 +292,7 @@ class MappedRows:
         return checked(whole[self.start : self.stop], name)
 
 
-def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
+def _memmap_source(X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Found:
     if X.ndim != 2:
         raise ValueError(f"X has shape {X.shape}; it must be (rows, columns)")
     if X.dtype.kind not in "biuf":
@@ -326,19 +303,15 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, weigh: Weights) -> Found:
         raise ValueError(f"X has {len(X)} rows, y has shape {np.shape(y)}: give one label per row")
     labels = Labels()
     labels.add(y, "y")
-    classes, index = labels.result()
-    weights = weigh(sample_weight, index, classes)
     bounds = [*range(0, len(X), shard_size(len(X))), len(X)]
-    spans = list(pairwise(bounds))
-    parts: Sequence[Any]
+    parts: list[Any]
     if _is_whole_file(X):
-        order = "C" if X.flags.c_contiguous else "F"
-        parts = [
-            MappedRows(str(X.filename), X.dtype.str, X.shape, int(X.offset), order, a, b) for a, b in spans
-        ]
+        order: Literal["C", "F"] = "C" if X.flags.c_contiguous else "F"
+        file = str(X.filename), X.dtype.str, X.shape, int(X.offset), order
+        parts = [MappedRows(*file, a, b) for a, b in pairwise(bounds)]
     else:  # a view of a map: its position in the file is unknown
-        parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in spans]
-    return PartsSource(tuple(parts), np.array(bounds[1:]), index, X.shape[1], weights), classes, None
+        parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in pairwise(bounds)]
+    return gathered(parts, np.diff(bounds), labels, sample_weight, class_weight, X.shape[1], None)
 
 
 def _is_whole_file(X: Any) -> bool:

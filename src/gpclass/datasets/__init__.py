@@ -1,12 +1,7 @@
 """Named data sets from a folder, scikit-learn or OpenML, and simulators of the papers' problems."""
 
 from gpclass.datasets.load import Available, Dataset, DatasetUnavailable, available, load
-from gpclass.datasets.simulate import (
-    atiya_gaussians,
-    cho_four_gaussians,
-    filippone_square,
-    roeder_field,
-)
+from gpclass.datasets.simulate import atiya_gaussians, cho_four_gaussians, filippone_square, roeder_field
 
 __all__ = [
     "Available",

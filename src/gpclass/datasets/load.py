@@ -16,12 +16,14 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.names import did_you_mean
+from gpclass.names import did_you_mean, optional
+
+Place: TypeAlias = "str | os.PathLike[str] | None"
 
 FOLDER_VARIABLE = "GPCLASS_DATA"
 COORDINATES = (("x", "y"), ("x_km", "y_km"), ("x_m", "y_m"), ("lon", "lat"))
@@ -75,7 +77,7 @@ class Available:
     classes: int | None = None
 
 
-def available(folder: str | os.PathLike[str] | None = None) -> list[Available]:
+def available(folder: Place = None) -> list[Available]:
     """All names accepted by :func:`load`, with the source that would be used."""
     found: dict[str, Available] = {}
     place = _folder(folder)
@@ -95,13 +97,7 @@ def available(folder: str | os.PathLike[str] | None = None) -> list[Available]:
     return sorted(found.values(), key=lambda row: row.name)
 
 
-def load(
-    name: str,
-    *,
-    folder: str | os.PathLike[str] | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    check: bool = True,
-) -> Dataset:
+def load(name: str, *, folder: Place = None, cache: Place = None, check: bool = True) -> Dataset:
     """Load a data set by name.
 
     Parameters
@@ -114,10 +110,6 @@ def load(
         Cache folder for OpenML files; scikit-learn's data folder by default.
     check : bool
         Compare the file with the manifest's sha256.
-
-    Returns
-    -------
-    Dataset
     """
     place = _folder(folder)
     path = _file(place, name) if place is not None else None
@@ -134,7 +126,7 @@ def load(
     )
 
 
-def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
+def _folder(folder: Place) -> Path | None:
     given = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
     if not given:
         return None
@@ -163,11 +155,7 @@ def _manifest(place: Path) -> dict[str, Any]:
 
 
 def _pandas() -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("reading data files needs pandas: pip install 'gpclass[report]'") from error
-    return pd
+    return optional("pandas", "reading data files", "report")
 
 
 def _from_folder(name: str, path: Path, check: bool) -> Dataset:
@@ -220,7 +208,7 @@ def _from_scikit_learn(name: str) -> Dataset:
     )
 
 
-def _from_openml(name: str, place: Path | None, cache: str | os.PathLike[str] | None) -> Dataset:
+def _from_openml(name: str, place: Path | None, cache: Place) -> Dataset:
     from sklearn.datasets import fetch_openml, get_data_home
 
     _pandas()
@@ -229,15 +217,12 @@ def _from_openml(name: str, place: Path | None, cache: str | os.PathLike[str] | 
     else:
         parts = name.split(":")
         remote, version, positive = parts[1], int(parts[2]) if len(parts) > 2 else 1, None
+    home = None if cache is None else str(cache)
     try:
-        bunch = fetch_openml(
-            remote, version=version, as_frame=True, data_home=None if cache is None else str(cache)
-        )
+        bunch = fetch_openml(remote, version=version, as_frame=True, data_home=home)
     except (OSError, ValueError) as error:  # no network, or unknown to OpenML
-        kept = get_data_home(None if cache is None else str(cache))
-        where = (
-            f"the folder {place} does not hold it" if place is not None else f"{FOLDER_VARIABLE} is not set"
-        )
+        kept = get_data_home(home)
+        where = f"{FOLDER_VARIABLE} is not set" if place is None else f"the folder {place} does not hold it"
         raise DatasetUnavailable(
             f"{name!r} is not available: {where}, and OpenML did not answer "
             f"({type(error).__name__}: {error}). Either set {FOLDER_VARIABLE} to a folder with {name}.csv, "

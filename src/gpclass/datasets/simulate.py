@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from scipy.spatial.distance import cdist
 from scipy.special import expit, log_ndtr, softmax
 
 from gpclass._typing import Array
@@ -34,36 +35,21 @@ _CHO_CORRELATIONS = (0.0, 0.5, -0.5, -0.5)
 
 
 def _gaussian_classes(
-    name: str,
-    counts: Sequence[int],
-    means: Sequence[Array],
-    covariances: Sequence[Array],
-    rng: np.random.Generator,
-    description: str,
-) -> Dataset:
-    """Rows of each class, shuffled, with Bayes' posterior for equal priors."""
-    X = np.concatenate(
-        [rng.multivariate_normal(m, S, size=k) for m, S, k in zip(means, covariances, counts, strict=True)]
-    )
-    y = np.repeat(np.arange(len(counts)), counts)
-    order = rng.permutation(len(y))
-    X, y = X[order], y[order]
-    log_density = np.column_stack(
-        [stats.multivariate_normal(m, S).logpdf(X) for m, S in zip(means, covariances, strict=True)]
-    )
-    return Dataset(
-        name=name,
-        X=X,
-        y=y,
-        feature_names=tuple(f"x{k + 1}" for k in range(X.shape[1])),
-        probability=softmax(log_density, axis=1),
-        description=description,
-    )
-
-
-def _halves(n: int, parts: int) -> list[int]:
-    """Sizes of the classes: N rows divided as evenly as possible."""
-    return [n // parts + (k < n % parts) for k in range(parts)]
+    name: str, sizes: Sequence[int], means: Sequence[Any], covariances: Sequence[Any], seed: Any, source: str
+) -> tuple[Dataset, Dataset]:
+    """Training and test set of these sizes: rows of each class, shuffled, with Bayes' posterior for equal priors."""
+    rng = np.random.default_rng(seed)
+    classes = list(zip(means, covariances, strict=True))
+    made = []
+    for n in sizes:
+        counts = [n // len(means) + (k < n % len(means)) for k in range(len(means))]  # as even as possible
+        rows = [rng.multivariate_normal(*one, size=k) for one, k in zip(classes, counts, strict=True)]
+        y = np.repeat(np.arange(len(counts)), counts)
+        order = rng.permutation(len(y))
+        X, y = np.concatenate(rows)[order], y[order]
+        log_density = np.column_stack([stats.multivariate_normal(*one).logpdf(X) for one in classes])
+        made.append(_simulated(name, X, y, softmax(log_density, axis=1), source))
+    return made[0], made[1]
 
 
 def atiya_gaussians(problem: int, *, random_state: Any = None) -> tuple[Dataset, Dataset]:
@@ -87,44 +73,18 @@ def atiya_gaussians(problem: int, *, random_state: Any = None) -> tuple[Dataset,
         S = np.array([[1.0, 0.25], [0.25, 1.0]])
     else:
         S = 0.5 * np.eye(d) + 0.2 * (np.eye(d, k=1) + np.eye(d, k=-1))
-    rng = np.random.default_rng(random_state)
-    train, test = (
-        _gaussian_classes(
-            f"atiya_problem_{problem}",
-            _halves(n, 2),
-            [np.zeros(d), np.full(d, mean)],
-            [np.eye(d), S],
-            rng,
-            f"Atiya et al. (2020), experiment 4, problem {problem}",
-        )
-        for n in (n_train, n_test)
-    )
-    return train, test
+    means, covariances = [np.zeros(d), np.full(d, mean)], [np.eye(d), S]
+    name, source = f"atiya_problem_{problem}", f"Atiya et al. (2020), experiment 4, problem {problem}"
+    return _gaussian_classes(name, (n_train, n_test), means, covariances, random_state, source)
 
 
 def cho_four_gaussians(
     n_train: int = 160, n_test: int = 400, *, random_state: Any = None
 ) -> tuple[Dataset, Dataset]:
-    """Four Gaussian classes in the plane; Bayes' error is 8.2 %.
-
-    Returns
-    -------
-    train, test : Dataset
-    """
-    rng = np.random.default_rng(random_state)
-    covariances = [np.array([[1.0, r], [r, 1.0]]) for r in _CHO_CORRELATIONS]
-    train, test = (
-        _gaussian_classes(
-            "cho_four_gaussians",
-            _halves(n, 4),
-            [np.array(m) for m in _CHO_MEANS],
-            covariances,
-            rng,
-            "Cho et al. (2015), four Gaussian classes",
-        )
-        for n in (n_train, n_test)
-    )
-    return train, test
+    """Four Gaussian classes in the plane; Bayes' error is 8.2 %."""
+    covariances = [[[1.0, r], [r, 1.0]] for r in _CHO_CORRELATIONS]
+    name, source = "cho_four_gaussians", "Cho et al. (2015), four Gaussian classes"
+    return _gaussian_classes(name, (n_train, n_test), _CHO_MEANS, covariances, random_state, source)
 
 
 def filippone_square(
@@ -159,7 +119,7 @@ def filippone_square(
         raise ValueError(f"n must be at least 2, not {n}")
     rng = np.random.default_rng(random_state)
     X = rng.random((n, 2))
-    L = _latent_factor(variance * np.exp(-0.5 * _squared_distances(X) / length_scale**2))
+    L = _latent_factor(variance * np.exp(-0.5 * cdist(X, X, "sqeuclidean") / length_scale**2))
     for _ in range(10_000):
         f = L @ rng.standard_normal(n)
         y = (rng.random(n) < np.exp(log_ndtr(f))).astype(int)
@@ -167,17 +127,10 @@ def filippone_square(
             break
     else:
         raise ValueError(f"none of 10,000 draws had classes within balance={balance}; increase it")
-    return Dataset(
-        name="filippone_square",
-        X=X,
-        y=y,
-        feature_names=("x1", "x2"),
-        values=f[:, None],
-        coordinates=("x1", "x2"),
-        probability=np.exp(log_ndtr(np.column_stack([-f, f]))),
-        description=f"Filippone & Girolami (2014): latent GP on the unit square, σ = {variance:g}, "
-        f"τ = {length_scale:g}",
-    )
+    proba = np.exp(log_ndtr(np.column_stack([-f, f])))
+    source = "Filippone & Girolami (2014): latent GP on the unit square"
+    source += f", σ = {variance:g}, τ = {length_scale:g}"
+    return _simulated("filippone_square", X, y, proba, source, latent=f)
 
 
 def roeder_field(
@@ -220,22 +173,19 @@ def roeder_field(
     correlation = Matern(length_scale * np.sqrt(n_features / 2.0), nu=nu)(X)
     phi = _latent_factor((sill - nugget) * correlation + nugget * np.eye(n)) @ rng.standard_normal(n)
     p = expit(scale * phi)
-    names = tuple(f"x{k + 1}" for k in range(n_features))
-    return Dataset(
-        name="roeder_field",
-        X=X,
-        y=(rng.random(n) < p).astype(int),
-        feature_names=names,
-        values=phi[:, None],
-        coordinates=("x1", "x2") if n_features == 2 else None,
-        probability=np.column_stack([expit(-scale * phi), p]),
-        description=f"Röder et al. (2011): doubly stochastic field, n = {n}, {n_features} features",
-    )
+    y, proba = (rng.random(n) < p).astype(int), np.column_stack([expit(-scale * phi), p])
+    source = f"Röder et al. (2011): doubly stochastic field, n = {n}, {n_features} features"
+    return _simulated("roeder_field", X, y, proba, source, latent=phi)
 
 
-def _squared_distances(X: Array) -> Array:
-    gap = X[:, None, :] - X[None, :, :]
-    return np.asarray(np.einsum("ijk,ijk->ij", gap, gap))
+def _simulated(
+    name: str, X: Array, y: Any, probability: Array, source: str, latent: Array | None = None
+) -> Dataset:
+    """A data set with features x1, x2, ...; latent values over two of them have these as coordinates."""
+    names = tuple(f"x{k + 1}" for k in range(X.shape[1]))
+    values = None if latent is None else latent[:, None]
+    at = None if latent is None or len(names) != 2 else (names[0], names[1])
+    return Dataset(name, X, y, names, {}, values, None, at, probability, source)
 
 
 def _latent_factor(K: Array) -> Array:

@@ -9,23 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 
-class Keyword:
-    """Descriptor that can be set but not read as an attribute."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        raise AttributeError(f"{self.name} is a parameter; read it with get_params()[{self.name!r}]")
-
-    def __set__(self, instance: Any, value: Any) -> None:
-        instance.__dict__[self.name] = value
-
-
 class TransformKeyword:
     """Mixin with the parameter ``transform`` and a ``get_params`` that includes it."""
 
-    transform = Keyword()
+    @property
+    def transform(self) -> Any:
+        """Raises an error: not an attribute that can be read."""
+        raise AttributeError("transform is a parameter; read it with get_params()['transform']")
+
+    @transform.setter
+    def transform(self, value: Any) -> None:
+        self.__dict__["transform"] = value
 
     @property
     def _transform(self) -> str:

@@ -19,15 +19,16 @@ Reference: Chilès & Delfiner (1999), §2.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array
 from gpclass.geostat.coordinates import Anisotropy
-from gpclass.geostat.fitting import lag_weights, search_models, smoothness_list
+from gpclass.geostat.fitting import Candidate, lag_weights, search_models, smoothness_list
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.variogram import EmpiricalVariogram, empirical_variogram
 
@@ -44,20 +45,19 @@ class AnisotropyFit:
 
 
 @dataclass(frozen=True)
-class _Stack:
-    """All lag classes of all directions."""
+class _Directions:
+    """The lag classes of all directions."""
 
-    lag: Array
-    theta: Array
-    gamma: Array
-    pairs: IntArray
-    weights: Array
+    lags: EmpiricalVariogram
+    theta: Array  # direction of each class
+    weights: Array  # from the original lags: they must not depend on the trial axes
 
-    def isotropic(self, angle: float, ratio: float) -> EmpiricalVariogram:
-        """The lag classes at their distances in isotropic coordinates."""
-        turn = self.theta - angle
-        r = self.lag * np.sqrt(np.cos(turn) ** 2 + (np.sin(turn) / ratio) ** 2)
-        return EmpiricalVariogram(r, self.gamma, self.pairs, np.array([0.0, float(r.max())]))
+    def fit(self, angle: float, ratio: float, shapes: tuple[float, ...]) -> Candidate:
+        """The best model of the lag classes at their distances in isotropic coordinates."""
+        lag, turn = self.lags.lag, self.theta - angle
+        r = lag * np.sqrt(np.cos(turn) ** 2 + (np.sin(turn) / ratio) ** 2)
+        bounds = (float(lag[lag > 0].min()) / 10.0, 2.0 * float(lag.max()))
+        return search_models(replace(self.lags, lag=r), shapes, self.weights, None, bounds)
 
 
 def fit_anisotropy(
@@ -95,67 +95,41 @@ def fit_anisotropy(
     if np.ptp(np.asarray(values, dtype=float)) == 0:
         raise ValueError("the variable is constant: no variogram can be fitted")
     angles = 180.0 * np.arange(n_directions) / n_directions
+    settings: Any = {"lags": lags, "max_lag": max_lag, "weights": weights}
     found = tuple(
-        empirical_variogram(
-            x,
-            values,
-            lags=lags,
-            max_lag=max_lag,
-            direction=float(a),
-            tolerance=90.0 / n_directions,
-            weights=weights,
-        )
+        empirical_variogram(x, values, **settings, direction=float(a), tolerance=90.0 / n_directions)
         for a in angles
     )
-    stack = _stacked(found, angles)
+    directions = _joined(found, angles)
     shapes = smoothness_list(smoothness)
-    start = _fit(stack, 0.0, 1.0, shapes)
-    angle, ratio = _best_axes(stack, (start.model.smoothness,))
+    start = directions.fit(0.0, 1.0, shapes)
+    angle, ratio = _best_axes(directions, (start.model.smoothness,))
     if ratio > 1.0:  # the search may swap the axes
         angle, ratio = angle + np.pi / 2.0, 1.0 / ratio
     # lengths along the longest axis are unchanged, since the first coordinate is not stretched
-    last = _fit(stack, angle, ratio, shapes)
+    last = directions.fit(angle, ratio, shapes)
     turned = Anisotropy(float(np.rad2deg(angle) % 180.0), float(ratio))
     return AnisotropyFit(turned, last.model, last.error, start.error, found)
 
 
-def _stacked(found: tuple[EmpiricalVariogram, ...], angles: Array) -> _Stack:
-    lag = np.concatenate([one.lag for one in found])
-    pairs = np.concatenate([one.pairs for one in found])
-    gamma = np.concatenate([one.gamma for one in found])
-    whole = EmpiricalVariogram(lag, gamma, pairs, np.array([0.0, float(lag.max())]))
+def _joined(found: tuple[EmpiricalVariogram, ...], angles: Array) -> _Directions:
+    lag, gamma, pairs = (
+        np.concatenate([getattr(one, k) for one in found]) for k in ("lag", "gamma", "pairs")
+    )
+    lags = EmpiricalVariogram(lag, gamma, pairs, np.array([0.0, float(lag.max())]))
     theta = np.repeat(np.deg2rad(angles), [len(one) for one in found])
-    # weights from the original lags: they must not depend on the trial axes
-    return _Stack(lag, theta, gamma, pairs, lag_weights(whole, "pairs/lag2"))
+    return _Directions(lags, theta, lag_weights(lags, "pairs/lag2"))
 
 
-@dataclass(frozen=True)
-class _Trial:
-    model: VariogramModel
-    error: float
-
-
-def _fit(stack: _Stack, angle: float, ratio: float, shapes: tuple[float, ...]) -> _Trial:
-    curve = stack.isotropic(angle, ratio)
-    bounds = (float(stack.lag[stack.lag > 0].min()) / 10.0, 2.0 * float(stack.lag.max()))
-    best = search_models(curve, shapes, stack.weights, None, bounds)
-    return _Trial(best.model, best.error)
-
-
-def _best_axes(stack: _Stack, shapes: tuple[float, ...]) -> tuple[float, float]:
+def _best_axes(directions: _Directions, shapes: tuple[float, ...]) -> tuple[float, float]:
     """Angle (radians) and ratio: the best of a grid, then a simplex search."""
 
     def error(at: Array) -> float:
-        return _fit(stack, float(at[0]), float(np.exp(at[1])), shapes).error
+        return directions.fit(float(at[0]), float(np.exp(at[1])), shapes).error
 
     grid = [np.array([a, r]) for a in np.pi * np.arange(12) / 12 for r in np.log([0.2, 0.35, 0.5, 0.7, 0.85])]
     start = min(grid, key=error)
     simplex = start + np.array([[0.0, 0.0], [0.15, 0.0], [0.0, 0.2]])
-    found = minimize(
-        error,
-        start,
-        method="Nelder-Mead",
-        options={"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-12, "maxiter": 60},
-    )
-    angle, log_ratio = found.x
+    options: Any = {"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-12, "maxiter": 60}
+    angle, log_ratio = minimize(error, start, method="Nelder-Mead", options=options).x
     return float(angle), float(np.exp(np.clip(log_ratio, np.log(0.02), np.log(50.0))))

@@ -136,3 +136,15 @@ def _lonlat(X: Array) -> tuple[Array, Array]:
     if np.any(np.abs(X[:, 1]) > 90):
         raise ValueError("latitudes (second column) must lie in [-90, 90] degrees; are the columns swapped?")
     return np.deg2rad(X[:, 0]), np.deg2rad(X[:, 1])
+
+
+def check_sites(X: npt.ArrayLike, values: npt.ArrayLike | None) -> tuple[Array, Any]:
+    """Coordinates (n, d) and the values there, if any, after checking that they are finite and as many."""
+    x, v = np.asarray(X, dtype=float), None if values is None else np.asarray(values, dtype=float)
+    if x.ndim != 2 or len(x) < 2:
+        raise ValueError("X must be a table (n, d) of at least two sites")
+    if v is not None and len(v) != len(x):
+        raise ValueError(f"{len(v)} values for {len(x)} sites")
+    if not np.isfinite(x).all() or (v is not None and not np.isfinite(v).all()):
+        raise ValueError("coordinates and values must be finite; drop the rows with missing values")
+    return x, v

@@ -33,7 +33,6 @@ from gpclass._typing import Array, BoolArray
 from gpclass.geostat._keyword import TransformKeyword
 from gpclass.geostat.declustering import cell_declustering
 from gpclass.geostat.estimation import Estimated, VariogramSearch, estimate_variogram
-from gpclass.geostat.indicators import TRANSFORMS
 from gpclass.geostat.kriging import IndicatorKriging
 from gpclass.geostat.model import VariogramModel
 from gpclass.posterior import Report
@@ -171,8 +170,6 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         """Krige the indicators of the values y (n,) at sites X (n, d)."""
         start = time.perf_counter()
         x, v = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        if self._transform not in TRANSFORMS:
-            raise ValueError(f"transform must be one of {TRANSFORMS}, not {self._transform!r}")
         self.cutoffs_ = self._find_cutoffs(v)
         self.limits_ = self._find_limits(v)
         interval = np.searchsorted(self.cutoffs_, v, side="left")  # v <= z_1 is interval 0
@@ -206,12 +203,10 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
 
     def _shared_variogram(self, x: Array, indicators: BoolArray) -> Estimated | None:
         """The common variogram of all indicators (n, K); None if it is given or each has its own."""
-        search = VariogramSearch() if isinstance(self.variogram, str) else self.variogram
-        each = isinstance(self.variogram, str) and self.variogram == "each"
-        if self.kernel is not None or each or not isinstance(search, VariogramSearch):
-            return None
-        if isinstance(self.variogram, str) and self.variogram != "fit":
-            return None  # IndicatorKriging raises the error
+        fitted = isinstance(self.variogram, str) and self.variogram == "fit"
+        search = VariogramSearch() if fitted else self.variogram
+        if self.kernel is not None or not isinstance(search, VariogramSearch):
+            return None  # also for an invalid one, of which IndicatorKriging complains
         return estimate_variogram(x, indicators.astype(float), search)
 
     def _indicator(self, mean: Any, shared: VariogramModel | None = None) -> IndicatorKriging:
@@ -243,11 +238,12 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
     def _find_cutoffs(self, v: Array) -> Array:
         """Ascending cut-offs with samples in every interval."""
         if np.ndim(self.cutoffs) == 0:
-            if not (isinstance(self.cutoffs, (int, np.integer)) and self.cutoffs >= 1):
+            K = self.cutoffs
+            if not (isinstance(K, (int, np.integer)) and K >= 1):
                 raise ValueError(
-                    f"cutoffs must be a whole number of quantiles, at least 1, or values, not {self.cutoffs!r}"
+                    f"cutoffs must be a whole number of quantiles, at least 1, or values, not {K!r}"
                 )
-            levels = np.arange(1, int(self.cutoffs) + 1) / (int(self.cutoffs) + 1.0)
+            levels = np.arange(1, int(K) + 1) / (int(K) + 1.0)
             z = np.unique(np.quantile(v, levels, method="inverted_cdf"))
             z = z[z < v.max()]
             if len(z) == 0:
@@ -281,13 +277,8 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
             raw = self._krige_all(x)
         F = order_relations(raw)
         change = np.abs(F - raw).max(axis=1, initial=0.0)
-        return ConditionalDistribution(
-            self.cutoffs_,
-            F,
-            *self.limits_,
-            corrected=int((change > 1e-12).sum()),
-            largest_correction=float(change.max(initial=0.0)),
-        )
+        corrected, largest = int((change > 1e-12).sum()), float(change.max(initial=0.0))
+        return ConditionalDistribution(self.cutoffs_, F, *self.limits_, corrected, largest)
 
     def _krige_all(self, x: Array) -> Array:
         """Raw P(v <= cut-off), (m, K); with a common covariance the weights are computed once."""

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array
+from gpclass.geostat.coordinates import check_sites
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,7 @@ def cell_declustering(
     seek : {"auto", "minimum", "maximum"}
         Which extreme; "auto" takes the one further from the unweighted mean.
     """
-    x = np.asarray(X, dtype=float)
-    if x.ndim != 2 or len(x) < 2:
-        raise ValueError("X must be a table (n, d) of at least two sites")
-    if not np.isfinite(x).all():
-        raise ValueError("coordinates must be finite; drop the rows with missing values")
+    x, v = check_sites(X, values)
     if n_sizes < 1 or n_origins < 1:
         raise ValueError(f"at least one size and one origin are needed, not {n_sizes} and {n_origins}")
     extent = float(np.ptp(x, axis=0).max())
@@ -71,11 +68,8 @@ def cell_declustering(
         raise ValueError("all sites coincide: declustering needs distinct sites")
     if seek not in ("auto", "minimum", "maximum"):
         raise ValueError(f"seek must be 'auto', 'minimum' or 'maximum', not {seek!r}")
-    v = None if values is None else np.asarray(values, dtype=float)
-    if v is not None and v.shape != (len(x),):
+    if v is not None and v.ndim != 1:
         raise ValueError(f"values has shape {v.shape} for {len(x)} sites")
-    if v is not None and not np.isfinite(v).all():
-        raise ValueError("values must be finite; drop the rows with missing values")
     if cell_size is not None:
         if not cell_size > 0:
             raise ValueError(f"cell_size must be positive, not {cell_size}")

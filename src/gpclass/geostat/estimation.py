@@ -11,12 +11,12 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from gpclass._typing import Array
 from gpclass.geostat.fitting import VariogramFit, fit_variogram
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.variogram import empirical_variogram
+from gpclass.kernels import median_distance
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,17 @@ class Estimated:
     warnings: tuple[str, ...]
 
 
-def estimate_variogram(
-    X: Array, V: Array, search: VariogramSearch, weights: Array | None = None
-) -> Estimated:
+def estimate_variogram(X: Array, V: Array, search: VariogramSearch) -> Estimated:
     """Fit the variogram of values V (n, q) at sites X; for several values, the mean of their variograms."""
     notes: list[str] = []
     if len(X) > search.max_sites:
         rows = np.linspace(0, len(X) - 1, search.max_sites).astype(np.intp)
-        X, V, weights = X[rows], V[rows], None if weights is None else weights[rows]
+        X, V = X[rows], V[rows]
         notes.append(f"the variogram was estimated from {search.max_sites} of the sites")
     try:
+        scaled = V / np.sqrt(V.shape[1])  # the sum of their variograms is then the mean
         empirical = empirical_variogram(
-            X,
-            V / np.sqrt(V.shape[1]),
-            lags=search.lags,
-            max_lag=search.max_lag,
-            lag_choice=search.lag_choice,
-            weights=weights,
+            X, scaled, lags=search.lags, max_lag=search.max_lag, lag_choice=search.lag_choice
         )
         fit = fit_variogram(
             empirical, smoothness=search.smoothness, nugget=search.nugget, weighting=search.weighting
@@ -77,8 +71,5 @@ def estimate_variogram(
 
 def _assumed(X: Array, V: Array) -> VariogramModel:
     """An exponential variogram with the variance of the values and the median distance of the sites."""
-    r = pdist(X[:1000]) if len(X) > 1 else np.ones(1)
-    positive = r[r > 0]
-    length = float(np.median(positive)) if len(positive) else 1.0
     variance = float(V.var(axis=0).mean())
-    return VariogramModel(variance if variance > 0 else 1.0, length, 0.5)
+    return VariogramModel(variance if variance > 0 else 1.0, median_distance(X), 0.5)

@@ -91,7 +91,9 @@ def fit_variogram(
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class Candidate:
+    """The best model of a search."""
+
     model: VariogramModel
     error: float
     at_bound: bool
@@ -103,7 +105,7 @@ def search_models(
     weights: Array,
     nugget: float | None,
     bounds: tuple[float, float],
-) -> _Candidate:
+) -> Candidate:
     """The best model over lengths and smoothnesses."""
     scale = float(empirical.gamma.max())
     gamma = empirical.gamma / scale  # independent of the variable's units
@@ -129,7 +131,7 @@ def search_models(
     partial = max(partial, 1e-10 * (1.0 + s0))  # a kernel needs a positive correlated part
     model = VariogramModel(scale * (s0 + partial), float(np.exp(log_l)), nu, scale * s0)
     at_bound = bool(min(log_l - log_low, log_high - log_l) < 1e-3)
-    return _Candidate(model, scale * error_value, at_bound)
+    return Candidate(model, scale * error_value, at_bound)
 
 
 def _linear_fit(
@@ -166,12 +168,11 @@ def lag_weights(empirical: EmpiricalVariogram, weighting: str, model: VariogramM
 
 def smoothness_list(smoothness: float | str) -> tuple[float, ...]:
     """The smoothnesses to try."""
+    lists = {"choose": SMOOTHNESSES, "fit": FINE_SMOOTHNESSES}
     if isinstance(smoothness, str):
-        if smoothness == "choose":
-            return SMOOTHNESSES
-        if smoothness == "fit":
-            return FINE_SMOOTHNESSES
-        raise ValueError(f"smoothness must be a number, 'choose' or 'fit', not {smoothness!r}")
+        if smoothness not in lists:
+            raise ValueError(f"smoothness must be a number, 'choose' or 'fit', not {smoothness!r}")
+        return lists[smoothness]
     if not smoothness > 0:
         raise ValueError(f"the smoothness must be positive, not {smoothness}")
     return (float(smoothness),)

@@ -135,9 +135,4 @@ def outside(raw: Array) -> Outside:
     raw = raw[:, 1:] if raw.shape[1] == 2 else raw
     below, above = np.maximum(-raw, 0.0), np.maximum(raw - 1.0, 0.0)
     out = np.any((below > 1e-12) | (above > 1e-12), axis=1)
-    return Outside(
-        n=len(raw),
-        count=int(out.sum()),
-        below=float(below.max(initial=0.0)),
-        above=float(above.max(initial=0.0)),
-    )
+    return Outside(len(raw), int(out.sum()), float(below.max(initial=0.0)), float(above.max(initial=0.0)))

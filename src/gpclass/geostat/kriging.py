@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtri, xlogy
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -162,16 +162,15 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             raise ValueError(f"transform must be one of {TRANSFORMS}, not {self._transform!r}")
         if isinstance(self.p, str) and self.p != "jeffreys":
             raise ValueError(f"p must be a number between 0 and 0.5 or 'jeffreys', not {self.p!r}")
-        if self.neighbours is not None and not (
-            isinstance(self.neighbours, (int, np.integer)) and self.neighbours >= 1
-        ):
+        k, variogram = self.neighbours, self.variogram
+        if k is not None and not (isinstance(k, (int, np.integer)) and k >= 1):
             raise ValueError(
-                f"neighbours must be a whole number, at least 1, not {self.neighbours!r}; None takes all sites"
+                f"neighbours must be a whole number, at least 1, not {k!r}; None takes all sites"
             )
-        known = isinstance(self.variogram, (VariogramModel, VariogramSearch))
-        if not known and not (isinstance(self.variogram, str) and self.variogram == "fit"):
+        known = isinstance(variogram, (VariogramModel, VariogramSearch))
+        if not known and not (isinstance(variogram, str) and variogram == "fit"):
             raise ValueError(
-                f"variogram must be 'fit', a VariogramModel or a VariogramSearch, not {self.variogram!r}"
+                f"variogram must be 'fit', a VariogramModel or a VariogramSearch, not {variogram!r}"
             )
         if self.kernel is not None and isinstance(self.variogram, VariogramModel):
             raise ValueError("give a kernel or a variogram, not both")
@@ -213,16 +212,14 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             found = [estimate_variogram(sites.X, column, search) for column in columns]
             kernels = [one.model.kernel() for one in found]
             self.variogram_ = _single([one.fit for one in found])
-            notes = _notes(found, self.classes_ if apart else None)
+            notes = _notes(found, self.classes_)
         self.kernel_ = _single(kernels)
         self._systems = [self._system(kernel) for kernel in kernels]
         return notes
 
     def _system(self, kernel: Any) -> KrigingSystem:
-        try:
-            scale = np.asarray(VariogramModel.from_kernel(kernel).length_scale, dtype=float)
-        except ValueError:  # not a single Matérn structure: neighbours by Euclidean distance
-            scale = np.asarray(1.0)
+        model = _matern_model(kernel)  # without one, neighbours by Euclidean distance
+        lengths = None if model is None else model.length_scale
         return KrigingSystem(
             X=self.sites_.X,
             covariance=compile_kernel(kernel),
@@ -230,7 +227,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             exact=bool(self.exact),
             ordinary=bool(self.ordinary),
             neighbours=None if self.neighbours is None else int(self.neighbours),
-            metric_scale=scale if scale.ndim else 1.0,
+            metric_scale=np.asarray(lengths) if isinstance(lengths, tuple) else 1.0,
         )
 
     def _report(self, notes: tuple[str, ...], start: float) -> Report:
@@ -242,8 +239,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             out, proba = outside(raw), correct(raw)
             share = self.sites_.counts / self.sites_.trials[:, None]
             w = self.sites_.trials / self.sites_.trials.sum()
-            with np.errstate(divide="ignore", invalid="ignore"):
-                loss = -np.where(share > 0, share * np.log(proba), 0.0).sum(axis=1)
+            loss = -xlogy(share, proba).sum(axis=1)
             # Σ over labels of (p − 1(label))², summed over the classes and halved: the binary Brier score
             brier = ((proba - share) ** 2 + share * (1.0 - share)).sum(axis=1) / 2.0
             details |= {
@@ -263,18 +259,15 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
 
     def _variogram_details(self) -> dict[str, Any]:
         """Sill, nugget and range in geostatistical terms, and the variance implied by the mean."""
-        details: dict[str, Any] = {}
-        if len(self._systems) == 1:
-            try:
-                model = VariogramModel.from_kernel(self.kernel_)
-            except ValueError:
-                return details
-            details = {"sill": model.sill, "nugget": model.nugget, "smoothness": model.smoothness}
-            if not isinstance(model.length_scale, tuple):
-                details["practical_range"] = model.practical_range()
-            if self._transform == "classical" and len(self.classes_) == 2:
-                # var[y] = m(1 − m): a sill far from it contradicts the mean (R §2.2)
-                details["sill_of_the_mean"] = float(self.mean_[0] * self.mean_[1])
+        model = _matern_model(self.kernel_) if len(self._systems) == 1 else None
+        if model is None:
+            return {}
+        details: dict[str, Any] = {"sill": model.sill, "nugget": model.nugget, "smoothness": model.smoothness}
+        if not isinstance(model.length_scale, tuple):
+            details["practical_range"] = model.practical_range()
+        if self._transform == "classical" and len(self.classes_) == 2:
+            # var[y] = m(1 − m): a sill far from it contradicts the mean (R §2.2)
+            details["sill_of_the_mean"] = float(self.mean_[0] * self.mean_[1])
         return details
 
     # -- prediction --------------------------------------------------------------------------------------
@@ -291,26 +284,28 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
 
     def _krige(self, X: npt.ArrayLike) -> Array:
         """Kriged values, (m, q)."""
-        return self._krige_checked(self._checked(X))
-
-    def _krige_checked(self, x: Array) -> Array:
+        x = self._checked(X)
         return np.hstack([s.predict(x, V, c) for s, V, c in self._columns()])
+
+    def _raw(self, X: npt.ArrayLike) -> Array:
+        """Kriged probabilities before any correction, (m, C)."""
+        return probabilities(self._krige(X), self._transform)
 
     def decision_function(self, X: npt.ArrayLike) -> Array:
         """The kriged value: p̂ − ½ or the log-odds (m,) for two classes; raw probabilities (m, C) else."""
-        values = self._krige(X)
+        value = self._krige(X)
         if len(self.classes_) > 2:
-            return probabilities(values, self._transform)
-        return np.asarray(values[:, 0] - (0.5 if self._transform == "classical" else 0.0))
+            return probabilities(value, self._transform)
+        return np.asarray(value[:, 0] - (0.5 if self._transform == "classical" else 0.0))
 
     def predict_indicator(self, X: npt.ArrayLike) -> Array:
         """Raw kriged probabilities of the second class (m,), or of all (m, C); they may be outside [0,1]."""
-        raw = probabilities(self._krige(X), self._transform)
+        raw = self._raw(X)
         return np.asarray(raw[:, 1] if len(self.classes_) == 2 else raw)
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:
         """Class probabilities (m, C), corrected where they are outside [0,1]."""
-        return self._corrected(probabilities(self._krige(X), self._transform))
+        return self._corrected(self._raw(X))
 
     def _corrected(self, raw: Array) -> Array:
         """Correct raw probabilities (m, C) to [0,1], with a warning that counts them."""
@@ -339,7 +334,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
 
     def outside(self, X: npt.ArrayLike) -> Outside:
         """Number of raw probabilities outside [0,1] at these points, and their largest distance."""
-        return outside(probabilities(self._krige(X), self._transform))
+        return outside(self._raw(X))
 
     def predict_variance(self, X: npt.ArrayLike) -> Array:
         """Kriging variance of the kriged values, (m,), or (m, C) if each class has its own variogram."""
@@ -356,10 +351,9 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, not {level}")
-        x = self._checked(X)
-        value = self._krige_checked(x)  # (m, q)
-        sd = np.column_stack([np.sqrt(system.variance(x)) for system in self._systems])
-        sd = np.array(np.broadcast_to(sd, value.shape))
+        value = self._krige(X)  # (m, q)
+        variance = self.predict_variance(X).reshape(len(value), -1)
+        sd = np.array(np.broadcast_to(np.sqrt(variance), value.shape))
         proba = self._corrected(probabilities(value, self._transform))
         half = ndtri(0.5 + level / 2.0) * sd
         if self._transform == "classical":
@@ -379,12 +373,20 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         return parts[0] if len(parts) == 1 else np.stack(parts)
 
 
+def _matern_model(kernel: Any) -> VariogramModel | None:
+    """The variogram of a kernel; None if it is not a single Matérn structure."""
+    try:
+        return VariogramModel.from_kernel(kernel)
+    except ValueError:
+        return None
+
+
 def _single(items: list[Any]) -> Any:
     return items[0] if len(items) == 1 else items
 
 
-def _notes(found: list[Estimated], classes: npt.NDArray[Any] | None) -> tuple[str, ...]:
-    """Warnings of the variograms, prefixed with their class."""
-    if classes is None:
+def _notes(found: list[Estimated], classes: npt.NDArray[Any]) -> tuple[str, ...]:
+    """Warnings of the variograms, prefixed with their class if each has its own."""
+    if len(found) == 1:
         return found[0].warnings
     return tuple(f"class {c}: {text}" for c, one in zip(classes, found, strict=True) for text in one.warnings)

@@ -10,7 +10,6 @@ values as there are points); this raises an error.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
 from gpclass.estimators.pipelines import final_step, seen_by_final
+from gpclass.names import class_index, optional
 
 SAME = 1e-9  # coordinates closer than this fraction of the extent are equal
 
@@ -43,23 +43,18 @@ class ProbabilityMap:
 
     def to_xarray(self) -> Any:
         """An ``xarray.Dataset`` with dimensions named as the coordinates (extra ``[geo]``)."""
-        xr = import_xarray()
+        xr = optional("xarray", "this export", "geo")
         x, y = self.names
+        interval = f"limit of the {100 * self.level:g} % credible interval"
         found = {
             "probability": (self.proba, f"probability of class {self.label}"),
             "mcse": (self.mcse, "Monte Carlo standard error of the probability"),
-            "lower": (self.lower, f"lower limit of the {100 * self.level:g} % credible interval"),
-            "upper": (self.upper, f"upper limit of the {100 * self.level:g} % credible interval"),
+            "lower": (self.lower, f"lower {interval}"),
+            "upper": (self.upper, f"upper {interval}"),
         }
-        return xr.Dataset(
-            {
-                name: ((y, x), values, {"long_name": text})
-                for name, (values, text) in found.items()
-                if values is not None
-            },
-            coords={y: self.y, x: self.x},
-            attrs={"label": str(self.label), "level": self.level},
-        )
+        tables = {k: ((y, x), v, {"long_name": text}) for k, (v, text) in found.items() if v is not None}
+        attributes = {"label": str(self.label), "level": self.level}
+        return xr.Dataset(tables, coords={y: self.y, x: self.x}, attrs=attributes)
 
 
 def regular_grid(X: Any, resolution: int = 100, margin: float = 0.05) -> Any:
@@ -93,12 +88,7 @@ def regular_grid(X: Any, resolution: int = 100, margin: float = 0.05) -> Any:
 
 
 def predict_map(
-    clf: Any,
-    points: Any,
-    *,
-    coordinates: tuple[int, int] = (0, 1),
-    label: Any = None,
-    level: float = 0.9,
+    clf: Any, points: Any, *, coordinates: tuple[int, int] = (0, 1), label: Any = None, level: float = 0.9
 ) -> ProbabilityMap:
     """Probability of a class at every cell, with intervals and Monte Carlo errors where available.
 
@@ -119,9 +109,7 @@ def predict_map(
     i, j = coordinates
     check_is_fitted(final_step(clf))
     if values.ndim != 2 or not max(i, j) < values.shape[1]:
-        raise ValueError(
-            f"points must be a table with columns {i} and {j}, the coordinates; got shape {values.shape}"
-        )
+        raise ValueError(f"points must be a table with the coordinates {i} and {j}, not shape {values.shape}")
     if not np.isfinite(values).all():
         raise ValueError("the points of a map must be finite; drop the cells with missing values")
     x, column = _axis(values[:, i])
@@ -131,43 +119,24 @@ def predict_map(
             f"{len(values)} points with {len(x)} and {len(y)} different coordinates are not a lattice; make one with "
             "regular_grid, or round the coordinates"
         )
-    classes = list(clf.classes_)
-    label = classes[min(1, len(classes) - 1)] if label is None else label
-    if label not in classes:
-        raise ValueError(f"label {label!r} is not among the classes {classes}")
-    c = classes.index(label)
+    c = class_index(label, clf.classes_, min(1, len(clf.classes_) - 1))
     names = [str(name) for name in getattr(points, "columns", [])]
-    found = _answer(clf, points, level)
-
-    def spread(flat: Any) -> Array | None:
-        if flat is None or not np.any(np.isfinite(flat[:, c])):
-            return None
-        table = np.full((len(y), len(x)), np.nan)
-        table[row, column] = flat[:, c]
-        return table
-
-    proba = spread(found["proba"])
-    assert proba is not None  # probabilities are finite
-    return ProbabilityMap(
-        x,
-        y,
-        proba,
-        spread(found["mcse"]),
-        spread(found["lower"]),
-        spread(found["upper"]),
-        level,
-        label,
-        (names[i], names[j]) if names else ("x", "y"),
-    )
+    tables: dict[str, Any] = dict.fromkeys(("proba", "mcse", "lower", "upper"))
+    for name, flat in _answer(clf, points, level).items():
+        if np.any(np.isfinite(flat[:, c])):
+            tables[name] = np.full((len(y), len(x)), np.nan)
+            tables[name][row, column] = flat[:, c]
+    axes = (names[i], names[j]) if names else ("x", "y")
+    return ProbabilityMap(x, y, **tables, level=level, label=clf.classes_[c], names=axes)
 
 
-def _answer(clf: Any, points: Any, level: float) -> dict[str, Any]:
+def _answer(clf: Any, points: Any, level: float) -> dict[str, Array]:
     """Probabilities and, where available, their errors and limits."""
     final = final_step(clf)
     if hasattr(final, "predict_uncertainty"):
         u = final.predict_uncertainty(seen_by_final(clf, points), level=level)
         return {name: np.asarray(getattr(u, name)) for name in ("proba", "mcse", "lower", "upper")}
-    return {"proba": np.asarray(clf.predict_proba(points)), "mcse": None, "lower": None, "upper": None}
+    return {"proba": np.asarray(clf.predict_proba(points))}
 
 
 def _axis(values: Array) -> tuple[Array, Any]:
@@ -178,11 +147,3 @@ def _axis(values: Array) -> tuple[Array, Any]:
     place = np.empty(len(values), dtype=np.intp)
     place[order] = np.cumsum(fresh) - 1
     return values[order][fresh], place
-
-
-def import_xarray() -> Any:
-    """Import xarray; the error message names the extra."""
-    try:
-        return import_module("xarray")
-    except ImportError as error:
-        raise ImportError("this needs xarray, of the extra [geo]: pip install 'gpclass[geo]'") from error

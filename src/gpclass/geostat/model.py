@@ -15,37 +15,24 @@ Reference: R §5.2; Chilès & Delfiner (1999), Geostatistics.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import gammaln, kve
 from sklearn.gaussian_process import kernels as sk
 
 from gpclass._typing import Array
+from gpclass.covariance._stationary import matern_profile
 from gpclass.geostat.coordinates import Anisotropy
+from gpclass.names import optional
 
 
 def matern_correlation(r: npt.ArrayLike, length_scale: float, smoothness: float) -> Array:
-    """ρ(r) of the Matérn family for any smoothness, in logs where the Bessel function would overflow."""
-    t = np.asarray(r, dtype=float) / length_scale
-    if np.isinf(smoothness):
-        return np.asarray(np.exp(-0.5 * t**2))
-    if smoothness == 0.5:
-        return np.asarray(np.exp(-t))
-    t = np.sqrt(2.0 * smoothness) * t
-    if smoothness == 1.5:
-        return np.asarray((1.0 + t) * np.exp(-t))
-    if smoothness == 2.5:
-        return np.asarray((1.0 + t + t**2 / 3.0) * np.exp(-t))
-    safe = np.maximum(t, 1e-12)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_rho = (1.0 - smoothness) * np.log(2.0) - gammaln(smoothness) + smoothness * np.log(safe)
-        log_rho = log_rho + np.log(kve(smoothness, safe)) - safe
-    rho = np.exp(np.minimum(log_rho, 0.0))
-    return np.asarray(np.where(np.isfinite(log_rho) & (t > 1e-12), rho, np.where(t > 1.0, 0.0, 1.0)))
+    """ρ(r) of the Matérn family for any smoothness."""
+    r = np.asarray(r, dtype=float)
+    rho, _ = matern_profile(smoothness).value(np.square(r.ravel() / length_scale))
+    return np.asarray(rho.reshape(r.shape))
 
 
 @dataclass(frozen=True)
@@ -70,9 +57,9 @@ class VariogramModel:
     nugget: float = 0.0
 
     def __post_init__(self) -> None:
-        if np.ndim(self.length_scale) > 0:
-            lengths = tuple(float(l) for l in np.asarray(self.length_scale))
-            object.__setattr__(self, "length_scale", lengths)
+        lengths = np.asarray(self.length_scale, dtype=float)
+        kept = float(lengths) if lengths.ndim == 0 else tuple(map(float, lengths))
+        object.__setattr__(self, "length_scale", kept)
         if not (np.isfinite(self.sill) and self.sill > 0):
             raise ValueError(f"the sill must be positive, not {self.sill}")
         if not 0 <= self.nugget <= self.sill:
@@ -109,19 +96,15 @@ class VariogramModel:
         if not 0 < share < 1:
             raise ValueError(f"share must lie between 0 and 1, not {share}: the sill itself is never reached")
         l = self._single_length()
-
-        def gap(r: float) -> float:
-            return float(matern_correlation(r, l, self.smoothness)) - (1.0 - share)
-
-        return float(brentq(gap, 0.0, 200.0 * l))
+        rest = 1.0 - share
+        found = brentq(lambda r: float(matern_correlation(r, l, self.smoothness)) - rest, 0.0, 200.0 * l)
+        return float(found)
 
     # -- scikit-learn ------------------------------------------------------------------------------------
 
     def kernel(self) -> Any:
         """The scikit-learn kernel with the same covariance: constant × Matérn (+ white noise)."""
-        lengths = (
-            self.length_scale if np.ndim(self.length_scale) == 0 else list(np.asarray(self.length_scale))
-        )
+        lengths = list(self.length_scale) if isinstance(self.length_scale, tuple) else self.length_scale
         shape = sk.RBF(lengths) if np.isinf(self.smoothness) else sk.Matern(lengths, nu=self.smoothness)
         smooth = sk.ConstantKernel(self.partial_sill) * shape
         return smooth + sk.WhiteKernel(self.nugget) if self.nugget > 0 else smooth
@@ -143,19 +126,13 @@ class VariogramModel:
         if shape is None:
             raise ValueError("the kernel has no Matérn or RBF part; add one")
         nu = float(shape.nu) if isinstance(shape, sk.Matern) else np.inf
-        length = np.asarray(shape.length_scale, dtype=float)
-        return cls(
-            sill=variance + nugget,
-            length_scale=float(length) if length.ndim == 0 else tuple(length),
-            smoothness=nu,
-            nugget=nugget,
-        )
+        return cls(variance + nugget, shape.length_scale, nu, nugget)
 
     # -- gstools -----------------------------------------------------------------------------------------
 
     def to_gstools(self, dim: int = 2, anisotropy: Anisotropy | None = None) -> Any:
         """The gstools covariance model with the same covariance (extra ``[geo]``)."""
-        gs = import_gstools()
+        gs = optional("gstools", "a gstools model", "geo")
         lengths = np.broadcast_to(np.asarray(self.length_scale, dtype=float), (dim,))
         anis = lengths[1:] / lengths[0]
         angles: Array | float = 0.0
@@ -178,10 +155,8 @@ class VariogramModel:
         length = float(model.len_scale / model.rescale)
         name = type(model).__name__
         if name == "Matern":
-            gaussian = model.nu > 20.0  # as gstools does, exp(−(h/2)²)
-            nu, length = (
-                (np.inf, np.sqrt(2.0) * length) if gaussian else (float(model.nu), np.sqrt(2.0) * length)
-            )
+            nu = np.inf if model.nu > 20.0 else float(model.nu)  # as gstools does, exp(−(h/2)²)
+            length = np.sqrt(2.0) * length
         elif name == "Exponential":
             nu = 0.5
         elif name == "Gaussian":
@@ -205,11 +180,3 @@ def _terms(kernel: Any, scale: float) -> list[tuple[float, Any]]:
             if isinstance(one, sk.ConstantKernel):
                 return _terms(other, scale * one.constant_value)
     return [(scale, kernel)]
-
-
-def import_gstools() -> Any:
-    """Import gstools; the error message names the extra."""
-    try:
-        return import_module("gstools")
-    except ImportError as error:
-        raise ImportError("this needs gstools, the extra [geo]: pip install 'gpclass[geo]'") from error

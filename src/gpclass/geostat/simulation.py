@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpclass._typing import Array, BoolArray
 from gpclass.estimators.checks import check_memory, generator
 from gpclass.estimators.pipelines import final_step, seen_by_final
+from gpclass.names import class_index
 
 COUNT_WORK = 500_000_000  # draws × sites² above which counts are taken from the drawn labels
 
@@ -134,19 +135,15 @@ def simulate(
             "(inference='dsgq' is the model that kriging approximates)"
         )
     check_is_fitted(final)
-    classes = list(final.classes_)
-    if len(classes) != 2:
-        raise ValueError(f"simulation is for two classes, the classifier has {len(classes)}")
-    label = classes[1] if label is None else label
-    if label not in classes:
-        raise ValueError(f"label {label!r} is not among the classes {classes}")
+    if len(final.classes_) != 2:
+        raise ValueError(f"simulation is for two classes, the classifier has {len(final.classes_)}")
+    at = class_index(label, final.classes_, 1)
     points = seen_by_final(clf, X)
     check_memory(len(points))
     rng = generator(random_state)
     f = final.sample_latent(points, n_draws, rng)  # (S, m)
-    at = classes.index(label)
     proba = final.likelihood_.inverse_link(f if at == 1 else -f)
-    return Simulation(proba, rng.random(proba.shape) < proba, label, classes[1 - at])
+    return Simulation(proba, rng.random(proba.shape) < proba, final.classes_[at], final.classes_[1 - at])
 
 
 def coin_counts(p: Array) -> Array:

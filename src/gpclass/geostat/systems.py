@@ -28,6 +28,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 from sklearn.neighbors import KDTree
+from sklearn.utils import gen_batches
 
 from gpclass._typing import Array, IntArray
 from gpclass.covariance import Covariance
@@ -55,9 +56,8 @@ class KrigingSystem:
     @cached_property
     def nugget(self) -> Array:
         """White noise at the sites, (n,): the diagonal minus the cross-covariance of the kernel."""
-        smooth = np.concatenate(
-            [np.diag(self.covariance(block, block)) for block in _rows(self.X, 64)] or [np.zeros(0)]
-        )
+        blocks = (self.X[rows] for rows in gen_batches(len(self.X), 64))
+        smooth = np.concatenate([np.diag(self.covariance(x, x)) for x in blocks])
         whole = self.covariance.diag(self.X)
         return np.asarray(np.where(whole - smooth > 1e-12 * whole, whole - smooth, 0.0))  # ignore rounding
 
@@ -123,10 +123,7 @@ class KrigingSystem:
     def predict(self, Z: Array, V: Array, mean: Array) -> Array:
         """Kriged values (m, q) of site values V (n, q) about mean (q,), which ordinary kriging ignores."""
         if self.neighbours is not None:
-            out = np.empty((len(Z), V.shape[1]))
-            for rows, index, lam, _ in self._local(Z):
-                out[rows] = self._combine(lam, V[index], mean)
-            return out
+            return self._from_neighbours(Z, V, mean)
         centre = self._gls_mean(V) if self.ordinary else mean
         dual = self._solve(V - centre)  # (n, q)
         return np.vstack([centre + self._cross(block).T @ dual for block in self._blocks(Z)])
@@ -152,10 +149,7 @@ class KrigingSystem:
     def leave_one_out(self, V: Array, mean: Array) -> Array:
         """Each site's values predicted from the other sites, (n, q)."""
         if self.neighbours is not None:
-            out = np.empty(V.shape)
-            for rows, index, lam, _ in self._local(self.X, leave_out=True):
-                out[rows] = self._combine(lam, V[index], mean)
-            return out
+            return self._from_neighbours(self.X, V, mean, leave_out=True)
         inverse, _ = lapack.dpotri(self._factored[0], lower=1)
         precision = np.diag(inverse).copy()
         if not self.ordinary:
@@ -164,14 +158,15 @@ class KrigingSystem:
         residual = self._solve(V) - np.outer(a, a @ V / a.sum())
         return np.asarray(V - residual / (precision - a**2 / a.sum())[:, None])
 
-    def _combine(self, lam: Array, values: Array, mean: Array) -> Array:
-        """λᵀv about the mean: lam (b, k), values (b, k, q)."""
-        if self.ordinary:
-            return np.asarray(np.einsum("bk,bkq->bq", lam, values))
-        return np.asarray(mean + np.einsum("bk,bkq->bq", lam, values - mean))
+    def _from_neighbours(self, Z: Array, V: Array, mean: Array, leave_out: bool = False) -> Array:
+        """λᵀv about the mean, for ordinary kriging about zero, (m, q)."""
+        out, centre = np.empty((len(Z), V.shape[1])), np.zeros_like(mean) if self.ordinary else mean
+        for rows, index, lam, _ in self._local(Z, leave_out):
+            out[rows] = centre + np.einsum("bk,bkq->bq", lam, V[index] - centre)
+        return out
 
     def _blocks(self, Z: Array) -> Iterator[Array]:
-        return _rows(Z, max(1, CELLS // max(len(self.X), 1)))
+        return (Z[rows] for rows in gen_batches(len(Z), max(1, CELLS // len(self.X))))
 
     # -- neighbourhoods ----------------------------------------------------------------------------------
 
@@ -187,7 +182,7 @@ class KrigingSystem:
         scaled = Z / self.metric_scale
         order = np.asarray(KDTree(scaled, leaf_size=64).get_arrays()[1], dtype=np.intp)
         step = max(1, CELLS // (4 * k * k))
-        todo = [order[start : start + step] for start in range(0, len(Z), step)][::-1]
+        todo = [order[rows] for rows in gen_batches(len(Z), step)][::-1]
         while todo:
             rows = todo.pop()
             index = self._tree.query(scaled[rows], k + int(leave_out), return_distance=False)
@@ -216,11 +211,6 @@ class KrigingSystem:
             lam = lam + solved[..., 1] * (short / total)[:, None]
             variance = variance + short**2 / total
         return lam, np.maximum(variance, 0.0)
-
-
-def _rows(Z: Array, step: int) -> Iterator[Array]:
-    for start in range(0, len(Z), step):
-        yield Z[start : start + step]
 
 
 def _without_self(index: IntArray, rows: IntArray) -> IntArray:

@@ -16,7 +16,6 @@ Reference: Matheron (1962); Cressie & Hawkins (1980), Math. Geology 12.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +23,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
 from gpclass._typing import Array, BoolArray, IntArray
+from gpclass.geostat.coordinates import check_sites
 
 ESTIMATORS = ("matheron", "cressie")
 BLOCK = 2_000_000  # pairs held at once
@@ -110,51 +110,35 @@ def empirical_variogram(
         )
     cone = _cone(direction, tolerance, bandwidth, x.shape[1])
     edges = _edges(x, lags, max_lag, lag_choice)
-    sums = _accumulate(x, v, w, edges, cone, estimator)
-    used = sums.weight > 0
+    pairs, distance, weight, spread = _accumulate(x, v, w, edges, cone, estimator)
+    used = weight > 0
     if not used.any():
         raise ValueError(
             f"no pair of sites (of positive weight) lies within {edges[-1]:g}; raise max_lag or tolerance"
         )
-    return EmpiricalVariogram(
-        lag=sums.distance[used] / sums.pairs[used],
-        gamma=_semivariance(sums, estimator)[used],
-        pairs=sums.pairs[used],
-        edges=edges,
-        estimator=estimator,
-        direction=None if cone is None else tuple(map(float, cone.axis)),
-    )
-
-
-@dataclass(frozen=True)
-class _Sums:
-    pairs: IntArray  # (B,)
-    distance: Array  # (B,)
-    weight: Array  # (B,)
-    spread: Array  # (B, q), Σ w (v_i − v_j)² or Σ w |v_i − v_j|^½
-
-
-def _semivariance(sums: _Sums, estimator: str) -> Array:
-    weight = np.where(sums.weight > 0, sums.weight, 1.0)[:, None]  # empty classes are dropped later
+    pairs, mean = pairs[used], spread[used] / weight[used, None]
     if estimator == "matheron":
-        return np.asarray((sums.spread / weight).sum(axis=1) / 2.0)
-    correction = 0.457 + 0.494 / np.maximum(sums.pairs, 1)
-    return np.asarray(((sums.spread / weight) ** 4).sum(axis=1) / correction / 2.0)
+        gamma = mean.sum(axis=1) / 2.0
+    else:
+        gamma = (mean**4).sum(axis=1) / (0.457 + 0.494 / pairs) / 2.0
+    axis = None if cone is None else tuple(map(float, cone.axis))
+    return EmpiricalVariogram(distance[used] / pairs, gamma, pairs, edges, estimator, axis)
 
 
 def _accumulate(
     x: Array, v: Array, w: Array | None, edges: Array, cone: _Direction | None, estimator: str
-) -> _Sums:
-    """Sums over all pairs i < j, computed in blocks of rows."""
+) -> tuple[IntArray, Array, Array, Array]:
+    """Pairs, sums of distances and of weights (B,), and Σ w (v_i − v_j)² or Σ w |v_i − v_j|^½ (B, q), of i < j."""
     n_bins, q = len(edges) - 1, v.shape[1]
     pairs = np.zeros(n_bins, dtype=np.intp)
     distance, weight, spread = np.zeros(n_bins), np.zeros(n_bins), np.zeros((n_bins, q))
-    for rows, r in _blocks(x):
-        below = np.arange(len(x)) > np.arange(rows.start, rows.stop)[:, None]
-        inside = below & (r >= edges[0]) & (r < edges[-1])
-        i, j = np.nonzero(inside)
+    step = max(1, BLOCK // len(x))
+    for start in range(0, len(x), step):
+        r = cdist(x[start : start + step], x)
+        below = np.arange(len(x)) > np.arange(start, start + len(r))[:, None]
+        i, j = np.nonzero(below & (r >= edges[0]) & (r < edges[-1]))
         r_pair = r[i, j]
-        i = i + rows.start
+        i = i + start
         if cone is not None:
             kept = cone.holds(x[i] - x[j], r_pair)
             i, j, r_pair = i[kept], j[kept], r_pair[kept]
@@ -167,15 +151,7 @@ def _accumulate(
             gap = np.abs(v[i, k] - v[j, k])
             term = gap**2 if estimator == "matheron" else np.sqrt(gap)
             spread[:, k] += np.bincount(bin_, term if w_pair is None else w_pair * term, n_bins)
-    return _Sums(pairs, distance, weight, spread)
-
-
-def _blocks(x: Array) -> Iterator[tuple[slice, Array]]:
-    """Rows and their distances to all sites."""
-    step = max(1, BLOCK // len(x))
-    for start in range(0, len(x), step):
-        rows = slice(start, min(start + step, len(x)))
-        yield rows, cdist(x[rows], x)
+    return pairs, distance, weight, spread
 
 
 def _edges(x: Array, lags: int | npt.ArrayLike, max_lag: float | None, lag_choice: str) -> Array:
@@ -226,16 +202,8 @@ def _cone(
 def _checked(
     X: npt.ArrayLike, values: npt.ArrayLike, weights: npt.ArrayLike | None
 ) -> tuple[Array, Array, Array | None]:
-    x = np.asarray(X, dtype=float)
-    v = np.asarray(values, dtype=float)
-    if x.ndim != 2 or len(x) < 2:
-        raise ValueError("X must be a table (n, d) of at least two sites")
-    if v.ndim == 1:
-        v = v[:, None]
-    if len(v) != len(x):
-        raise ValueError(f"{len(v)} values for {len(x)} sites")
-    if not (np.isfinite(x).all() and np.isfinite(v).all()):
-        raise ValueError("coordinates and values must be finite; drop the rows with missing values")
+    x, v = check_sites(X, values)
+    v = v[:, None] if v.ndim == 1 else v
     if weights is None:
         return x, v, None
     w = np.asarray(weights, dtype=float)

@@ -22,20 +22,11 @@ LONGEST = 100  # characters of the name that the temporary file repeats: names h
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path to write to; when the block ends without an error, the file there becomes ``path``.
+    """A temporary, empty file to write to; when the block ends without an error, it becomes ``path``.
 
     An existing file keeps its mode; a new one gets what the umask gives. Where ``path`` is a symbolic link, the link
     stays and the file that it points to is replaced. Folders that do not exist are made. The temporary name ends as
     ``path`` does, so that libraries which choose a format by the ending choose the same one.
-
-    Parameters
-    ----------
-    path : path of the file to write or replace
-
-    Yields
-    ------
-    Path
-        An empty file in the same folder, to be opened and written.
 
     Examples
     --------
@@ -70,10 +61,7 @@ def _mode(target: Path, path: str | os.PathLike[str]) -> int | None:
     """The mode of the file that will be replaced; None if there is none."""
     try:
         found = target.stat().st_mode
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-    ):  # the latter is an error of making the folder, which names it
+    except (FileNotFoundError, NotADirectoryError):  # the latter shows as the folder is made, with its name
         return None
     if stat.S_ISREG(found):
         return stat.S_IMODE(found)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Set
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import PurePath
@@ -28,15 +29,7 @@ LENGTH = 32  # hexadecimal digits
 
 
 def fingerprint(*things: Any) -> str:
-    """A digest of things and their order: 32 hexadecimal digits.
-
-    Parameters
-    ----------
-    *things : arrays, numbers, text, kernels, dataclasses, and containers of them
-
-    Returns
-    -------
-    str
+    """A digest of arrays, numbers, text, kernels, dataclasses, and containers of them: 32 hexadecimal digits.
 
     Examples
     --------
@@ -75,13 +68,10 @@ def _plain(thing: Any) -> list[bytes] | None:
     if thing is None or thing is Ellipsis or isinstance(thing, bool):
         return [b"constant", repr(thing).encode()]
     if type(thing) is int:
-        try:
-            whole = float(thing)
-        except OverflowError:
-            return [b"int", str(thing).encode()]
-        if whole != thing:  # more digits than a float has
-            return [b"int", str(thing).encode()]
-        thing = whole
+        with suppress(OverflowError):
+            thing = float(thing) if float(thing) == thing else thing
+    if type(thing) is int:  # more digits than a float has
+        return [b"int", str(thing).encode()]
     if type(thing) is float:
         return [b"number", thing.hex().encode()]
     if type(thing) is complex:

@@ -50,13 +50,10 @@ class Ascent:
         x = np.clip(x, *bounds.T)
         found = objective(x)
         if found is None:
-            raise ValueError(
-                "the evidence is not finite at the starting parameters; start from other kernel parameters"
-            )
-        if earlier is not None:
-            return cls(x, *found, earlier.steps, scale * earlier.bends)
+            raise ValueError("the evidence is not finite at the starting parameters; start from other ones")
         empty = np.empty((0, len(x)))
-        return cls(x, *found, empty, empty)
+        memory = (empty, empty) if earlier is None else (earlier.steps, scale * earlier.bends)
+        return cls(x, *found, *memory)
 
     def again(self, objective: Objective) -> Ascent | None:
         """The same state, not stuck, under a more accurate objective; None if that is undefined."""
@@ -67,14 +64,9 @@ class Ascent:
 
     def arrays(self) -> dict[str, Array]:
         """The state as arrays."""
-        numbers = np.array([self.value, self.iterations, self.evaluations, self.stuck], dtype=float)
-        return {
-            "x": self.x,
-            "slope": self.slope,
-            "steps": self.steps,
-            "bends": self.bends,
-            "numbers": numbers,
-        }
+        arrays = {name: getattr(self, name) for name in ("x", "slope", "steps", "bends")}
+        numbers = [self.value, self.iterations, self.evaluations, self.stuck]
+        return arrays | {"numbers": np.array(numbers, dtype=float)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array]) -> Ascent:
@@ -113,8 +105,6 @@ def step(at: Ascent, objective: Objective, bounds: Array) -> Ascent:
 def _direction(at: Ascent, rests: Array) -> Array:
     """The two-loop recursion on the free variables."""
     g = np.where(rests, 0.0, at.slope)
-    if not len(at.steps):
-        return np.asarray(g * (0.3 / max(float(np.abs(g).max()), 1e-300)))
     S, Y = np.where(rests, 0.0, at.steps), np.where(rests, 0.0, at.bends)
     curvature = np.einsum("kj,kj->k", S, Y)
     use = np.flatnonzero(curvature > 1e-12 * np.einsum("kj,kj->k", Y, Y))

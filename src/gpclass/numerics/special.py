@@ -53,14 +53,7 @@ def normal_hazard(z: Array | float) -> Array:
 
 
 def hazard_terms(z: Array | float) -> tuple[Array, Array, Array, Array]:
-    """The terms of the derivatives of log Φ.
-
-    Returns
-    -------
-    h, excess, tau, kappa : ndarray
-        h = φ/Φ; z + h; τ = 1 - h (z + h), the variance of a standard normal restricted to x > -z;
-        (z + h)² - τ. All with full relative accuracy in the lower tail.
-    """
+    """The terms h, z + h, τ and (z + h)² - τ of the derivatives of log Φ, accurate in the lower tail too."""
     z = np.asarray(np.clip(z, -1e100, 1e100), dtype=float)  # infinite z gives the limits
     h = normal_hazard(z)
     excess = np.asarray(z + h)
@@ -249,33 +242,17 @@ def _node_range(left: float, right: float) -> slice:
 def normal_quadrature(
     a: Array, b: Array, kinked: BoolArray, shift: Array, shrink: Array, reach: tuple[Array, Array]
 ) -> Iterator[tuple[IntArray, Array, Array]]:
-    """Nodes and log weights for expectations under N(a, b), in blocks of elements.
+    """Nodes for expectations under N(a, b): indices (r,), nodes (r or 1, Q), logs of weight times density (r, Q).
 
-    Parameters
-    ----------
-    a, b : (n,) arrays
-        Means and variances.
-    kinked : (n,) bool array
-        Where to use the nodes that are dense at zero.
-    shift, shrink : (n,) arrays
-        Elsewhere the nodes are a + √b (shift + shrink x), x evenly spaced from -9.35 to 9.35.
-    reach : two (n,) arrays
-        Required range of the kinked nodes to the left and right of zero.
-
-    Yields
-    ------
-    rows, u, log_w
-        Indices (r,), nodes (r or 1, Q), logs of weight times density (r, Q).
+    All arguments are (n,). Where ``kinked``, the nodes are dense at zero and cover ``reach`` to its left and right;
+    elsewhere they are a + √b (shift + shrink x), x evenly spaced from -9.35 to 9.35.
     """
     for block in _blocks(np.flatnonzero(kinked)):
         part = _node_range(float(reach[0][block].max()), float(reach[1][block].max()))
         u = _KINK_U[part][None, :]
         v = b[block, None]
-        yield (
-            block,
-            u,
-            _KINK_LOG_W[part] - (u - a[block, None]) ** 2 / (2.0 * v) - 0.5 * (LOG_2PI + np.log(v)),
-        )
+        log_w = _KINK_LOG_W[part] - (u - a[block, None]) ** 2 / (2.0 * v) - 0.5 * (LOG_2PI + np.log(v))
+        yield block, u, log_w
     for block in _blocks(np.flatnonzero(~kinked)):
         x = shift[block, None] + shrink[block, None] * _LINE_X
         u = a[block, None] + np.sqrt(b[block, None]) * x
@@ -301,9 +278,8 @@ def logistic_quadrature(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, A
     with np.errstate(divide="ignore", invalid="ignore"):  # b = 0 uses no kinked nodes
         left = root / (np.sqrt((a + b) ** 2 + root) + (a + b))
         right = root / (np.sqrt(a**2 + root) - a)
-    return normal_quadrature(
-        a, b, kinked, np.where(left_heavy, np.sqrt(b), 0.0), np.ones_like(a), (left, right)
-    )
+    shift = np.where(left_heavy, np.sqrt(b), 0.0)
+    return normal_quadrature(a, b, kinked, shift, np.ones_like(a), (left, right))
 
 
 def _relative(u: Array, log_w: Array) -> tuple[Array, Array]:

@@ -35,9 +35,7 @@ from gpclass.numerics.files import replacing
 from gpclass.persistence.values import Decoder, Encoder
 
 FORMAT = "gpclass-model"
-VERSION = (
-    2  # of the format; raise it when an old reader would misunderstand. 1: classes by the paths of modules
-)
+VERSION = 2  # raise it when an old reader would misunderstand; 1 named classes by the paths of modules
 READ = (1, 2)  # versions that are understood
 MANIFEST, DIGEST, ARRAYS = "manifest.json", "manifest.sha256", "arrays/"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive's dates, so that the same model gives the same bytes
@@ -58,10 +56,6 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
     path : path
         The file; ``.gpclass`` is the usual ending. An existing file is replaced.
 
-    Returns
-    -------
-    Path
-
     Raises
     ------
     NotSavableError
@@ -81,7 +75,12 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
     }
     text = json.dumps(manifest, allow_nan=False, indent=1).encode()
     members = {MANIFEST: text, DIGEST: hashlib.sha256(text).hexdigest().encode(), **members}
-    return _write(Path(path), members)
+    with replacing(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name, EPOCH)
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, data)
+    return Path(path)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -92,10 +91,6 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path
-
-    Returns
-    -------
-    The fitted model.
 
     Raises
     ------
@@ -119,12 +114,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 def _load(path: Path) -> Any:
     manifest, members = _read(path)
-    arrays = {
-        name.removeprefix(ARRAYS).removesuffix(".npy"): _array(data)
-        for name, data in members.items()
-        if name.startswith(ARRAYS)
-    }
-    decoder = Decoder(arrays)
+    arrays = {name: np.load(io.BytesIO(data), allow_pickle=False) for name, data in members.items()}
+    decoder = Decoder({name.removeprefix(ARRAYS).removesuffix(".npy"): a for name, a in arrays.items()})
     try:
         for row in manifest["objects"]:
             decoder.add(row)
@@ -174,18 +165,3 @@ def _npy(array: npt.NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, allow_pickle=False)
     return buffer.getvalue()
-
-
-def _array(data: bytes) -> npt.NDArray[Any]:
-    loaded: npt.NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
-    return loaded
-
-
-def _write(path: Path, members: dict[str, bytes]) -> Path:
-    """An archive of all members."""
-    with replacing(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in members.items():
-            info = zipfile.ZipInfo(name, EPOCH)
-            info.external_attr = 0o644 << 16
-            archive.writestr(info, data)
-    return path

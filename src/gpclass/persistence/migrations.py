@@ -7,6 +7,7 @@ to the last bit on the machine that wrote the file.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,15 +74,8 @@ def problem_inducing(state: State) -> Problem:
     return Problem(state["data"], state["kernel"], state["likelihood"], 2, form)
 
 
-def rows_inducing(state: State) -> Rows:
-    """The numbers of rows, not the rows."""
-    return Rows.from_state(state)
-
-
-def start_inducing(state: State) -> State:
-    """How inducing inputs were placed."""
-    return state
-
+rows_inducing = Rows.from_state  # the numbers of rows, not the rows
+start_inducing = dict  # how inducing inputs were placed
 
 # ---- posteriors -----------------------------------------------------------------------------------------------
 
@@ -92,26 +86,16 @@ def _dense_gaussian(
     return DenseGaussian(dense_prior(problem), RowSites(b=b, D=D), 1.0, found, (alpha, mean))
 
 
-def _one_factor(site: SiteFactor) -> OneFactor:
-    made = OneFactor.__new__(OneFactor)
-    made.site = site
-    return made
-
-
-def posterior_gaussian(state: State) -> GaussianPosterior:
-    """Two classes, dense."""
-    return _two(GaussianPosterior, state)
-
-
-def posterior_mode(state: State) -> GaussianPosterior:
-    """The kriged mode."""
-    return _two(ModePosterior, state)
-
-
 def _two(cls: type[GaussianPosterior], state: State) -> GaussianPosterior:
     t, h, alpha, mean = (state[key][None] for key in ("t", "h", "alpha", "mean"))
-    gaussian = _dense_gaussian(state["problem"], _one_factor(state["factor"]), t, h, alpha, mean)
+    found = OneFactor.__new__(OneFactor)
+    found.site = state["factor"]
+    gaussian = _dense_gaussian(state["problem"], found, t, h, alpha, mean)
     return cls(state["problem"], gaussian, state["evidence"], state["report"])
+
+
+posterior_gaussian = partial(_two, GaussianPosterior)  # two classes, dense
+posterior_mode = partial(_two, ModePosterior)  # the kriged mode
 
 
 def posterior_gaussian_many(state: State) -> GaussianPosterior:
@@ -144,15 +128,11 @@ def posterior_draws_inducing(state: State) -> WhiteDraws:
 
 def posterior_samples(state: State) -> WhiteDraws:
     """Two classes, dense; one root."""
-    return _white({**state, "L": [state["L"]]})
+    return posterior_samples_many({**state, "L": [state["L"]]})
 
 
 def posterior_samples_many(state: State) -> WhiteDraws:
     """Many classes, dense; a root per kernel."""
-    return _white(state)
-
-
-def _white(state: State) -> WhiteDraws:
     roots = state.pop("L")
     own = dense_prior(state["problem"]).roots
     same = all(np.array_equal(a, b) for a, b in zip(roots, own, strict=True))
@@ -173,14 +153,9 @@ def posterior_particles_many(state: State) -> NoisyDraws:
 
 def posterior_theta_mixture(state: State) -> ThetaMixture:
     """What the vectors stand for was named by a word."""
-    kinds: dict[str, type[Posterior]] = {
-        "noisy": NoisyDraws,
-        "white": WhiteDraws,
-        "sites": GaussianPosterior,
-        "coupled": GaussianPosterior,
-    }
-    of = kinds[state.pop("kind")]
-    return ThetaMixture(**state, of=of)
+    gaussian = {"sites": GaussianPosterior, "coupled": GaussianPosterior}
+    kinds: dict[str, type[Posterior]] = {"noisy": NoisyDraws, "white": WhiteDraws, **gaussian}
+    return ThetaMixture(of=kinds[state.pop("kind")], **state)
 
 
 def sites_many(state: State) -> PointSites:

@@ -10,11 +10,10 @@ unreadable. Three tables hold everything; no other name in a file becomes a clas
     Names in files of the first edition, which were the paths of modules, to stable names. It is complete, and nothing
     is ever added to it.
 ``MIGRATIONS``
-    Stable names that are no longer written, to a function of :mod:`gpclass.persistence.migrations` that makes an object
-    of the present code from the state that a file holds under that name, or to the name of a class with the same
-    fields. Names of a class that was merged into another, or whose fields changed so that ``Class(**state)`` would fail
-    or mislead, move here from ``PATHS``; the present class has another name there. A field that was added with a
-    default needs no migration.
+    Stable names that are no longer written, to a function of :mod:`gpclass.persistence.migrations` from the state in a
+    file to a present object, or to the name of a class with the same fields. The name of a class that was merged into
+    another, or for which ``Class(**state)`` would fail or mislead, moves here from ``PATHS``, where the present class
+    gets another. A field that was added with a default needs no migration.
 
 A stable name is the name of an estimator, or a kind, with a word if there are several of the kind:
 ``posterior/gaussian``, ``inference/laplace``. The words are those of the registry if it has one. Names for many
@@ -254,13 +253,7 @@ def name_of(cls: type) -> str | None:
 
 
 def stable(name: str) -> str:
-    """The stable name for a name in a file, stable or legacy.
-
-    Raises
-    ------
-    ValueError
-        The name is in none of the tables.
-    """
+    """The stable name for a name in a file, stable or legacy; any other is an error."""
     found = LEGACY.get(name, name)
     if found not in PATHS and found not in MIGRATIONS:
         raise ValueError(f"{name!r} is not a class of a saved model")
@@ -272,10 +265,8 @@ def migration(name: str) -> Callable[[dict[str, Any]], Any]:
     if MIGRATIONS[name] in PATHS:
         cls = class_of(MIGRATIONS[name])
         return lambda state: cls(**state)
-    found: Callable[[dict[str, Any]], Any] = getattr(
-        import_module("gpclass.persistence.migrations"), MIGRATIONS[name]
-    )
-    return found
+    migrations: Any = import_module("gpclass.persistence.migrations")
+    return getattr(migrations, MIGRATIONS[name])  # type: ignore[no-any-return]
 
 
 def class_of(name: str) -> Any:

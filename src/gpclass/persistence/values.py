@@ -7,14 +7,11 @@ plain values. Each kind has one spelling:
     everything else                             {"$": kind, ...}
 
 Dataclasses and estimators go to a table, children before parents, and are written once for any number of references;
-equal arrays are stored once. The state of a class is defined in one of three ways: a
-dataclass by its fields; an estimator by its attributes; a class with ``state()`` and the class method
-``from_state(state)`` by these, for values that are better recomputed than stored. So a new posterior only needs
-to be a dataclass with a name.
+equal arrays are stored once. The state of a dataclass are its fields, that of an estimator its attributes, and that of
+a class with ``state()`` and ``from_state(state)`` what these say, for values that are better recomputed than stored.
 
-A class is written under its stable name (:mod:`gpclass.persistence.names`), so that a file does not depend on the
-location of the code. Only the classes listed there, and those of scikit-learn below, are created on reading; nothing
-is imported or called by a name that the file chooses.
+A class is written under its stable name (:mod:`gpclass.persistence.names`). Only the classes listed there, and those
+of scikit-learn below, are created on reading; nothing is imported or called by a name that the file chooses.
 
 Cost: O(bytes). Fails when: a value has no spelling, with its place and type named.
 """
@@ -25,6 +22,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from inspect import isabstract
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -40,23 +38,10 @@ from gpclass.inference.redraw import GENERATORS
 from gpclass.kernels import On
 from gpclass.persistence import names
 
-KERNELS: Mapping[str, type] = {
-    cls.__name__: cls
-    for cls in (
-        sk.ConstantKernel,
-        sk.WhiteKernel,
-        sk.RBF,
-        sk.Matern,
-        sk.RationalQuadratic,
-        sk.ExpSineSquared,
-        sk.DotProduct,
-        sk.PairwiseKernel,
-        sk.Sum,
-        sk.Product,
-        sk.Exponentiation,
-        sk.CompoundKernel,
-        On,
-    )
+KERNELS: Mapping[str, type] = {  # all of scikit-learn's, and the one of columns
+    kind.__name__: kind
+    for kind in (*vars(sk).values(), On)
+    if isinstance(kind, type) and issubclass(kind, sk.Kernel) and not isabstract(kind)
 }
 FOREIGN: Mapping[str, type] = {  # of scikit-learn, saved in a pipeline with a classifier
     f"sklearn.{cls.__name__}": cls for cls in (Pipeline, StandardScaler, MinMaxScaler, RobustScaler)
@@ -69,7 +54,7 @@ class NotSavableError(ValueError):
 
 # Classes not defined by their attributes: what to store of them, and how to recreate them.
 _HOOKS: dict[type, tuple[Callable[[Any], dict[str, Any]], Callable[[dict[str, Any]], Any]]] = {
-    Covariance: (lambda c: {"kernel": c.kernel}, lambda s: compile_kernel(s["kernel"])),
+    Covariance: (lambda c: {"kernel": c.kernel}, lambda s: compile_kernel(s["kernel"]))
 }
 
 
@@ -132,25 +117,15 @@ class Encoder:
                 f"hold {', '.join(KERNELS)} and what is built from them"
             )
         params = kernel.get_params(deep=False)
-        return {
-            "$": "kernel",
-            "class": name,
-            "v": {key: self.encode(item, f"{name}.{key} of {place}") for key, item in params.items()},
-        }
+        spelled = {key: self.encode(item, f"{name}.{key} of {place}") for key, item in params.items()}
+        return {"$": "kernel", "class": name, "v": spelled}
 
     def _random(self, source: Any, place: str) -> Any:
-        state: Any = (
-            source.bit_generator.state
-            if isinstance(source, np.random.Generator)
-            else source.get_state(legacy=False)
-        )
+        legacy = isinstance(source, np.random.RandomState)
+        state: Any = source.get_state(legacy=False) if legacy else source.bit_generator.state
         if state["bit_generator"] not in GENERATORS:
             raise NotSavableError(f"{place}: the bit generator {state['bit_generator']} cannot be written")
-        return {
-            "$": "random",
-            "legacy": isinstance(source, np.random.RandomState),
-            "v": self.encode(state, place),
-        }
+        return {"$": "random", "legacy": legacy, "v": self.encode(state, place)}
 
     def _object(self, value: Any, place: str) -> Any:
         if id(value) in self._seen:
@@ -249,10 +224,7 @@ def _made(name: str, state: dict[str, Any]) -> Any:
     name = names.stable(name)
     if name in names.MIGRATIONS:
         return names.migration(name)(state)
-    return _put_together(names.class_of(name), state)
-
-
-def _put_together(cls: Any, state: dict[str, Any]) -> Any:
+    cls: Any = names.class_of(name)
     if cls in _HOOKS:
         return _HOOKS[cls][1](state)
     if hasattr(cls, "from_state"):

@@ -6,20 +6,24 @@ style, so that figures work in light and dark. matplotlib is imported only when 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gpclass._typing import Array
+from gpclass.names import optional
+
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#999999")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
+CONTOURS = (0.1, 0.25, 0.75, 0.9)
+MESH: dict[str, Any] = {"shading": "nearest", "rasterized": True}
+LEGEND: dict[str, Any] = {"fontsize": 8, "frameon": False}
 
 
 def pyplot() -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'gpclass[plot]'") from error
-    return plt
+    """matplotlib's pyplot."""
+    return optional("matplotlib.pyplot", "a figure", "plot")
 
 
 def axes_for(ax: Any, panels: int = 1, size: tuple[float, float] = (5.2, 4.2)) -> Any:
@@ -42,6 +46,26 @@ def foreground(ax: Any) -> Any:
 def probability_colours() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list(
-        "gpclass", [PALETTE[0], "#8fbfe0", "#f4f2ee", "#eeab7c", PALETTE[1]]
-    )
+    colours = [PALETTE[0], "#8fbfe0", "#f4f2ee", "#eeab7c", PALETTE[1]]
+    return LinearSegmentedColormap.from_list("gpclass", colours)
+
+
+def probability_lines(ax: Any, x: Array, y: Array, p: Array, contours: Sequence[float] = CONTOURS) -> None:
+    """Thin contours of a probability (ny, nx), and a thick line where it is one half."""
+    thin = sorted(c for c in contours if min(p.shape) > 1 and p.min() < c < p.max())
+    if thin:
+        lines = ax.contour(x, y, p, levels=thin, colors="#333333", linewidths=0.6)
+        ax.clabel(lines, fmt="%g", fontsize=7)
+    decision_line(ax, x, y, p, "#111111", 2.0)
+
+
+def decision_line(ax: Any, x: Array, y: Array, p: Array, colour: str = "white", width: float = 1.6) -> None:
+    """The line where a probability (ny, nx) is one half, if there is one; a single row of cells has none."""
+    if min(p.shape) > 1 and p.min() < 0.5 < p.max():
+        ax.contour(x, y, p, levels=[0.5], colors=colour, linewidths=width)
+
+
+def spread_label(panel: str, level: float) -> str:
+    """What the colours of a panel "interval" or "mcse" mean."""
+    interval = f"width of the {100 * level:g} % interval of p"
+    return "Monte Carlo standard error of p" if panel == "mcse" else interval

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.names import class_index
 from gpclass.plots._style import PALETTE, axes_for
 
 if TYPE_CHECKING:
@@ -47,31 +48,22 @@ def partial_dependence(
     resolution : int
         Number of feature values.
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     n, d = np.shape(X)
     if not 0 <= feature < d:
         raise ValueError(f"feature {feature} is out of range: X has {d} columns")
-    classes = np.asarray(clf.classes_)
-    label = classes[-1] if label is None else label
-    place = np.flatnonzero(classes == label)
-    if len(place) == 0:
-        raise ValueError(f"label {label!r} is not among the classes {classes.tolist()}")
+    c = class_index(label, clf.classes_, len(clf.classes_) - 1)
     name, values = numeric_column(X, feature)
     rows = np.unique(np.linspace(0, n - 1, min(max_rows, n)).astype(int))
     low, high = np.quantile(values, [0.01, 0.99])
     at = np.linspace(low, high, resolution)
-    points = _with_column(
-        X, np.repeat(rows, resolution), feature, np.tile(at, len(rows))
-    )  # each row, each value
-    p = np.asarray(clf.predict_proba(points))[:, place[0]].reshape(len(rows), resolution)
+    # each row, each value
+    points = _with_column(X, np.repeat(rows, resolution), feature, np.tile(at, len(rows)))
+    p = np.asarray(clf.predict_proba(points))[:, c].reshape(len(rows), resolution)
     axes: Axes = axes_for(ax, size=(4.0, 3.0))
     axes.plot(at, p.T, color=PALETTE[7], linewidth=0.6, alpha=0.6, rasterized=True)
     axes.plot(at, p.mean(axis=0), color=PALETTE[0], linewidth=2.4)
-    axes.set(xlabel=feature_name or name, ylabel=f"probability of class {label}", ylim=(0.0, 1.0))
+    axes.set(xlabel=feature_name or name, ylabel=f"probability of class {clf.classes_[c]}", ylim=(0.0, 1.0))
     return axes
 
 

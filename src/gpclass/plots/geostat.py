@@ -12,9 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, BoolArray
-from gpclass.plots._style import PALETTE, axes_for, foreground, probability_colours
-
-CONTOURS = (0.1, 0.25, 0.75, 0.9)
+from gpclass.plots import _style as style
 
 
 def probability_map(
@@ -24,7 +22,7 @@ def probability_map(
     *,
     points: Any = None,
     panel: str | None = None,
-    contours: Sequence[float] = CONTOURS,
+    contours: Sequence[float] = style.CONTOURS,
     resolution: int = 100,
     level: float = 0.9,
     label: Any = None,
@@ -63,10 +61,6 @@ def probability_map(
     title : str, optional
     colourbar : bool
     ax : Axes, or two Axes with ``panel``
-
-    Returns
-    -------
-    Axes, or array of two Axes
     """
     from gpclass.geostat.maps import ProbabilityMap, predict_map
 
@@ -80,12 +74,12 @@ def probability_map(
     if panel is not None and second is None:
         cure = "'interval'" if panel == "mcse" else "None"
         raise ValueError(f"panel={panel!r} is not available for this method; use panel={cure}")
-    axes = axes_for(ax, 2 if panel else 1, size=(5.4, 4.6))
+    axes = style.axes_for(ax, 2 if panel else 1, size=(5.4, 4.6))
     main = axes[0] if panel else axes
     event = f"class {found.label}" if event is None else event
     _draw_probability(main, found, contours, event if colourbar else None)
     main.set_title(f"Probability of {event}" if title is None else title, fontsize=10)
-    if second is not None:
+    if panel is not None and second is not None:
         _draw_second(axes[1], found, second, panel)
     if X is not None and y is not None:
         happened = np.asarray(y) == found.label
@@ -105,49 +99,26 @@ def _grid_over(X: Any, resolution: int) -> Any:
 
     if X is None:
         raise ValueError("give the sites X or the points of the map")
-    return regular_grid(
-        X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2], resolution
-    )
+    sites = X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2]
+    return regular_grid(sites, resolution)
 
 
 def _draw_probability(ax: Any, found: Any, contours: Sequence[float], beside: str | None) -> None:
     p = np.ma.masked_invalid(found.proba)
     image = ax.pcolormesh(
-        found.x,
-        found.y,
-        p,
-        cmap=probability_colours(),
-        vmin=0.0,
-        vmax=1.0,
-        shading="nearest",
-        rasterized=True,
+        found.x, found.y, p, cmap=style.probability_colours(), vmin=0.0, vmax=1.0, **style.MESH
     )
-    drawable = min(p.shape) > 1  # a single row of cells has no contours
-    thin = sorted(c for c in contours if drawable and p.min() < c < p.max())
-    if thin:
-        lines = ax.contour(found.x, found.y, p, levels=thin, colors="#333333", linewidths=0.6)
-        ax.clabel(lines, fmt="%g", fontsize=7)
-    if drawable and p.min() < 0.5 < p.max():
-        ax.contour(found.x, found.y, p, levels=[0.5], colors="#111111", linewidths=2.0)
+    style.probability_lines(ax, found.x, found.y, p, contours)
     if beside is not None:
         _bar(ax, image, f"probability of {beside}", ticks=[0, 0.25, 0.5, 0.75, 1])
 
 
-def _draw_second(ax: Any, found: Any, values: Array, panel: str | None) -> None:
-    text = (
-        "Monte Carlo standard error of p"
-        if panel == "mcse"
-        else f"width of the {100 * found.level:g} % interval of p"
-    )
-    image = ax.pcolormesh(
-        found.x, found.y, np.ma.masked_invalid(values), cmap="cividis", shading="nearest", rasterized=True
-    )
-    _bar(ax, image, text)
+def _draw_second(ax: Any, found: Any, values: Array, panel: str) -> None:
+    image = ax.pcolormesh(found.x, found.y, np.ma.masked_invalid(values), cmap="cividis", **style.MESH)
+    _bar(ax, image, style.spread_label(panel, found.level))
     # the Monte Carlo error and the uncertainty of p are different quantities: keep the titles distinct
     ax.set_title("Monte Carlo error" if panel == "mcse" else "Uncertainty of p", fontsize=10)
-    p = np.ma.masked_invalid(found.proba)
-    if min(p.shape) > 1 and p.min() < 0.5 < p.max():
-        ax.contour(found.x, found.y, p, levels=[0.5], colors="white", linewidths=1.6)
+    style.decision_line(ax, found.x, found.y, np.ma.masked_invalid(found.proba))
 
 
 def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
@@ -167,17 +138,10 @@ def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event:
         (happened & ~mixed, "#111111", "white", event),
         (~happened & ~mixed, "white", "#111111", "otherwise"),
     ]
+    style = {"s": 22 if len(np.unique(place)) <= 300 else 9, "linewidths": 0.7, "zorder": 3}
     for mine, face, edge, text in kinds[0 if mixed.any() else 1 :]:
-        ax.scatter(
-            *xy[mine].T,
-            s=22 if len(np.unique(place)) <= 300 else 9,
-            facecolors=face,
-            edgecolors=edge,
-            linewidths=0.7,
-            label=text,
-            zorder=3,
-            rasterized=len(xy) > 2000,
-        )
+        dots = ax.scatter(*xy[mine].T, facecolors=face, edgecolors=edge, label=text, **style)
+        dots.set_rasterized(len(xy) > 2000)
     _legend_below(ax)
 
 
@@ -186,14 +150,8 @@ def _legend_below(ax: Any) -> None:
     from matplotlib.transforms import ScaledTranslation
 
     below = ax.transAxes + ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)
-    legend = ax.legend(
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        bbox_transform=below,
-        ncols=3,
-        fontsize=8,
-        frameon=False,
-    )
+    at = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below}
+    legend = ax.legend(**at, ncols=3, **style.LEGEND)
     # give white markers an edge in the text colour, to be visible in the legend
     for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
         handle.set_edgecolor(text.get_color())
@@ -214,44 +172,33 @@ def variogram(
         Scale the areas of the dots with the number of pairs.
     title : str, optional
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     empirical, model = _variogram_parts(what, model)
-    ax = axes_for(ax)
+    ax = style.axes_for(ax)
     size = 18.0 + 60.0 * empirical.pairs / empirical.pairs.max() if pairs else 30.0
     text = "pairs of samples"
     if empirical.direction is not None:
         text += f" along ({', '.join(f'{part:.2g}' for part in empirical.direction)})"
-    ax.scatter(empirical.lag, empirical.gamma, s=size, color=PALETTE[0], zorder=3, label=text)
+    ax.scatter(empirical.lag, empirical.gamma, s=size, color=style.PALETTE[0], zorder=3, label=text)
     top = float(empirical.edges[-1])
     if model is not None:
         r = np.linspace(0.0, top, 400)[1:]
         curve = "Gaussian" if np.isinf(model.smoothness) else f"Matérn, ν = {model.smoothness:g}"
-        ax.plot(r, model.variogram(r), color=PALETTE[1], linewidth=1.8, label=curve)
-        grey = {"color": foreground(ax), "linewidth": 0.8, "linestyle": ":", "alpha": 0.7}
+        ax.plot(r, model.variogram(r), color=style.PALETTE[1], linewidth=1.8, label=curve)
+        grey = {"color": style.foreground(ax), "linewidth": 0.8, "linestyle": ":", "alpha": 0.7}
         ax.axhline(model.sill, **grey)
         ax.text(top, model.sill, f"sill {model.sill:.3g}", ha="right", va="bottom", fontsize=8)
         if model.nugget > 0:
-            ax.plot([0.0], [model.nugget], marker="_", markersize=14, color=PALETTE[1], clip_on=False)
+            ax.plot([0.0], [model.nugget], marker="_", markersize=14, color=style.PALETTE[1], clip_on=False)
             ax.text(0.02 * top, model.nugget, f"nugget {model.nugget:.3g}", ha="left", va="top", fontsize=8)
         reach = None if isinstance(model.length_scale, tuple) else model.practical_range()
         if reach is not None and reach < top:
             ax.axvline(reach, **grey)
-            ax.text(
-                reach,
-                0.02 * model.sill,
-                f" range {reach:.3g}",
-                ha="left",
-                va="bottom",
-                fontsize=8,
-            )
+            ax.text(reach, 0.02 * model.sill, f" range {reach:.3g}", ha="left", va="bottom", fontsize=8)
     ax.set(xlabel="distance", ylabel="semivariance", xlim=(0.0, 1.03 * top))
     ax.set_ylim(bottom=0.0)
     ax.set_title("Variogram" if title is None else title, fontsize=10)
-    ax.legend(fontsize=8, frameon=False, loc="best")
+    ax.legend(**style.LEGEND)
     return ax
 
 
@@ -266,13 +213,9 @@ def _variogram_parts(what: Any, model: Any) -> tuple[Any, Any]:
     if isinstance(fitted, EmpiricalVariogram):
         return fitted, model
     if fitted is None:
-        raise ValueError(
-            "this classifier has no fitted variogram, since its covariance was given; pass an EmpiricalVariogram"
-        )
+        raise ValueError("this classifier's covariance was given, not fitted; pass an EmpiricalVariogram")
     if isinstance(fitted, list):
-        raise ValueError(
-            "this classifier has one variogram per class: draw them one by one, clf.variogram_[k]"
-        )
+        raise ValueError("there is one variogram per class: draw them one by one, clf.variogram_[k]")
     raise ValueError(f"pass a VariogramFit or an EmpiricalVariogram, not {what!r}")
 
 
@@ -294,34 +237,22 @@ def normal_on_interval(
         c0.
     title : str, optional
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     from gpclass.geostat.aitchison.normal import IntervalNormal
 
-    ax = axes_for(ax)
+    ax = style.axes_for(ax)
     at, spread = np.broadcast_arrays(np.atleast_1d(location), np.atleast_1d(variance))
-    if len(at) > len(PALETTE):
-        raise ValueError(
-            f"at most {len(PALETTE)} densities can be distinguished in one figure, not {len(at)}"
-        )
+    if len(at) > len(style.PALETTE):
+        raise ValueError(f"one figure shows at most {len(style.PALETTE)} densities, not {len(at)}")
     z = np.linspace(0.0, 1.0, 1001)[1:-1]
     styles = ("-", "--", "-.", ":")
     top = 0.0
     for k, (mu, s2) in enumerate(zip(at, spread, strict=True)):
         density = IntervalNormal(float(mu), float(s2), scale).pdf(z)
         top = max(top, float(density[30:-30].max()))  # ignore the spikes at the ends
-        ax.plot(
-            z,
-            density,
-            color=PALETTE[k],
-            linestyle=styles[k % 4],
-            linewidth=1.8,
-            label=f"μ = {mu:g}, σ² = {s2:g}",
-        )
+        text = f"μ = {mu:g}, σ² = {s2:g}"
+        ax.plot(z, density, color=style.PALETTE[k], linestyle=styles[k % 4], linewidth=1.8, label=text)
     ax.set(xlabel="z", ylabel="density", xlim=(0.0, 1.0), ylim=(0.0, 1.2 * top))
     ax.set_title("Normal distribution on ]0, 1[" if title is None else title, fontsize=10)
-    ax.legend(fontsize=8, frameon=False)
+    ax.legend(**style.LEGEND)
     return ax

@@ -14,7 +14,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.pipelines import final_step
 from gpclass.estimators.readable import parameter_names, sampled_parameters
-from gpclass.plots._style import PALETTE, axes_for, foreground
+from gpclass.plots._style import LEGEND, PALETTE, axes_for, foreground
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,9 +33,7 @@ def _parameter_index(names: list[str], which: int | str) -> int:
     if isinstance(which, str):
         hits = [k for k, name in enumerate(names) if which.replace("_", " ").replace("  ", " ") in name]
         if len(hits) != 1:
-            raise ValueError(
-                f"{which!r} matches {len(hits)} of the free parameters {names}; it must match exactly one"
-            )
+            raise ValueError(f"{which!r} matches {len(hits)} of the free parameters {names}, not one")
         return hits[0]
     if not 0 <= which < len(names):
         raise ValueError(f"parameter {which} is out of range; there are {len(names)}: {names}")
@@ -43,13 +41,7 @@ def _parameter_index(names: list[str], which: int | str) -> int:
 
 
 def evidence_surface(
-    clf: Any,
-    x: int | str = 0,
-    y: int | str = 1,
-    *,
-    span: float = 2.0,
-    resolution: int = 25,
-    ax: Any = None,
+    clf: Any, x: int | str = 0, y: int | str = 1, *, span: float = 2.0, resolution: int = 25, ax: Any = None
 ) -> Axes:
     """Log evidence over two kernel parameters, the others fixed at their fitted values.
 
@@ -64,10 +56,6 @@ def evidence_surface(
     resolution : int
         Points per side: ``resolution²`` evaluations.
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     clf = final_step(clf)
     names, centre = _free_parameters(clf)
@@ -89,30 +77,23 @@ def evidence_surface(
     levels = [min(np.nanmin(drop), -1e-9) - 1e-9, *levels]
     from matplotlib.colors import BoundaryNorm
 
-    filled = axes.contourf(
-        np.exp(gx), np.exp(gy), drop, levels=levels, cmap="cividis", norm=BoundaryNorm(levels, 256)
-    )
-    axes.contour(np.exp(gx), np.exp(gy), drop, levels=levels[1:-1], colors="white", linewidths=0.5, alpha=0.7)
+    at = np.exp(gx), np.exp(gy)
+    filled = axes.contourf(*at, drop, levels=levels, cmap="cividis", norm=BoundaryNorm(levels, 256))
+    axes.contour(*at, drop, levels=levels[1:-1], colors="white", linewidths=0.5, alpha=0.7)
     bar = axes.figure.colorbar(filled, ax=axes, ticks=levels[1:], format="%g")
     bar.set_label(f"log evidence − its maximum here ({np.nanmax(surface):.2f})")
-    axes.plot(
-        np.exp(centre[i]),
-        np.exp(centre[j]),
-        "P",
-        color=PALETTE[1],
-        markeredgecolor="white",
-        markersize=10,
-        label="fitted",
-    )
+    cross: Any = {"color": PALETTE[1], "markeredgecolor": "white", "markersize": 10}
+    axes.plot(np.exp(centre[i]), np.exp(centre[j]), "P", label="fitted", **cross)
     axes.set(xscale="log", yscale="log", xlabel=names[i], ylabel=names[j])
-    _round_ticks(axes.xaxis, np.exp(gx[0]), np.exp(gx[-1]))
-    _round_ticks(axes.yaxis, np.exp(gy[0]), np.exp(gy[-1]))
+    _round_ticks(axes.xaxis, at[0])
+    _round_ticks(axes.yaxis, at[1])
     axes.legend(fontsize=8, loc="upper right")
     return axes
 
 
-def _round_ticks(axis: Any, low: float, high: float) -> None:
+def _round_ticks(axis: Any, values: Array) -> None:
     """Ticks at 1, 2, 5 times powers of ten, thinned to six: matplotlib's minor labels overlap here."""
+    low, high = values[0], values[-1]
     decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     ticks = np.outer(decades, [1.0, 2.0, 5.0]).ravel()
     ticks = ticks[(ticks >= low) & (ticks <= high)]
@@ -145,10 +126,6 @@ def ard_relevance(
         Posterior draws of ``kernel_.theta`` (logarithms): bars of the ``level`` interval. By default those of ``clf``,
         if its strategy sampled the parameters.
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     clf = final_step(clf)
     columns, lengths = _length_scales(clf.kernel_)
@@ -157,10 +134,7 @@ def ard_relevance(
         feature_names = list(getattr(clf, "feature_names_in_", [f"feature {k + 1}" for k in range(d)]))
     if len(feature_names) != d:
         raise ValueError(f"{len(feature_names)} feature names for {d} length scales")
-    relevance = 1.0 / lengths
-    order = np.argsort(relevance)
-    axes: Axes = axes_for(ax, size=(5.2, 1.2 + 0.32 * d))
-    spread = None
+    relevance, interval = 1.0 / lengths, None
     sampled = sampled_parameters(clf) if draws is None else None
     if sampled is not None and columns is not None:
         draws = np.log(sampled)
@@ -169,23 +143,16 @@ def ard_relevance(
         if columns is None or theta.ndim != 2:
             raise ValueError("draws must be of shape (S, p), and the length scales free parameters")
         tail = 50.0 * (1.0 - level)
-        low, mid, high = np.percentile(np.exp(-theta[:, columns]), [tail, 50.0, 100.0 - tail], axis=0)
-        relevance = mid
-        order = np.argsort(relevance)
-        spread = np.stack([mid - low, high - mid])[:, order]
+        low, relevance, high = np.percentile(np.exp(-theta[:, columns]), [tail, 50.0, 100.0 - tail], axis=0)
+        interval = np.stack([relevance - low, high - relevance])
+    order = np.argsort(relevance)
+    axes: Axes = axes_for(ax, size=(5.2, 1.2 + 0.32 * d))
     axes.barh(np.arange(d), relevance[order], color=PALETTE[0], height=0.65)
-    if spread is not None:
-        axes.errorbar(
-            relevance[order],
-            np.arange(d),
-            xerr=spread,
-            fmt="none",
-            ecolor=foreground(axes),
-            capsize=3,
-            linewidth=1.2,
-            label=f"{100 * level:g} % of the posterior",
-        )
-        axes.legend(fontsize=8, frameon=False, loc="lower right")
+    if interval is not None:
+        bars = {"fmt": "none", "ecolor": foreground(axes), "capsize": 3, "linewidth": 1.2}
+        text = f"{100 * level:g} % of the posterior"
+        axes.errorbar(relevance[order], np.arange(d), xerr=interval[:, order], label=text, **bars)
+        axes.legend(loc="lower right", **LEGEND)
     axes.set_yticks(np.arange(d), [str(feature_names[k]) for k in order])
     axes.set(xlabel="relevance (1 / length scale)", xlim=(0.0, None))
     return axes

@@ -43,64 +43,33 @@ def reliability_diagram(
     histogram : bool
         Draw the distribution of the probabilities at the bottom of the diagram.
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     curve = metrics.reliability_curve(
         y, proba, classes, label=label, bins=bins, strategy=strategy, band=band, level=level
     )
     axes: Axes = axes_for(ax, size=(4.4, 4.2))
-    line = foreground(axes)
+    p, o = curve.predicted, curve.observed
     percent = f"{100 * level:g} %"
     if band == "consistency":
-        axes.fill_between(
-            curve.predicted,
-            curve.lower,
-            curve.upper,
-            color=PALETTE[5],
-            alpha=0.35,
-            linewidth=0,
-            label=f"{percent} band of calibrated forecasts",
-        )
-        axes.plot(curve.predicted, curve.observed, "-", color=PALETTE[0], linewidth=1.5)
+        text = f"{percent} band of calibrated forecasts"
+        axes.fill_between(p, curve.lower, curve.upper, color=PALETTE[5], alpha=0.35, linewidth=0, label=text)
+        axes.plot(p, o, "-", color=PALETTE[0], linewidth=1.5)
     else:
-        spread = np.maximum([curve.observed - curve.lower, curve.upper - curve.observed], 0.0)
-        axes.errorbar(
-            curve.predicted,
-            curve.observed,
-            spread,
-            color=PALETTE[0],
-            linewidth=1.2,
-            capsize=2,
-            label=f"{percent} interval of the frequency",
-        )
-    target = curve.observed if band == "consistency" else curve.predicted
+        text = f"{percent} interval of the frequency"
+        spread = np.maximum([o - curve.lower, curve.upper - o], 0.0)
+        axes.errorbar(p, o, spread, color=PALETTE[0], linewidth=1.2, capsize=2, label=text)
+    target = o if band == "consistency" else p
     ok = (curve.lower <= target) & (target <= curve.upper)
     size = 14.0 + 60.0 * curve.count / curve.count.max()
-    axes.scatter(
-        curve.predicted[ok], curve.observed[ok], s=size[ok], color=PALETTE[0], zorder=3, label="bins"
-    )
+    axes.scatter(p[ok], o[ok], s=size[ok], color=PALETTE[0], zorder=3, label="bins")
     if not np.all(ok):
-        axes.scatter(
-            curve.predicted[~ok],
-            curve.observed[~ok],
-            s=size[~ok],
-            color=PALETTE[1],
-            marker="D",
-            zorder=3,
-            label="bins outside the band",
-        )
-    axes.plot([0, 1], [0, 1], "--", color=line, linewidth=1.0, alpha=0.8, label="perfect")
+        outside: Any = {"color": PALETTE[1], "marker": "D", "label": "bins outside the band"}
+        axes.scatter(p[~ok], o[~ok], s=size[~ok], zorder=3, **outside)
+    axes.plot([0, 1], [0, 1], "--", color=foreground(axes), linewidth=1.0, alpha=0.8, label="perfect")
     if histogram:
         _foot_histogram(axes, metrics.event_of(metrics.check_forecast(y, proba, classes), label)[0])
-    axes.set(
-        xlim=(-0.02, 1.02),
-        ylim=(-0.02, 1.02),
-        xlabel=f"predicted probability ({curve.event})",
-        ylabel="observed frequency",
-    )
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="observed frequency")
+    axes.set_xlabel(f"predicted probability ({curve.event})")
     if name is not None:
         axes.set_title(name, fontsize=10)
     axes.legend(loc="upper left", fontsize=7.5, frameon=False)
@@ -110,14 +79,5 @@ def reliability_diagram(
 def _foot_histogram(ax: Any, p: Array) -> None:
     """Histogram of the probabilities: bars in the lowest eighth of the diagram, without an axis."""
     count, edges = np.histogram(p, bins=np.linspace(0.0, 1.0, 26))
-    ax.bar(
-        edges[:-1],
-        0.14 * count / count.max(),
-        width=np.diff(edges),
-        bottom=-0.02,
-        align="edge",
-        color=PALETTE[7],
-        alpha=0.45,
-        zorder=0,
-        linewidth=0,
-    )
+    place = {"width": np.diff(edges), "bottom": -0.02, "align": "edge", "zorder": 0}
+    ax.bar(edges[:-1], 0.14 * count / count.max(), color=PALETTE[7], alpha=0.45, linewidth=0, **place)

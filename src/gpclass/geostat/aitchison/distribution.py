@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,22 +62,20 @@ class Aitchison:
         if not all(np.isfinite([self.theta1, self.theta2, self.psi])):
             raise InvalidDistributionError("theta1, theta2 and psi must be finite")
         if self.psi > 0:
-            raise InvalidDistributionError(
-                f"psi = {self.psi:g} > 0: the density has no finite integral; take psi <= 0"
-            )
+            raise InvalidDistributionError(f"psi = {self.psi:g} > 0: no finite integral; take psi <= 0")
         if self.psi == 0 and min(self.theta1, self.theta2) <= 0:
             raise InvalidDistributionError(
                 "psi = 0 (a Beta distribution) needs theta1 > 0 and theta2 > 0; "
                 f"got {self.theta1:g} and {self.theta2:g}; with psi < 0 any theta is valid"
             )
 
-    @classmethod
-    def normal(cls, location: float, variance: float, scale: float = 1.0) -> Aitchison:
+    @staticmethod
+    def normal(location: float, variance: float, scale: float = 1.0) -> Aitchison:
         """The normal on ]0,1[ whose coordinate logit(z)/c0 is N(location, variance) (R eq. 6)."""
         if not (variance > 0 and scale > 0 and np.isfinite([location, variance, scale]).all()):
             raise InvalidDistributionError("variance and scale must be positive, location finite")
         tilt = location / (scale * variance)
-        return cls(tilt, -tilt, -1.0 / (2.0 * scale**2 * variance))
+        return Aitchison(tilt, -tilt, -1.0 / (2.0 * scale**2 * variance))
 
     def update(self, successes: float, failures: float) -> Aitchison:
         """The posterior after y1 successes and y2 failures: conjugate, with the same ψ."""
@@ -86,12 +85,17 @@ class Aitchison:
 
     # -- densities ---------------------------------------------------------------------------------------
 
-    def _log_kernel(self, x: Array) -> Array:
+    def _log_density(self, x: Array) -> Array:
+        """The log-density with respect to dx at logits x."""
+        return self._log_kernel(x) - self.log_normaliser
+
+    def _log_kernel(self, x: Any) -> Array:
         """L at logits x: the log-density with respect to dx, without its constant."""
         return np.asarray(self.theta1 * log_expit(x) + self.theta2 * log_expit(-x) + self.psi * x**2)
 
-    def _slope(self, x: Array) -> Array:
-        return np.asarray(self.theta1 - (self.theta1 + self.theta2) * expit(x) + 2.0 * self.psi * x)
+    def _slope(self, x: Any) -> Any:
+        """L′ at logits x."""
+        return self.theta1 - (self.theta1 + self.theta2) * expit(x) + 2.0 * self.psi * x
 
     @property
     def log_normaliser(self) -> float:
@@ -104,7 +108,7 @@ class Aitchison:
         array = np.asarray(z, dtype=float)
         inside = (array > 0) & (array < 1)
         x = logit(np.where(inside, array, 0.5))
-        value = self._log_kernel(x) - self.log_normaliser
+        value = self._log_density(x)
         if measure == "lebesgue":
             value = value - log_expit(x) - log_expit(-x)
         return np.asarray(np.where(inside, value, -np.inf))
@@ -126,10 +130,10 @@ class Aitchison:
         if t1 + t2 < 0:
             return wide  # not log-concave: keep the wide window
         mode = self._stationary_points(wide)[0]
-        level = float(self._log_kernel(np.array(mode))) - CUT
+        level = self._log_kernel(mode) - CUT
 
         def above(x: float) -> float:
-            return float(self._log_kernel(np.array(x))) - level
+            return float(self._log_kernel(x) - level)
 
         left = brentq(above, wide[0], mode) if above(wide[0]) < 0 else wide[0]
         right = brentq(above, mode, wide[1]) if above(wide[1]) < 0 else wide[1]
@@ -268,20 +272,13 @@ class Aitchison:
 
     def _stationary_points(self, window: tuple[float, float]) -> list[float]:
         """Roots of L′ inside the window: one when θ1 + θ2 >= 0, up to three otherwise."""
-
-        def slope(x: float) -> float:
-            return float(self._slope(np.array(x)))
-
         if self.theta1 + self.theta2 >= 0:
             grid = np.array(window)
         else:  # L′ varies on a scale ≥ 1 around 0 and is linear outside
-            inner = np.linspace(-45.0, 45.0, 1801)
-            grid = np.unique(
-                np.concatenate([[window[0], window[1]], inner[(inner > window[0]) & (inner < window[1])]])
-            )
+            grid = np.unique(np.clip(np.append(np.linspace(-45.0, 45.0, 1801), window), *window))
         value = self._slope(grid)
         down = np.flatnonzero((value[:-1] >= 0) & (value[1:] < 0))  # maxima only
-        return [float(brentq(slope, grid[i], grid[i + 1], xtol=1e-14)) for i in down]
+        return [float(brentq(self._slope, grid[i], grid[i + 1], xtol=1e-14)) for i in down]
 
 
 def _check_measure(measure: str) -> None:

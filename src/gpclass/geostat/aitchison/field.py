@@ -23,15 +23,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.special import expit, log_expit, logit, logsumexp
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.geostat.aitchison.distribution import Aitchison, _check_measure
 from gpclass.geostat.aitchison.normal import HypercubeNormal
+from gpclass.inference.elliptical_step import elliptical_step
+from gpclass.inference.particles import Particles
+from gpclass.latent.base import Target
 from gpclass.numerics.linalg import SiteFactor, cholesky, factor
 
 PRIOR_SHARE = 0.1  # of the importance draws: bounds their weights
@@ -109,28 +113,25 @@ class AitchisonField:
     def log_density(self, z: npt.ArrayLike, measure: str = "lebesgue") -> Array:
         """Log of likelihood × prior density at z (..., n): the posterior density up to ``log_normaliser``."""
         _check_measure(measure)
-        return np.asarray(
-            self.prior.logpdf(z, measure) + self._log_likelihood(logit(np.asarray(z, dtype=float)))
-        )
+        log_likelihood = self._log_likelihood(logit(np.asarray(z, dtype=float)))
+        return np.asarray(self.prior.logpdf(z, measure) + log_likelihood)
 
     def conditional(self, i: int, z: npt.ArrayLike) -> Aitchison:
         """The distribution of site i given z (n,) at the other sites: a one-dimensional Aitchison."""
         x = logit(np.asarray(z, dtype=float)) - self._centre
         others = np.delete(np.arange(len(x)), i)
-        gain = np.zeros(0)
+        explained = shift = 0.0
         if len(others):
             L = factor(self._S[np.ix_(others, others)])[0]
             half = solve_triangular(L, np.column_stack([self._S[others, i], x[others]]), lower=True)
-            gain = half[:, 0] @ half  # (variance explained, mean)
-        explained, shift = (float(gain[0]), float(gain[1])) if len(others) else (0.0, 0.0)
+            explained, shift = map(float, half[:, 0] @ half)
         prior = Aitchison.normal(float(self._centre[i]) + shift, float(self._S[i, i]) - explained)
         return prior.update(float(self.successes[i]), float(self.trials[i] - self.successes[i]))
 
     def mode(self, tol: float = 1e-10, max_iter: int = 100) -> FieldMode:
         """The mode, R eq. 20, by Newton's method with step halving."""
         y, N, S, centre = self.successes, self.trials, self._S, self._centre
-        a = np.zeros(len(y))  # S⁻¹ (x − centre)
-        x = centre.copy()
+        a, x = np.zeros(len(y)), centre.copy()  # a = S⁻¹ (x − centre)
         value = float(self._log_likelihood(x))
         residual, iterations = np.inf, 0
         while iterations < max_iter:
@@ -202,28 +203,23 @@ class AitchisonField:
         """N independent draws of the probabilities (n, sites), from parallel elliptical slice chains."""
         centre, C = self._laplace
         u = centre + rng.standard_normal((n, len(centre))) @ C.T
-        level = self._log_likelihood(self._centre + u @ self._L.T)
+        x = self._centre + u @ self._L.T
+        state, target = Particles(u, x, self._log_likelihood(x)), cast(Target, _Logits(self))
         for _ in range(burn_in):
-            u, level = self._slice_step(u, level, rng)
-        return np.asarray(expit(self._centre + u @ self._L.T))
+            state = elliptical_step(target, state, rng)
+        return np.asarray(expit(state.f))
 
-    def _slice_step(self, u: Array, level: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """One elliptical slice update of every chain; u (M, n), level (M,) their log-likelihoods."""
-        nu = rng.standard_normal(u.shape)
-        threshold = level + np.log(rng.random(len(u)))
-        angle = rng.uniform(0.0, 2.0 * np.pi, len(u))
-        low, high = angle - 2.0 * np.pi, angle.copy()
-        new, new_level = u.copy(), level.copy()
-        open_ = np.arange(len(u))  # chains that have not accepted yet
-        while len(open_):
-            t = angle[open_, None]
-            trial = u[open_] * np.cos(t) + nu[open_] * np.sin(t)
-            trial_level = self._log_likelihood(self._centre + trial @ self._L.T)
-            ok = trial_level > threshold[open_]
-            new[open_[ok]], new_level[open_[ok]] = trial[ok], trial_level[ok]
-            open_ = open_[~ok]
-            negative = angle[open_] < 0
-            low[open_] = np.where(negative, angle[open_], low[open_])
-            high[open_] = np.where(negative, high[open_], angle[open_])
-            angle[open_] = rng.uniform(low[open_], high[open_])
-        return new, new_level
+
+class _Logits:
+    """The logits of a field as a target of elliptical slice steps: prior times likelihood."""
+
+    def __init__(self, field: AitchisonField) -> None:
+        self.m, self._L, self.log_ratio = field._centre, field._L, field._log_likelihood
+
+    def spread(self, u: Array) -> Array:
+        """From white noise (M, n) to differences from the prior mean."""
+        return u @ self._L.T
+
+    def of_chains(self, chains: IntArray) -> _Logits:
+        """The target of some of the chains, which is that of all."""
+        return self

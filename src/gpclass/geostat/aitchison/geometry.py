@@ -80,9 +80,8 @@ def from_coordinates(alpha: npt.ArrayLike, scale: float = 1.0) -> Array:
 
 def mean(a: npt.ArrayLike, weights: npt.ArrayLike | None = None, axis: int | None = None) -> Array:
     """Mean in Aitchison's geometry: the probability at the average coordinate (the scale cancels)."""
-    average = np.average(
-        logit(_open_interval(a)), axis=axis, weights=None if weights is None else np.asarray(weights)
-    )
+    w = None if weights is None else np.asarray(weights)
+    average = np.average(logit(_open_interval(a)), axis=axis, weights=w)
     return np.asarray(expit(average))
 
 

@@ -29,7 +29,7 @@ from gpclass.numerics.linalg import factor
 
 
 @dataclass(frozen=True)
-class IntervalNormal:
+class IntervalNormal(Aitchison):
     """The normal on ]0,1[: logit(Z)/scale ~ N(location, variance).
 
     Parameters
@@ -43,11 +43,17 @@ class IntervalNormal:
     location: float = 0.0
     variance: float = 1.0
     scale: float = 1.0
-    as_aitchison: Aitchison = field(init=False, repr=False, compare=False)
+    theta1: float = field(init=False, repr=False)
+    theta2: float = field(init=False, repr=False)
+    psi: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Also checks the parameters.
-        object.__setattr__(self, "as_aitchison", Aitchison.normal(self.location, self.variance, self.scale))
+        vars(self).update(vars(Aitchison.normal(self.location, self.variance, self.scale)))  # and checks them
+
+    @property
+    def as_aitchison(self) -> Aitchison:
+        """The same distribution, with the quadrature of all Aitchison distributions."""
+        return Aitchison(self.theta1, self.theta2, self.psi)
 
     @property
     def logit_mean(self) -> float:
@@ -59,21 +65,9 @@ class IntervalNormal:
         """Standard deviation of logit Z, c0 σ."""
         return float(self.scale * np.sqrt(self.variance))
 
-    def logpdf(self, z: npt.ArrayLike, measure: str = "lebesgue") -> Array:
-        """Log-density at z, with respect to Lebesgue's or Aitchison's measure."""
-        _check_measure(measure)
-        array = np.asarray(z, dtype=float)
-        inside = (array > 0) & (array < 1)
-        x = logit(np.where(inside, array, 0.5))
+    def _log_density(self, x: Array) -> Array:
         u = (x - self.logit_mean) / self.logit_sd
-        value = -0.5 * u**2 - np.log(self.logit_sd) - 0.5 * np.log(2.0 * np.pi)
-        if measure == "lebesgue":
-            value = value - log_expit(x) - log_expit(-x)
-        return np.asarray(np.where(inside, value, -np.inf))
-
-    def pdf(self, z: npt.ArrayLike, measure: str = "lebesgue") -> Array:
-        """Density at z, with respect to Lebesgue's or Aitchison's measure."""
-        return np.exp(self.logpdf(z, measure))
+        return np.asarray(-0.5 * u**2 - np.log(self.logit_sd) - 0.5 * np.log(2.0 * np.pi))
 
     def cdf(self, z: npt.ArrayLike) -> Array:
         """P(Z <= z)."""
@@ -81,36 +75,16 @@ class IntervalNormal:
             x = logit(np.clip(np.asarray(z, dtype=float), 0.0, 1.0))
         return np.asarray(ndtr((x - self.logit_mean) / self.logit_sd))
 
-    def ppf(self, q: npt.ArrayLike) -> Array:
-        """Quantiles: the z with P(Z <= z) = q."""
-        array = np.asarray(q, dtype=float)
-        if not np.all((array >= 0) & (array <= 1)):
-            raise ValueError("quantile levels must lie in [0, 1]")
-        return np.asarray(expit(self.logit_mean + self.logit_sd * ndtri(array)))
+    def _logit_ppf(self, q: Array) -> Array:
+        return np.asarray(self.logit_mean + self.logit_sd * ndtri(q))
 
     def draws(self, n: int, rng: np.random.Generator) -> Array:
         """N independent draws."""
         return np.asarray(expit(rng.normal(self.logit_mean, self.logit_sd, n)))
 
-    def moment(self, order: int) -> float:
-        """E[Z^order]."""
-        return self.as_aitchison.moment(order)
-
-    def mean(self) -> float:
-        """E[Z]."""
-        return self.as_aitchison.mean()
-
-    def var(self) -> float:
-        """Variance of Z."""
-        return self.as_aitchison.var()
-
     def centre(self) -> float:
         """Mean in Aitchison's geometry, also the median: logit⁻¹(c0 μ)."""
         return float(expit(self.logit_mean))
-
-    def mode(self, measure: str = "aitchison") -> float:
-        """The mode of the density with respect to the measure."""
-        return self.as_aitchison.mode(measure)
 
 
 @dataclass(frozen=True)
