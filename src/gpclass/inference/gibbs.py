@@ -204,7 +204,7 @@ def _with_own_noise(problem: Problem, relative: float) -> Whitened:
     delta = relative * float(np.mean(np.diag(K)))
     K.flat[:: problem.n + 1] += delta
     L = cholesky(K)
-    return replace(whiten(problem), L=L, A=L, jitter=delta)
+    return replace(whiten(problem), prior_roots=[L], A=L[None], jitter=delta)
 
 
 def _binary(problem: Problem) -> BinaryLikelihood:

@@ -252,16 +252,13 @@ class DensePrior(LatentPrior):
         return [factor(K - V.T @ V, what=what, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
     def whitened(self, gaussian: Gaussian | None) -> Target:
-        """Coordinates of :mod:`gpclass.latent.whitened`, or of :mod:`gpclass.latent.many_whitened`."""
-        from gpclass.latent.many_whitened import whiten_many  # they build on this module
-        from gpclass.latent.whitened import whiten
+        """Coordinates of :mod:`gpclass.latent.whitened`."""
+        from gpclass.latent.whitened import whiten  # it builds on this module
 
         if gaussian is None:
-            return whiten(self.problem) if self.L == 1 else whiten_many(self.problem)
+            return whiten(self.problem)
         assert isinstance(gaussian, DenseGaussian)
-        if self.L == 1:
-            return whiten(self.problem, gaussian.t, gaussian.h)
-        return whiten_many(self.problem, gaussian.alpha, gaussian.D)
+        return whiten(self.problem, gaussian.alpha, gaussian.D)
 
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         """By parts, free of K⁻¹: ∂ log p(y)/∂K_c = ½ (E[g_c g_cᵀ] + diag E[∂g_c/∂f_c]), g = ∂ log p(y|f)/∂f."""
@@ -344,6 +341,8 @@ class DenseGaussian(Gaussian):
     @property
     def D(self) -> Array:
         """Precisions in the short form, (L, n), all copies together."""
+        if self.prior.L == 1:
+            return self.t[None]
         if self.sites.D is None:
             raise ValueError("these sites have no short form; use around='laplace'")
         return np.asarray(self.copies * self.sites.D)
