@@ -23,7 +23,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.redraw import LatentRecipe, Recipe
-from gpclass.latent.base import Gaussian, Start, Target
+from gpclass.latent.base import Gaussian, Start, Target, per_latent
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import BLOCK_ELEMENTS, dense_prior
 from gpclass.likelihoods.nested import other_classes
@@ -170,7 +170,7 @@ class WhiteDraws(Posterior):
         for start in range(0, m, step):
             block = slice(start, start + step)
             found = self.problem.prior.features(X_new[block], self.roots)
-            each = zip(self._per_latent(), found.spread(found.V, L), found.spread(found.rest, L), strict=True)
+            each = zip(self._per_latent(), per_latent(found.V, L), per_latent(found.rest, L), strict=True)
             for c, (eta, V, rest) in enumerate(each):
                 means[:, block, c] = eta @ V
                 variances[block, c] = rest
@@ -180,11 +180,11 @@ class WhiteDraws(Posterior):
         """Joint draws over X_new, (n, m, L): a draw at the rows, then f* given it."""
         L, prior = self.problem.n_latents, self.problem.prior
         found = prior.features(X_new, self.roots)
-        roots = found.spread(prior.joint_root(X_new, found), L)
+        roots = per_latent(prior.joint_root(X_new, found), L)
         chosen = rng.choice(self.n_components, size=n, p=self.weights)
         each = [
             (eta @ V)[chosen] + rng.standard_normal((n, len(X_new))) @ root.T
-            for eta, V, root in zip(self._per_latent(), found.spread(found.V, L), roots, strict=True)
+            for eta, V, root in zip(self._per_latent(), per_latent(found.V, L), roots, strict=True)
         ]
         return np.stack(each, axis=2)
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -44,14 +44,14 @@ Held: TypeAlias = "tuple[Any, ...]"  # shards with values, in any process
 F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F, SITE_D, SITE_B = range(7)  # Newton's method stores L of each per row
 NEWTON = 7
 
+T = TypeVar("T")
+
 
 class SiteRule(ABC):
     """How an approximation describes and updates the site of each row. Picklable: it is sent to the rows."""
 
     name: ClassVar[str]
-    careful: ClassVar[bool] = (
-        False  # whether sweeps of all rows at once overshoot while far from the fixed point
-    )
+    careful: ClassVar[bool] = False  # whether sweeps of all rows overshoot while far from the fixed point
     bound: ClassVar[bool] = False  # whether the value is a lower bound that no sweep may lower
 
     @abstractmethod
@@ -192,10 +192,6 @@ class Features:
     V: Sequence[Array]  # (k, m) per kernel: one, or one per class
     rest: Sequence[Array]  # (m,) per kernel, variances of the residual
 
-    def spread(self, found: Sequence[Array], L: int) -> list[Array]:
-        """One array per latent value, from one per kernel."""
-        return list(found) * L if len(found) == 1 else list(found)
-
 
 class Target(ABC):
     """The posterior as N(ξ; 0, I) exp(r(f)), f = m + A ξ: what samplers move in.
@@ -328,6 +324,11 @@ class Form(ABC):
     def placed(self, problem: Problem, rng: np.random.Generator) -> Form:
         """The form with everything that depends on the rows' features and on θ chosen."""
         return self
+
+
+def per_latent(found: Sequence[T], L: int) -> list[T]:
+    """One item per latent value, from one per kernel: one for all, or L."""
+    return list(found) * L if len(found) == 1 else list(found)
 
 
 def labels_of(shard: Shard, likelihood: Likelihood, rows: slice = slice(None)) -> Labels:

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, IntArray
-from gpclass.latent.base import Target
+from gpclass.latent.base import Target, per_latent
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods.local import times_precision
@@ -124,7 +124,10 @@ class Whitened(Target):
         gap = (eta - self.centre).reshape(M, -1, n)
         if coupling is None:
             return np.asarray(gap[:, 0] @ sites.C[0])
-        off = np.stack([gap[:, c] @ L.T for c, L in enumerate(self._each(self.prior_roots))], axis=1)  # f − m
+        off = np.stack(
+            [gap[:, c] @ L.T for c, L in enumerate(per_latent(self.prior_roots, self.problem.n_latents))],
+            axis=1,
+        )  # f − m
         s = sites.D.sum(axis=0)
         zeta = ((sites.D * off).sum(axis=1) / s) @ coupling.R
         if rng is not None:
@@ -144,7 +147,7 @@ class Whitened(Target):
         if self.sites is not None:
             WF = times_precision(self.sites.D, F)
             slope = slope - self.sites.b + WF
-        parts = [slope[:, c] @ A for c, A in enumerate(self._each(list(self.A)))]
+        parts = [slope[:, c] @ A for c, A in enumerate(per_latent(list(self.A), self.problem.n_latents))]
         if self._coupling is not None:
             parts.append(sum(slope[:, c] @ U for c, U in enumerate(self._coupling.U)))
         return self._total(terms, F, WF), np.hstack(parts)
@@ -153,7 +156,7 @@ class Whitened(Target):
         return self if self.y.ndim == 1 else replace(self, y=self.y[chains])
 
     def some_latents(self, eta: Array, some: IntArray) -> Array:
-        n, roots = self.problem.n, self._each(self.prior_roots)
+        n, roots = self.problem.n, per_latent(self.prior_roots, self.problem.n_latents)
         each = [eta[:, c * n : (c + 1) * n] @ roots[c][i] for c, i in (divmod(int(k), n) for k in some)]
         return np.stack(each, axis=1)
 
@@ -175,10 +178,6 @@ class Whitened(Target):
             return np.asarray(terms.sum(axis=1))
         log_sites = (F * (self.sites.b - 0.5 * WF)).sum(axis=1)
         return np.asarray((terms - log_sites).sum(axis=1) + self.sites.log_z)
-
-    def _each(self, found: list[Array]) -> list[Array]:
-        """One array per latent value, from one per kernel."""
-        return found * self.problem.n_latents if len(found) == 1 else found
 
 
 def whiten(problem: Problem, alpha: Array | None = None, D: Array | None = None) -> Whitened:
