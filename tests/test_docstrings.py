@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+from functools import cached_property
 
 import gpclass
 
@@ -22,13 +23,19 @@ def public_classes():
                 yield value
 
 
+def documented(cls, name):
+    return any(inspect.getdoc(vars(base)[name]) for base in cls.__mro__ if name in vars(base))
+
+
+def is_method(value):
+    return inspect.isroutine(value) or isinstance(value, property | cached_property)
+
+
 def test_public_methods_are_documented():
     missing = [
         f"{cls.__module__}.{cls.__qualname__}.{name}"
         for cls in public_classes()
         for name, value in vars(cls).items()
-        if not name.startswith("_")
-        and (inspect.isroutine(value) or hasattr(value, "fget") or hasattr(value, "attrname"))
-        and not inspect.getdoc(getattr(cls, name))
+        if not name.startswith("_") and is_method(value) and not documented(cls, name)
     ]
     assert missing == []

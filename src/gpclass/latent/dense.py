@@ -32,7 +32,7 @@ from gpclass.latent.base import (
 )
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.covariances import Covariances, rank_one
-from gpclass.latent.factors import Factor, FullFactor, OneFactor
+from gpclass.latent.factors import NEW_POINTS, Factor, FullFactor, OneFactor
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import ArraySource, Labels, Rows, Shard, Source
@@ -139,9 +139,8 @@ class DensePrior(Covariances, LatentPrior):
 
     def joint_root(self, X_new: Array, features: Features) -> list[Array]:
         """Roots of k(X_new) − VᵀV."""
-        what = "the posterior covariance of the new points"
         each = zip(self.joint(X_new), features.V, strict=True)
-        return [factor(K - V.T @ V, what=what, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
+        return [factor(K - V.T @ V, what=NEW_POINTS, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
     def whitened(self, gaussian: Gaussian | None) -> Target:
         """Coordinates of :mod:`gpclass.latent.whitened`."""

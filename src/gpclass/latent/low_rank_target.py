@@ -42,10 +42,12 @@ class LowRankTarget(Target):
 
     @property
     def m(self) -> Array:  # type: ignore[override]  # a property here
+        """Mean of q."""
         return self.q.mean
 
     @property
     def jitter(self) -> float:  # type: ignore[override]  # a property here
+        """That of K_zz."""
         return self._prior.jitter
 
     @cached_property
