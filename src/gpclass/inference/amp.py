@@ -68,16 +68,13 @@ class AMP(Inference):
 
     @property
     def own_likelihood(self) -> Logit:
-        """The link that these settings define."""
         return Logit(1.0 if self.c0 is None else self.c0, self.c0_bounds)
 
     @property
     def scale_is_given(self) -> bool:
-        """Whether the settings fix a scale, which the estimator's likelihood must not contradict."""
         return self.c0 is not None
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
-        """The mode alone."""
         return ModePosterior
 
     def infer(

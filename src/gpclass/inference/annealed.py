@@ -23,8 +23,7 @@ import numpy as np
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array
-from gpclass.inference.around import check_around, target_around
-from gpclass.inference.base import Inference, Way
+from gpclass.inference.around import target_around
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.importance import Importance, weighted_evidence, weighted_posterior
 from gpclass.inference.particles import Particles
@@ -46,11 +45,7 @@ def ladder(n: int, temperatures: int | None = None) -> Array:
 
 
 def anneal(
-    target: Target,
-    beta: Array,
-    size: int,
-    rng: np.random.Generator,
-    transition: Transition = elliptical_step,
+    target: Target, beta: Array, size: int, rng: np.random.Generator, transition: Transition = elliptical_step
 ) -> tuple[Particles, Array]:
     """Particles carried along the ladder, and their log weights (size,)."""
     state = Particles.draw(target, size, rng)
@@ -66,12 +61,11 @@ def annealed_evidence(
     target: Target, beta: Array, size: int, rng: np.random.Generator, transition: Transition
 ) -> Evidence:
     """The evidence alone, with the steps of some sampler as transitions."""
-    _, log_w = anneal(target, beta, size, rng, transition)
-    return weighted_evidence(log_w)
+    return weighted_evidence(anneal(target, beta, size, rng, transition)[1])
 
 
 @dataclass(frozen=True)
-class Annealed(Inference):
+class Annealed(Importance):
     """Settings of annealed importance sampling.
 
     Parameters
@@ -86,22 +80,17 @@ class Annealed(Inference):
     """
 
     n_samples: int = 500
-    around: str | None = None
     temperatures: int | None = None
 
     name: ClassVar[str] = "annealed"
-    ways: ClassVar[tuple[Way, ...]] = Importance.ways
-    prefers: ClassVar[tuple[str, ...]] = Importance.prefers
-    evidence_kind: ClassVar[str | None] = "unbiased"
 
     def __post_init__(self) -> None:
-        check_settings(self, whole=("n_samples", "temperatures"))
-        check_around(self.around)
+        super().__post_init__()
+        check_settings(self, whole=("temperatures",))
 
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> WhiteDraws:
-        """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
         target = target_around(problem, self.around)
         beta = ladder(problem.n, self.temperatures)
         state, log_w = anneal(target, beta, self.n_samples, rng)

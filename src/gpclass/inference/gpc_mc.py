@@ -64,7 +64,6 @@ class GPCMC(Inference):
         return "approximate" if self.soft else "unbiased"
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
-        """Noisy latent values."""
         return NoisyDraws
 
     def infer(
@@ -76,8 +75,7 @@ class GPCMC(Inference):
             raise ValueError(
                 f"inference={self.name!r} takes whole-number weights; use inference='ep' for others"
             )
-        problem = rows
-        box = problem.prior.box()
+        problem, box = rows, rows.prior.box()
         place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # checked there
         result = bootstrap(box.take(place), self.n_samples, rng, soft=self.soft, runs=self.runs, keep=True)
         if result.x is None or not len(result.log_w):
@@ -94,17 +92,9 @@ class GPCMC(Inference):
         A = noisy_latents(problem, factor, v, rng.spawn(1)[0] if problem.n_latents > 1 else None)
         details: dict[str, Any] = {}
         if problem.n_latents > 1:
-            numbers = 2 * box.n**2 + v.size + A.size
-            details = {
-                "n_classes": problem.n_latents,
-                "orthant_dimension": box.n,
-                "memory_mb": 8 * numbers / 2**20,
-            }
-        warned = (
-            (f"{len(result.extinct)} of {self.runs} runs died out and count as probability 0",)
-            if result.extinct
-            else ()
-        )
+            memory = 8 * (2 * box.n**2 + v.size + A.size) / 2**20
+            details = {"n_classes": problem.n_latents, "orthant_dimension": box.n, "memory_mb": memory}
+        died = f"{len(result.extinct)} of {self.runs} runs died out and count as probability 0"
         return NoisyDraws(
             problem=problem,
             factor=factor,
@@ -116,7 +106,7 @@ class GPCMC(Inference):
                 method=self.name,
                 n_samples=self.n_samples,
                 ess=effective_size(result.log_w),
-                warnings=warned,
+                warnings=(died,) if result.extinct else (),
                 details=details,
             ),
         )

@@ -19,9 +19,9 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.inference.around import check_around, target_around
+from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
-from gpclass.inference.mcmc import ChainSettings, run_latent_chains
+from gpclass.inference.mcmc import WhiteChains, run_latent_chains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Target
@@ -74,13 +74,12 @@ def hmc_step(
     leapfrog: int = 8,
 ) -> tuple[Particles, Array]:
     """One trajectory of every chain, and its acceptance; leaves N(ξ; 0, I) exp(power · r) invariant."""
-    M = len(state.xi)
     size = size * float(rng.uniform(1.0 - JITTER, 1.0 + JITTER))
     p = rng.standard_normal(state.xi.shape)
-    log_u = np.log(rng.random(M))
+    log_u = np.log(rng.random(len(p)))
     xi, f = state.xi, state.f
     r, slope = target.log_ratio_and_slope(f)
-    energy = 0.5 * np.einsum("ij,ij->i", p, p) + 0.5 * np.einsum("ij,ij->i", xi, xi) - power * r
+    energy = _energy(p, xi) - power * r
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(leapfrog):
             p = p + 0.5 * size * (power * slope - xi)
@@ -88,17 +87,20 @@ def hmc_step(
             f = target.latents(xi)
             r, slope = target.log_ratio_and_slope(f)
             p = p + 0.5 * size * (power * slope - xi)
-        after = 0.5 * np.einsum("ij,ij->i", p, p) + 0.5 * np.einsum("ij,ij->i", xi, xi) - power * r
+        after = _energy(p, xi) - power * r
         gain = np.where(np.isfinite(after), energy - after, -DIVERGED)
     take = log_u < gain
-    moved = Particles(
-        np.where(take[:, None], xi, state.xi), np.where(take[:, None], f, state.f), np.where(take, r, state.r)
-    )
-    return moved, np.exp(np.minimum(gain, 0.0))
+    column = take[:, None]
+    xi, f = np.where(column, xi, state.xi), np.where(column, f, state.f)
+    return Particles(xi, f, np.where(take, r, state.r)), np.exp(np.minimum(gain, 0.0))
+
+
+def _energy(p: Array, xi: Array) -> Array:
+    return np.asarray(0.5 * np.einsum("ij,ij->i", p, p) + 0.5 * np.einsum("ij,ij->i", xi, xi))
 
 
 @dataclass(frozen=True)
-class LatentHMC(ChainSettings):
+class LatentHMC(WhiteChains):
     """Settings of Hamiltonian Monte Carlo over the latent values.
 
     Parameters
@@ -113,7 +115,6 @@ class LatentHMC(ChainSettings):
         See :class:`~gpclass.inference.mcmc.ChainSettings`.
     """
 
-    around: str | None = None
     leapfrog: int | None = None
     acceptance: float = 0.8
 
@@ -122,11 +123,9 @@ class LatentHMC(ChainSettings):
         Way.needs("slope", "whitened covariance"),
         Way.needs("smear slope", "whitened"),
     )
-    steps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_around(self.around)
         if (self.leapfrog is not None and self.leapfrog < 1) or not 0 < self.acceptance < 1:
             raise ValueError(
                 "LatentHMC: leapfrog must be at least 1 and acceptance between 0 and 1, got "
@@ -157,24 +156,11 @@ class LatentHMC(ChainSettings):
         def transition(target: Target, state: Particles, rng: np.random.Generator, power: float) -> Particles:
             return hmc_step(target, state, rng, power, size=epsilon.size, leapfrog=length())[0]
 
-        return run_latent_chains(
-            self,
-            target,
-            step,
-            rng,
-            start,
-            transition=transition,
-            details=lambda: {
-                "latent_acceptance": float(np.mean(accepted)),
-                "step_size": epsilon.size,
-                "leapfrog": length(),
-            },
-        )
+        def details() -> dict[str, float]:
+            rate = float(np.mean(accepted))
+            return {"latent_acceptance": rate, "step_size": epsilon.size, "leapfrog": length()}
 
-    @property
-    def coordinates(self) -> str | None:
-        """The Gaussian whose coordinates are used."""
-        return self.around
+        return run_latent_chains(self, target, step, rng, start, transition=transition, details=details)
 
     def latent_step(
         self, target: Target, state: Particles, rng: np.random.Generator, size: float
