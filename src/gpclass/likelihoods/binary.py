@@ -34,19 +34,15 @@ from gpclass._typing import Array, IntArray
 from gpclass.likelihoods import smeared
 from gpclass.likelihoods.base import Averages, Expansion, Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.likelihoods.powered import powered_tilt
 from gpclass.model.rows import Labels
 from gpclass.numerics import special
 from gpclass.propagation.sites import log_site_mass
 
-DROP = 40.0  # in nats below the mode: e^-40 of the mass is excluded
-LEGENDRE = np.polynomial.legendre.leggauss(64)
-FINE = (
-    0.1  # spacing of the table, relative to the width of the averaged link, that keeps its error below 1e-7
-)
+FINE = 0.1  # spacing of the table, relative to the averaged link's width, that keeps its error below 1e-7
 TABLE = 500  # nodes of a table of link averages
 SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean suffice
 K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
-KINK = 8.0  # beyond this the links are straight lines (logit) or parabolas (probit) in logs
 
 
 @dataclass(frozen=True)
@@ -77,20 +73,13 @@ class BinaryLikelihood(Likelihood):
             raise ValueError(f"scale_bounds must satisfy 0 < low <= high < inf, got {bounds!r}")
 
     def with_scale(self, scale: float) -> Self:
-        """The same likelihood with another scale."""
         return replace(self, scale=float(scale))
 
     # ------------------------------------------------------------------ what a link supplies, in u = s y f
 
-    @staticmethod
-    @abstractmethod
-    def _link(u: Array) -> Array:
-        """Λ(u)."""
-
-    @staticmethod
-    @abstractmethod
-    def _log_link(u: Array) -> Array:
-        """Its log."""
+    _link: ClassVar[np.ufunc]  # Λ(u)
+    _log_link: ClassVar[np.ufunc]
+    _quantile: ClassVar[np.ufunc]  # u of Λ(u)
 
     @staticmethod
     @abstractmethod
@@ -111,10 +100,6 @@ class BinaryLikelihood(Likelihood):
     @abstractmethod
     def _nodes(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
         """Quadrature for E g(u), u ~ N(a, b), g = -log Λ(-u) or a derivative of it."""
-
-    @abstractmethod
-    def link(self, p: Array | float) -> Array:
-        """The latent value at which p(y=+1) is p."""
 
     @abstractmethod
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
@@ -143,14 +128,7 @@ class BinaryLikelihood(Likelihood):
     def tilted(self, y: Array | float, mean: Array | float, var: Array | float) -> tuple[Array, Array, Array]:
         """The log Z, mean and variance of N(f; mean, var) p(y | f)/Z, elementwise."""
         y, mean, var = _as_floats(y, mean, var)
-        a = self.scale * (y * mean).ravel()
-        log_z, centre, spread = self._tilt(a, self.scale**2 * var.ravel())
-        shape = mean.shape
-        return (
-            log_z.reshape(shape),
-            y * centre.reshape(shape) / self.scale,
-            spread.reshape(shape) / self.scale**2,
-        )
+        return self._tilted(y, self._tilt(*self._in_u(y, mean, var)))
 
     def tilted_scalar(self, y: float, mean: float, var: float) -> tuple[float, float, float]:
         """:meth:`tilted` for one site, with floats in and out: for loops over sites."""
@@ -163,14 +141,17 @@ class BinaryLikelihood(Likelihood):
     ) -> tuple[Array, Array, Array]:
         """:meth:`tilted` for the factor p(y | f)^power, 0 < power <= 1, by quadrature."""
         y, mean, var, power = _as_floats(y, mean, var, power)
-        a, b = self.scale * (y * mean).ravel(), self.scale**2 * var.ravel()
-        log_z, centre, spread = _powered_tilt(self, a, b, power.ravel())
-        shape = mean.shape
-        return (
-            log_z.reshape(shape),
-            y * centre.reshape(shape) / self.scale,
-            spread.reshape(shape) / self.scale**2,
-        )
+        a, b = self._in_u(y, mean, var)
+        return self._tilted(y, powered_tilt(self._log_link, self._slopes, a, b, power.ravel()))
+
+    def _in_u(self, y: Array, mean: Array, var: Array) -> tuple[Array, Array]:
+        """Mean and variance of u, flat."""
+        return self.scale * (y * mean).ravel(), self.scale**2 * var.ravel()
+
+    def _tilted(self, y: Array, moments: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        """Log Z and the moments of f from those of u, flat, in the shape of y."""
+        log_z, centre, spread = (part.reshape(y.shape) for part in moments)
+        return log_z, y * centre / self.scale, spread / self.scale**2
 
     def expected_log_prob(
         self, y: Array | float, mean: Array | float, var: Array | float
@@ -200,16 +181,13 @@ class BinaryLikelihood(Likelihood):
     # ------------------------------------------------------------------- the interface of all likelihoods
 
     def log(self, y: Array, f: Array) -> Array:
-        """The log p(y | f), (..., r), for f (..., 1, r)."""
         return self.log_prob(y, f[..., 0, :])
 
     def slope(self, y: Array, f: Array) -> tuple[Array, Array]:
-        """The log p(y | f), (M, r), and its derivative, (M, 1, r)."""
         log_p, d1, _, _ = self.derivatives(y, f[:, 0])
         return log_p, d1[:, None]
 
     def expand(self, y: Array, f: Array) -> Expansion:
-        """To second order at f (1, r)."""
         log_p, d1, d2, _ = self.derivatives(y, f[0])
         return Expansion(log_p, d1[None], np.maximum(-d2, 0.0)[None])
 
@@ -218,7 +196,6 @@ class BinaryLikelihood(Likelihood):
         return np.asarray(0.5 * cov[:, 0, 0] * self.derivatives(y, f[0])[3])[None]
 
     def average(self, y: Array, mean: Array, cov: Array) -> Averages:
-        """Averages over N(mean, cov)."""
         value, dm, dv = self.expected_log_prob(y, mean[0], cov[:, 0, 0])
         return Averages(value, dm[None], np.maximum(-2.0 * dv, 0.0)[:, None, None])
 
@@ -264,6 +241,10 @@ class BinaryLikelihood(Likelihood):
         first, second = smeared.slopes(self, labels, g[0], rest[0])
         return first[None], second[None]
 
+    def link(self, p: Array | float) -> Array:
+        """The latent value at which p(y=+1) is p."""
+        return np.asarray(self._quantile(np.asarray(p, dtype=float)) / self.scale)
+
     def inverse_link(self, f: Array | float) -> Array:
         """p(y=+1 | f)."""
         return np.asarray(self._link(self.scale * np.asarray(f, dtype=float)))
@@ -280,13 +261,10 @@ class Probit(BinaryLikelihood):
 
     name: ClassVar[str] = "probit"
 
-    @staticmethod
-    def _link(u: Array) -> Array:
-        return np.asarray(ndtr(u))
-
-    @staticmethod
-    def _log_link(u: Array) -> Array:
-        return np.asarray(log_ndtr(u))
+    _link: ClassVar[np.ufunc] = ndtr
+    _log_link: ClassVar[np.ufunc] = log_ndtr
+    _quantile: ClassVar[np.ufunc] = ndtri
+    _nodes = staticmethod(special.probit_quadrature)
 
     @staticmethod
     def _slopes(u: Array) -> tuple[Array, Array, Array]:
@@ -307,25 +285,14 @@ class Probit(BinaryLikelihood):
         log_z, _, excess, tau = special.hazard_terms_scalar(z)
         return log_z, (z + b * excess) / root, (b + b * b * tau) / (1.0 + b)
 
-    @staticmethod
-    def _nodes(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
-        return special.probit_quadrature(a, b)
-
-    def link(self, p: Array | float) -> Array:
-        """The latent value at which p(y=+1) is p."""
-        return np.asarray(ndtri(np.asarray(p, dtype=float)) / self.scale)
-
     def predictive(self, mean: Array, var: Array) -> Array:
         """Φ(s m/√(1 + s² v))."""
         return np.asarray(ndtr(mean * (self.scale / np.sqrt(1.0 + self.scale**2 * var))))
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
-        """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var): log Φ(±s m/√(1 + s² v))."""
-        z = (
-            self.scale
-            * np.asarray(mean, dtype=float)
-            / np.sqrt(1.0 + self.scale**2 * np.asarray(var, dtype=float))
-        )
+        """Log Φ(±s m/√(1 + s² v))."""
+        mean, var = _as_floats(mean, var)
+        z = self.scale * mean / np.sqrt(1.0 + self.scale**2 * var)
         return np.asarray(log_ndtr(z)), np.asarray(log_ndtr(-z))
 
     def matched(self, labels: Labels, M: Array, V: Array) -> tuple[Array, Array]:
@@ -375,34 +342,17 @@ class Logit(BinaryLikelihood):
 
     name: ClassVar[str] = "logit"
 
-    @staticmethod
-    def _link(u: Array) -> Array:
-        return np.asarray(expit(u))
-
-    @staticmethod
-    def _log_link(u: Array) -> Array:
-        return np.asarray(log_expit(u))
+    _link: ClassVar[np.ufunc] = expit
+    _log_link: ClassVar[np.ufunc] = log_expit
+    _quantile: ClassVar[np.ufunc] = logit
+    _tilt = staticmethod(special.logistic_tilt)
+    _tilt_scalar = staticmethod(special.logistic_tilt_scalar)
+    _nodes = staticmethod(special.logistic_quadrature)
 
     @staticmethod
     def _slopes(u: Array) -> tuple[Array, Array, Array]:
         p, q = expit(u), expit(-u)
         return q, -p * q, p * q * (p - q)
-
-    @staticmethod
-    def _tilt(a: Array, b: Array) -> tuple[Array, Array, Array]:
-        return special.logistic_tilt(a, b)
-
-    @staticmethod
-    def _tilt_scalar(a: float, b: float) -> tuple[float, float, float]:
-        return special.logistic_tilt_scalar(a, b)
-
-    @staticmethod
-    def _nodes(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
-        return special.logistic_quadrature(a, b)
-
-    def link(self, p: Array | float) -> Array:
-        """The latent value at which p(y=+1) is p."""
-        return np.asarray(logit(np.asarray(p, dtype=float)) / self.scale)
 
     def predictive(self, mean: Array, var: Array) -> Array:
         """By quadrature; if many means share a variance, by a table of it in the mean."""
@@ -422,57 +372,9 @@ class Logit(BinaryLikelihood):
         return Probit(K0 * self.scale)
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
-        """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var)."""
         if not np.any(var):
             return self.log_inverse_link(mean)
         return special.logistic_normal(mean, var, self.scale)
-
-
-def _powered_tilt(link: BinaryLikelihood, a: Array, b: Array, w: Array) -> tuple[Array, Array, Array]:
-    """The log Z, mean and variance of N(u; a, b) Λ(u)^w/Z for (n,) arrays, by three Gauss-Legendre panels.
-
-    The log integrand g is concave, with a kink of width one at zero: the panels meet on either side of it and end
-    where g has fallen by ``DROP`` from its mode, so each holds a smooth function.
-    """
-
-    def g(u: Array) -> Array:
-        return np.asarray(w * link._log_link(u) - 0.5 * (u - a) ** 2 / b)
-
-    def slope(u: Array) -> Array:
-        return np.asarray(w * link._slopes(u)[0] - (u - a) / b)
-
-    mode = a.copy()
-    for _ in range(100):  # g' is convex and falls, positive at a: Newton's steps rise to its zero
-        step = slope(mode) / (1.0 / b - w * link._slopes(mode)[1])
-        mode = mode + step
-        if np.all(np.abs(step) <= 1e-10 * np.sqrt(b)):
-            break
-    top = g(mode)
-    ends = []
-    for side in (-1.0, 1.0):  # from outside, Newton's steps on a concave g come inwards and stop at the drop
-        end = mode + side * np.sqrt(2.0 * DROP * b)
-        for _ in range(30):
-            step = (g(end) - top + DROP) / slope(end)
-            end = end - step
-            if np.all(np.abs(step) <= 0.01 * np.abs(end - mode)):
-                break
-        ends.append(end)
-    left, right = ends
-    edges = [left, np.clip(-KINK, left, right), np.clip(KINK, left, right), right]
-    x, weight = LEGENDRE
-    half = 0.5 * np.diff(edges, axis=0)[:, :, None]  # (3, n, 1)
-    nodes = np.asarray(edges[:-1])[:, :, None] + half * (x + 1.0)
-    mass = (
-        half
-        * weight
-        * np.exp(
-            w[:, None] * link._log_link(nodes) - 0.5 * (nodes - a[:, None]) ** 2 / b[:, None] - top[:, None]
-        )
-    )
-    total = mass.sum(axis=(0, 2))
-    centre = (mass * nodes).sum(axis=(0, 2)) / total
-    spread = (mass * (nodes - centre[:, None]) ** 2).sum(axis=(0, 2)) / total
-    return top + np.log(total) - 0.5 * np.log(2.0 * np.pi * b), centre, spread
 
 
 def _cubic(table: Array, at: Array) -> Array:
