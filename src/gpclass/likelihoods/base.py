@@ -95,9 +95,8 @@ class Likelihood(ABC):
     @classmethod
     def offers(cls) -> frozenset[str]:
         """Names of what this likelihood implements."""
-        return frozenset(
-            ["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))]
-        )
+        own = [name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name)]
+        return frozenset(["log", *own])
 
     def near_probit(self) -> Likelihood | None:
         """A likelihood that is close to this one and offers an orthant; None if there is none."""

@@ -49,7 +49,7 @@ def precision(D: Array) -> Array:
     own = range(len(D))
     W[:, own, own] = np.maximum(
         W[:, own, own] + D.T, 0.0
-    )  # if one class has all the weight only rounding remains
+    )  # if one class has all weight only rounding remains
     return np.asarray(W)
 
 
