@@ -16,7 +16,7 @@ Reference: Neal (1999); Atiya, Abdel-Gawad & Fayed (2020), equations 28 and 59-6
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -26,16 +26,15 @@ from gpclass.inference.redraw import LatentRecipe, Recipe
 from gpclass.latent.base import Gaussian, Start, Target, per_latent
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import BLOCK_ELEMENTS, dense_prior
+from gpclass.latent.factors import NEW_POINTS
 from gpclass.likelihoods.nested import other_classes
-from gpclass.model.problem import Problem, places
+from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor, factor
 from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.propagation.sites import Sites
 
 LARGE = 500_000  # numbers (4 MB) above which a file stores the recipe of draws instead of the draws
-WHITE_KEPT = ("problem", "eta", "weights", "group", "evidence", "report", "roots", "recipe")
-NOISY_KEPT = ("problem", "A", "weights", "group", "evidence", "report", "sites", "recipe")
 _NONE = Evidence(np.nan)  # of an unpacked posterior, for prediction alone
 
 
@@ -47,24 +46,19 @@ class GaussianPosterior(Posterior):
     gaussian: Gaussian
     evidence: Evidence
     report: Report
-    start: Start | None = field(
-        default=None, repr=False
-    )  # rows' values, from which a neighbouring θ may start
+    start: Start | None = field(default=None, repr=False)  # rows' values, for a neighbouring θ
     gradient_Z: Array | None = (
         None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
     )
 
     @property
     def n_components(self) -> int:
-        """One Gaussian."""
         return 1
 
     def latent(self, X_new: Array) -> LatentMixture:
-        """One Gaussian per point."""
         return self.gaussian.latent(X_new)
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
-        """Joint draws over X_new, (n, m, L)."""
         return self.gaussian.draw(X_new, n, rng)
 
     def pack(self, r: int, rng: np.random.Generator) -> Array:
@@ -73,26 +67,19 @@ class GaussianPosterior(Posterior):
 
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> GaussianPosterior:
-        """The posterior of :meth:`pack`, at the θ of ``problem``."""
         return cls(problem, problem.prior.from_vectors(vectors), _NONE, Report(method="gaussian"))
 
     @classmethod
     def packed_components(cls, vectors: Array) -> int:
-        """Gaussians of packed vectors (r, k)."""
         return 1
 
     def latent_draw(self, rng: np.random.Generator) -> Array:
-        """One draw of the latent values at the rows, (L n,)."""
         return self.gaussian.draw_rows(rng)
 
     def state(self) -> dict[str, Any]:
         """What a file stores."""
-        return {
-            "problem": self.problem,
-            "numbers": self.gaussian.kept(),
-            "evidence": self.evidence,
-            "report": self.report,
-        }
+        kept = {name: getattr(self, name) for name in ("problem", "evidence", "report")}
+        return kept | {"numbers": self.gaussian.kept()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> GaussianPosterior:
@@ -118,12 +105,35 @@ class ModePosterior(GaussianPosterior):
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
         """The kriged mode n times, (n, m, 1)."""
-        mean = self.latent(X_new).means  # (1, m, 1)
-        return np.repeat(mean, n, axis=0)
+        return np.repeat(self.latent(X_new).means, n, axis=0)
+
+
+class WeightedDraws(Posterior):
+    """What posteriors of weighted draws share."""
+
+    weights: Array  # (S,), sums to one
+    recipe: Recipe | LatentRecipe | None  # of the draws; a file may store it instead of them
+    draws: ClassVar[str]  # name of the array of draws
+    stored: ClassVar[tuple[str, ...]]  # names of what a file stores
+
+    @property
+    def n_components(self) -> int:
+        return len(self.weights)
+
+    def chosen(self, n: int, rng: np.random.Generator) -> IntArray:
+        """Indices of n draws, chosen by their weights."""
+        return rng.choice(len(self.weights), size=n, p=self.weights)
+
+    def state(self) -> dict[str, Any]:
+        """What a file stores: a recipe instead of many draws, if there is one."""
+        kept = {name: getattr(self, name) for name in self.stored}
+        if self.recipe is not None and kept[self.draws].size > LARGE:
+            kept[self.draws] = None
+        return kept
 
 
 @dataclass(frozen=True, eq=False)
-class WhiteDraws(Posterior):
+class WhiteDraws(WeightedDraws):
     """Weighted draws in white coordinates of the prior."""
 
     problem: Problem
@@ -137,6 +147,9 @@ class WhiteDraws(Posterior):
     start: Start | None = field(default=None, repr=False)  # of the guide behind the draws
     gradient_Z: Array | None = None  # (m, d), when the gradient was requested
 
+    draws = "eta"
+    stored = ("problem", "eta", "weights", "group", "evidence", "report", "roots", "recipe")
+
     @classmethod
     def of(
         cls,
@@ -149,11 +162,6 @@ class WhiteDraws(Posterior):
     ) -> WhiteDraws:
         """Draws of a sampler."""
         return cls(target.problem, eta, weights, group, evidence, report, target.roots)
-
-    @property
-    def n_components(self) -> int:
-        """Number of draws."""
-        return len(self.weights)
 
     @property
     def f(self) -> Array:
@@ -181,7 +189,7 @@ class WhiteDraws(Posterior):
         L, prior = self.problem.n_latents, self.problem.prior
         found = prior.features(X_new, self.roots)
         roots = per_latent(prior.joint_root(X_new, found), L)
-        chosen = rng.choice(self.n_components, size=n, p=self.weights)
+        chosen = self.chosen(n, rng)
         each = [
             (eta @ V)[chosen] + rng.standard_normal((n, len(X_new))) @ root.T
             for eta, V, root in zip(self._per_latent(), per_latent(found.V, L), roots, strict=True)
@@ -190,30 +198,17 @@ class WhiteDraws(Posterior):
 
     def pack(self, r: int, rng: np.random.Generator) -> Array:
         """R draws, chosen by their weights."""
-        return np.asarray(self.eta[rng.choice(len(self.weights), size=r, p=self.weights)])
+        return np.asarray(self.eta[self.chosen(r, rng)])
 
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> WhiteDraws:
-        """Equally weighted draws, at the θ of ``problem``."""
         return cls(problem, vectors, *_even(len(vectors)), None, Report(method="draws"))
-
-    @classmethod
-    def packed_components(cls, vectors: Array) -> int:
-        """One per draw."""
-        return len(vectors)
 
     def latent_draw(self, rng: np.random.Generator) -> Array:
         """The first draw at the rows, (L n,); the coordinates themselves if the prior does not hold the rows."""
         if not self.problem.form.predicts_from_rows:
             return np.asarray(self.eta[0])
         return np.asarray(replace(self, eta=self.eta[:1], weights=np.ones(1)).f[0].ravel())
-
-    def state(self) -> dict[str, Any]:
-        """What a file stores: a recipe instead of many draws, if there is one."""
-        kept = {name: getattr(self, name) for name in WHITE_KEPT}
-        if self.recipe is not None and self.eta.size > LARGE:
-            kept["eta"] = None
-        return kept
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> WhiteDraws:
@@ -233,7 +228,7 @@ class WhiteDraws(Posterior):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyDraws(Posterior):
+class NoisyDraws(WeightedDraws):
     """Weighted draws of the noisy latent values at the rows of a dense prior."""
 
     problem: Problem  # with its rows repeated by their weights
@@ -249,10 +244,8 @@ class NoisyDraws(Posterior):
         None  # what the draws were made of; a file may keep it instead of A
     )
 
-    @property
-    def n_components(self) -> int:
-        """Number of draws."""
-        return len(self.weights)
+    draws = "A"
+    stored = ("problem", "A", "weights", "group", "evidence", "report", "sites", "recipe")
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
@@ -267,7 +260,7 @@ class NoisyDraws(Posterior):
         prior = dense_prior(self.problem)
         cross = prior.per_latent(prior.cross(X_new))
         roots = self.factor.roots(cross, prior.per_latent(prior.joint(X_new)))
-        chosen = rng.choice(self.n_components, size=n, p=self.weights)
+        chosen = self.chosen(n, rng)
         each = [
             a.T[chosen] @ k + rng.standard_normal((n, len(X_new))) @ root.T
             for a, k, root in zip(self.A, cross, roots, strict=True)
@@ -276,21 +269,14 @@ class NoisyDraws(Posterior):
 
     def pack(self, r: int, rng: np.random.Generator) -> Array:
         """R draws, chosen by their weights, (r, L n)."""
-        chosen = rng.choice(len(self.weights), size=r, p=self.weights)
-        return np.asarray(self.A[:, :, chosen].reshape(-1, r).T)
+        return np.asarray(self.A[:, :, self.chosen(r, rng)].reshape(-1, r).T)
 
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> NoisyDraws:
-        """Equally weighted draws, at the θ of ``problem``."""
         rows = problem.repeated()
         assert rows is not None  # whole weights: the draws came from repeated rows
         A = vectors.T.reshape(problem.n_latents, rows.n, len(vectors))
         return cls(rows, noise_factor(rows), A, *_even(len(vectors)), _NONE, Report(method="draws"))
-
-    @classmethod
-    def packed_components(cls, vectors: Array) -> int:
-        """One per draw."""
-        return len(vectors)
 
     def latent_draw(self, rng: np.random.Generator) -> Array:
         """One draw of f at the rows given the first z, (L n,), by Matheron's rule."""
@@ -300,13 +286,6 @@ class NoisyDraws(Posterior):
         simulated = f + sd * rng.standard_normal(f.shape)
         correction = self.A[:, :, 0] - self.factor.solve(simulated)
         return np.asarray((f + prior.product(correction)).ravel())
-
-    def state(self) -> dict[str, Any]:
-        """What a file stores: no factor, and a recipe instead of many draws, if there is one."""
-        kept = {name: getattr(self, name) for name in NOISY_KEPT}
-        if self.recipe is not None and self.A.size > LARGE:
-            kept["A"] = None
-        return kept
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> NoisyDraws:
@@ -346,15 +325,14 @@ class NoiseFactor:
 
     def roots(self, cross: list[Array], prior: list[Array]) -> list[Array]:
         """Roots of the covariances of new latent values given the noisy ones."""
-        what = "the posterior covariance of the new points"
         if self.one is not None:
             half = self.one.half_solve(cross[0])
             scale = float(np.mean(np.diag(prior[0])))
-            return [factor(prior[0] - half.T @ half, what=what, scale=scale)[0]]
+            return [factor(prior[0] - half.T @ half, what=NEW_POINTS, scale=scale)[0]]
         assert self.coupled is not None
         each = zip(cross, prior, self.coupled.E, strict=True)
         own = [p - k.T @ (E @ k) for k, p, E in each]
-        return [factor(0.5 * (part + part.T), what=what)[0] for part in own]
+        return [factor(0.5 * (part + part.T), what=NEW_POINTS)[0] for part in own]
 
 
 def noise_factor(problem: Problem) -> NoiseFactor:
@@ -396,16 +374,3 @@ def anchored(problem: Problem, v: Array) -> Array:
 def _even(r: int) -> tuple[Array, IntArray]:
     """Equal weights of one group."""
     return np.full(r, 1.0 / r), np.zeros(r, dtype=np.intp)
-
-
-__all__ = [
-    "GaussianPosterior",
-    "ModePosterior",
-    "NoiseFactor",
-    "NoisyDraws",
-    "WhiteDraws",
-    "anchored",
-    "noise_factor",
-    "noisy_latents",
-    "places",
-]

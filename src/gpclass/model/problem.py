@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array
 from gpclass.covariance import Covariance
 from gpclass.latent.base import Form, LatentPrior
 from gpclass.latent.dense import Dense
@@ -193,8 +193,3 @@ def sample_of(problem: Problem, most: int) -> Array:
     from gpclass.latent.inducing import sample_rows  # it builds on the rows
 
     return problem.rows.take(sample_rows(problem.n, most, np.random.default_rng(0)))[0]
-
-
-def places(weights: Array) -> IntArray:
-    """Which row each of the repeated rows of whole weights is."""
-    return np.repeat(np.arange(len(weights)), np.rint(weights).astype(int))
