@@ -19,7 +19,7 @@ Reference: Röder, Tolosana-Delgado & Hamprecht (2011), §4.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -91,8 +91,7 @@ class AMP(Inference):
             reason="" if near else f"{found.report.reason}; R eq. 20 holds to {residual:.1e}".lstrip("; "),
             details={"stationarity": residual},
         )
-        parts = {item.name: getattr(found, item.name) for item in fields(found)}
-        return ModePosterior(**(parts | {"gaussian": gaussian, "report": report}))
+        return ModePosterior(**(vars(found) | {"gaussian": gaussian, "report": report}))
 
 
 def _polished(problem: Problem, found: GaussianPosterior) -> tuple[DenseGaussian, float]:

@@ -51,7 +51,6 @@ class EllipticalSlice(WhiteChains):
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> WhiteDraws:
-        """Draw from the posterior of ``problem``; chains start in the Gaussian, or in ``start``'s draws."""
         target = target_around(problem, self.around)
 
         def step(state: Particles, rng: np.random.Generator, _warming: bool) -> Particles:

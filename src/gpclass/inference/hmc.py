@@ -135,7 +135,6 @@ class LatentHMC(WhiteChains):
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> WhiteDraws:
-        """Draw from the posterior of ``problem``; chains start in the Gaussian, or in ``start``'s draws."""
         target = target_around(problem, self.around)
         epsilon = StepSize(0.2, self.acceptance)
         accepted: list[float] = []

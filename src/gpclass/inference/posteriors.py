@@ -9,7 +9,7 @@ r"""The posteriors that inferences return: a Gaussian, or weighted draws.
 
 Each answers predictions as a mixture of Gaussians (:mod:`gpclass.posterior`), and packs itself into a few vectors for
 mixtures over θ (``pack`` and ``unpack``).
-Cost: O(n²) per new point, and O(S n) for S draws; blocks of points keep memory bounded.
+Cost: O(n²) per new point, and O(S n) for S draws; :func:`gpclass.predict.in_blocks` keeps memory bounded.
 Reference: Neal (1999); Atiya, Abdel-Gawad & Fayed (2020), equations 28 and 59-61, for the noisy draws.
 """
 
@@ -25,7 +25,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.inference.redraw import LatentRecipe, Recipe
 from gpclass.latent.base import Gaussian, Start, Target, per_latent
 from gpclass.latent.coupled import CoupledFactor
-from gpclass.latent.dense import BLOCK_ELEMENTS, dense_prior
+from gpclass.latent.dense import dense_prior
 from gpclass.latent.factors import NEW_POINTS
 from gpclass.likelihoods.nested import other_classes
 from gpclass.model.problem import Problem
@@ -62,7 +62,6 @@ class GaussianPosterior(Posterior):
         return self.gaussian.draw(X_new, n, rng)
 
     def pack(self, r: int, rng: np.random.Generator) -> Array:
-        """The Gaussian's own numbers."""
         return self.gaussian.vectors()
 
     @classmethod
@@ -95,13 +94,8 @@ class ModePosterior(GaussianPosterior):
     def latent(self, X_new: Array) -> LatentMixture:
         """The kriged mode, with variance zero."""
         gaussian: Any = self.gaussian
-        m = len(X_new)
-        mean = np.empty(m)
-        step = max(1, BLOCK_ELEMENTS // self.problem.n)
-        for start in range(0, m, step):
-            block = slice(start, start + step)
-            mean[block] = gaussian.prior.cross(X_new[block])[0].T @ gaussian.alpha[0]
-        return LatentMixture.single(mean, np.zeros(m))
+        mean = gaussian.prior.cross(X_new)[0].T @ gaussian.alpha[0]
+        return LatentMixture.single(mean, np.zeros(len(X_new)))
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
         """The kriged mode n times, (n, m, 1)."""
@@ -172,16 +166,10 @@ class WhiteDraws(WeightedDraws):
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw and point, its latent values independent; all draws share the variances."""
-        S, m, L = len(self.weights), len(X_new), self.problem.n_latents
-        means, variances = np.empty((S, m, L)), np.empty((m, L))
-        step = max(1, BLOCK_ELEMENTS // self.problem.n)
-        for start in range(0, m, step):
-            block = slice(start, start + step)
-            found = self.problem.prior.features(X_new[block], self.roots)
-            each = zip(self._per_latent(), per_latent(found.V, L), per_latent(found.rest, L), strict=True)
-            for c, (eta, V, rest) in enumerate(each):
-                means[:, block, c] = eta @ V
-                variances[block, c] = rest
+        L, found = self.problem.n_latents, self.problem.prior.features(X_new, self.roots)
+        each = zip(self._per_latent(), per_latent(found.V, L), strict=True)
+        means = np.stack([eta @ V for eta, V in each], axis=2)
+        variances = np.stack(per_latent(found.rest, L), axis=1)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
@@ -197,7 +185,6 @@ class WhiteDraws(WeightedDraws):
         return np.stack(each, axis=2)
 
     def pack(self, r: int, rng: np.random.Generator) -> Array:
-        """R draws, chosen by their weights."""
         return np.asarray(self.eta[self.chosen(r, rng)])
 
     @classmethod

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array
-from gpclass.latent.factors import NEW_POINTS, Factor
+from gpclass.latent.factors import NEW_POINTS, Factor, products
 from gpclass.numerics.linalg import SiteFactor, factor
 
 
@@ -65,15 +65,10 @@ class CoupledFactor(Factor):
 
         The second term is the coupling by the labels.
         """
-        C = len(cross)
-        V = [A @ k for A, k in zip(self.half, cross, strict=True)]
-        covariance = np.empty((cross[0].shape[1], C, C))
-        for a in range(C):
-            for b in range(a + 1):
-                covariance[:, a, b] = covariance[:, b, a] = np.einsum("ji,ji->i", V[a], V[b])
-            own = prior[a] - np.einsum("ji,ji->i", cross[a], self.E[a] @ cross[a])
-            covariance[:, a, a] += np.maximum(own, 0.0)
-        return covariance
+        found = products([A @ k for A, k in zip(self.half, cross, strict=True)])
+        for c, (k, E) in enumerate(zip(cross, self.E, strict=True)):
+            found[:, c, c] += np.maximum(prior[c] - np.einsum("ji,ji->i", k, E @ k), 0.0)
+        return found
 
     def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
         """Joint draws about the mean, (n, m, C): the shared part, then each class's own."""
@@ -97,10 +92,6 @@ class CoupledFactor(Factor):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             scale = np.where(self.D > 0, 1.0 / self.D, 0.0)
             scale[~np.isfinite(scale)] = 0.0
-        V = [inverse - A * s for A, s in zip(self.half, scale, strict=True)]
-        found = np.empty((n, C, C))
-        for a in range(C):
-            for b in range(a + 1):
-                found[:, a, b] = found[:, b, a] = np.einsum("ji,ji->i", V[a], V[b])
+        found = products([inverse - A * s for A, s in zip(self.half, scale, strict=True)])
         found[:, range(C), range(C)] += (self.leverage * scale).T
         return found

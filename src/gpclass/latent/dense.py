@@ -190,7 +190,6 @@ class DenseGaussian(Gaussian):
 
     @property
     def chord(self) -> bool:
-        """True if a factorisation costs much more than a step with it."""
         return self.prior.problem.n * self.prior.L >= CHORD_FROM
 
     @property
@@ -229,7 +228,6 @@ class DenseGaussian(Gaussian):
 
     @property
     def details(self) -> dict[str, Any]:
-        """Classes and memory, with several latent values per row."""
         L = self.prior.L
         return {} if L == 1 else {"n_classes": L, "memory_mb": self.factor.megabytes}
 

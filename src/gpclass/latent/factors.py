@@ -150,12 +150,8 @@ class FullFactor(Factor):
             yield M
 
     def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
-        V, L = self._half(cross), len(cross)
-        found = np.empty((cross[0].shape[1], L, L))
-        for a in range(L):
-            for b in range(a + 1):
-                found[:, a, b] = found[:, b, a] = -np.einsum("ji,ji->i", V[a], V[b])
-            found[:, a, a] = np.maximum(found[:, a, a] + prior[a], 0.0)
+        found, own = -products(self._half(cross)), range(len(cross))
+        found[:, own, own] = np.maximum(found[:, own, own] + np.stack(prior, axis=1), 0.0)
         return found
 
     def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
@@ -171,3 +167,13 @@ class FullFactor(Factor):
     @property
     def megabytes(self) -> float:
         return self.L.nbytes / 2**20
+
+
+def products(V: Sequence[Array]) -> Array:
+    """The column-wise products V_aᵀV_b, (m, L, L), of arrays (k, m)."""
+    L = len(V)
+    found = np.empty((V[0].shape[1], L, L))
+    for a in range(L):
+        for b in range(a + 1):
+            found[:, a, b] = found[:, b, a] = np.einsum("ji,ji->i", V[a], V[b])
+    return found

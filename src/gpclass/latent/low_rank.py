@@ -148,7 +148,6 @@ class LowRankPrior(LatentPrior):
         return self.from_kept({"mean": vectors[0, :k], "L": vectors[0, k:].reshape(k, k)})
 
     def from_kept(self, kept: dict[str, Array]) -> LowRankGaussian:
-        """Mean and factor."""
         return LowRankGaussian(self, Q(kept["mean"], np.asfortranarray(kept["L"]), kept["mean"]))
 
     def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
@@ -200,7 +199,6 @@ class LowRankGaussian(Gaussian):
 
     @property
     def details(self) -> dict[str, Any]:
-        """Classes, with several latent values per row."""
         L = self.prior.spec.L
         return {} if L == 1 else {"n_classes": L}
 
@@ -265,7 +263,6 @@ class LowRankGaussian(Gaussian):
         return np.stack(each, axis=2)
 
     def draw_rows(self, rng: np.random.Generator) -> Array:
-        """One draw of u."""
         return np.asarray(self.q.draws(rng.standard_normal((1, len(self.q.mean))))[0])
 
     def vectors(self) -> Array:
@@ -273,5 +270,4 @@ class LowRankGaussian(Gaussian):
         return np.concatenate([self.q.mean, self.q.L.ravel()])[None]
 
     def kept(self) -> dict[str, Array]:
-        """Mean and factor."""
         return {"mean": self.q.mean, "L": self.q.L}

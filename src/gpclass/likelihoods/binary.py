@@ -174,7 +174,6 @@ class BinaryLikelihood(Likelihood):
         return -g0, sy * g1, -0.5 * self.scale**2 * g2
 
     def draw_labels(self, f: Array, rng: np.random.Generator) -> Array:
-        """Labels −1 and +1 drawn given f (..., 1, r)."""
         p = self.inverse_link(f[..., 0, :])
         return np.where(rng.random(p.shape) < p, 1.0, -1.0)
 
@@ -200,7 +199,6 @@ class BinaryLikelihood(Likelihood):
         return Averages(value, dm[None], np.maximum(-2.0 * dv, 0.0)[:, None, None])
 
     def sites(self, y: Array, numbers: Array) -> RowSites:
-        """Precision and shift."""
         return RowSites(b=numbers[1:2], D=numbers[:1])
 
     def first_site(self, labels: Labels, at: RowMarginals) -> Array:
@@ -237,7 +235,6 @@ class BinaryLikelihood(Likelihood):
         return smeared.log_smeared(self, labels, g[0], rest[0])
 
     def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
-        """Derivatives of these expansions."""
         first, second = smeared.slopes(self, labels, g[0], rest[0])
         return first[None], second[None]
 
@@ -315,7 +312,6 @@ class Probit(BinaryLikelihood):
         return np.asarray(log_ndtr(self._stretch(labels, rest) * g[0]))
 
     def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
-        """In closed form."""
         if not labels.plain:
             return super().smear_slopes(labels, g, rest)
         kappa = self._stretch(labels, rest)

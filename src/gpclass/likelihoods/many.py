@@ -149,7 +149,6 @@ class Softmax(MultiLikelihood):
         return np.asarray(out - np.log(e.shape[2]))
 
     def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
-        """By the same points."""
         C, r, M = g.shape
         first, second = np.empty((C, r, M)), np.empty((C, r, M))
         e = np.sqrt(rest)[:, :, None] * _mirrored(C, REST_POINTS)[:, None, :]

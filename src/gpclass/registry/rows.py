@@ -188,13 +188,7 @@ INFERENCES: Mapping[str, Method[Inference]] = {
 STRATEGIES: Mapping[str, Method[Strategy]] = {
     row.name: row
     for row in (
-        Method(
-            hyper.Fixed,
-            "Kernel parameters as given",
-            "one inference",
-            "",
-            exact=True,
-        ),
+        Method(hyper.Fixed, "Kernel parameters as given", "one inference", "", exact=True),
         Method(
             hyper.Maximize,
             "Kernel parameters that maximise the evidence",
