@@ -16,7 +16,7 @@ from gpclass.inference.amp import stationarity
 from gpclass.inference.dsgq import K0
 from gpclass.likelihoods import Logit, Probit
 from gpclass.model.problem import Problem
-from gpclass.predict import predict_proba
+from gpclass.predict import in_blocks, predict_proba
 from tests.conftest import make_problem
 from tests.normal import log_orthant
 
@@ -122,9 +122,10 @@ def test_amp_with_weights_and_blocks(monkeypatch):
     f, alpha = posterior.gaussian.mean[0], posterior.gaussian.alpha[0]
     residual = weights * 2.0 * ((problem.y + 1) / 2 - expit(2.0 * f)) - alpha
     assert np.abs(residual).max() < 1e-8
-    whole = posterior.latent(problem.X).means
-    monkeypatch.setattr("gpclass.inference.posteriors.BLOCK_ELEMENTS", 100)
-    np.testing.assert_allclose(posterior.latent(problem.X).means, whole)
+    whole = predict_proba(posterior.latent(problem.X), problem.likelihood).proba
+    monkeypatch.setattr("gpclass.predict.answers.BLOCK_ELEMENTS", 100)
+    parts = in_blocks(problem.X, posterior, lambda mixture: predict_proba(mixture, problem.likelihood))
+    np.testing.assert_allclose(parts.proba, whole)
 
 
 @pytest.mark.filterwarnings("ignore:the Monte Carlo")
