@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.posteriors import GaussianPosterior, ModePosterior
@@ -78,7 +78,7 @@ class AMP(Inference):
         return ModePosterior
 
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> ModePosterior:
         """Find the mode of ``problem``; ``noise`` is not used."""
         found = Laplace(max_iter=self.max_iter, tol=1e-18)(problem, start=start, gradient=gradient)

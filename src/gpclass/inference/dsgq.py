@@ -21,8 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
+from gpclass._typing import Generator
 from gpclass.inference.base import Way
 from gpclass.inference.exact import Exact
 from gpclass.inference.posteriors import NoisyDraws, WhiteDraws
@@ -60,7 +59,7 @@ class DSGQ(Exact):
         return self.k0 is not None
 
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         posterior = super().infer(problem, rng, start, gradient)
         return replace(posterior, report=replace(posterior.report, method=self.name))

@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
+from gpclass._typing import Generator
 from gpclass.inference.around import target_around
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import WhiteChains, run_latent_chains
@@ -48,17 +47,13 @@ class EllipticalSlice(WhiteChains):
     def every(self, problem: Problem) -> int:
         return self.thin or THIN[problem.n_latents > 1]
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
 
-        def step(state: Particles, rng: np.random.Generator, _warming: bool) -> Particles:
+        def step(state: Particles, rng: Generator, _warming: bool) -> Particles:
             return elliptical_step(target, state, rng)
 
         return run_latent_chains(self, target, step, rng, start, transition=elliptical_step)
 
-    def latent_step(
-        self, target: Target, state: Particles, rng: np.random.Generator, size: float
-    ) -> Particles:
+    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
         return elliptical_step(target, state, rng)

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.particles import Particles
 from gpclass.latent.base import Target
 
 MOST_SHRINKS = 200  # the bracket is then below 1e-30 of the circle: only rounding can cause that
 
 
-def elliptical_step(
-    target: Target, state: Particles, rng: np.random.Generator, power: float = 1.0
-) -> Particles:
+def elliptical_step(target: Target, state: Particles, rng: Generator, power: float = 1.0) -> Particles:
     """One step of every particle; leaves N(ξ; 0, I) exp(power · r) invariant."""
     M = len(state.xi)
     nu = rng.standard_normal(state.xi.shape)

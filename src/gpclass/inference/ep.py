@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array, BoolArray
+from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point, starting
@@ -124,7 +124,7 @@ class EP(ByFixedPoint):
         check_settings(self, positive=("tol",), whole=("max_sweeps", "block"))
 
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> GaussianPosterior:
         return self.sites(problem, start).posterior(problem, RULE, "approximate", gradient)
 

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr, ndtri_exp
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.annealed import annealed_evidence, ladder
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
@@ -72,9 +72,7 @@ class Gibbs(ChainSettings):
         if not self.jitter > 0:
             raise ValueError(f"Gibbs: jitter must be positive, got {self.jitter!r}")
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
         if problem.likelihood.name == "probit" and whole:
             target = whiten(problem)
@@ -91,7 +89,7 @@ class Gibbs(ChainSettings):
             evidence = annealed_evidence(around, ladder(problem.n), EVIDENCE_PARTICLES, rng, elliptical_step)
         return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
 
-    def _scan_noisy(self, target: Whitened, rng: np.random.Generator) -> Array:
+    def _scan_noisy(self, target: Whitened, rng: Generator) -> Array:
         """Scans of v for probit; draws of f in prior coordinates, (chains, draws, n)."""
         sampler = NoisyScan.of(target.problem, target)
         v = sampler.first(self.chains, rng)
@@ -102,7 +100,7 @@ class Gibbs(ChainSettings):
                 eta[:, draw] = sampler.latents(v, rng)
         return eta
 
-    def _scan_latent(self, target: Whitened, rng: np.random.Generator) -> Array:
+    def _scan_latent(self, target: Whitened, rng: Generator) -> Array:
         """Scans of f; its draws, (chains, draws, n)."""
         Q = precision_of(target.L)
         f = target_around(target.problem, "laplace").latents(rng.standard_normal((self.chains, len(Q))))
@@ -136,11 +134,11 @@ class NoisyScan:
         Q = precision_of(cholesky(spread))
         return cls(problem.y[rows], rows, Q, L, L[rows].T @ Q, sd)
 
-    def first(self, chains: int, rng: np.random.Generator) -> Array:
+    def first(self, chains: int, rng: Generator) -> Array:
         """Starting points v > 0, (chains, N)."""
         return np.abs(rng.standard_normal((chains, len(self.y)))) / np.sqrt(np.diag(self.Q))
 
-    def scan(self, v: Array, rng: np.random.Generator) -> Array:
+    def scan(self, v: Array, rng: Generator) -> Array:
         """One pass over all coordinates of every chain."""
         z = (v * self.y).T.copy()  # (N, chains): a coordinate of all chains is a row
         sd = 1.0 / np.sqrt(np.diag(self.Q))
@@ -150,7 +148,7 @@ class NoisyScan:
             z[i] = self.y[i] * _positive_normal(self.y[i] * mean, sd[i], log_u[i])
         return np.asarray(z.T * self.y)
 
-    def latents(self, v: Array, rng: np.random.Generator) -> Array:
+    def latents(self, v: Array, rng: Generator) -> Array:
         """A draw of η given v for every chain, (chains, n): a prior draw corrected by v."""
         eta = rng.standard_normal((len(v), len(self.L)))
         simulated = (eta @ self.L.T)[:, self.rows] + self.noise_sd * rng.standard_normal(v.shape)
@@ -163,7 +161,7 @@ def _positive_normal(mean: Array, sd: float, log_u: Array) -> Array:
     return np.maximum(mean - sd * ndtri_exp(log_u + log_ndtr(mean / sd)), np.finfo(float).tiny)
 
 
-def latent_scan(target: Whitened, Q: Array, f: Array, rng: np.random.Generator) -> Array:
+def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:
     """One pass over all latent values of every chain by slices on the ellipse of the conditional prior."""
     g = f.T.copy()  # (n, chains)
     n, chains = g.shape

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpclass._settings import check_settings
+from gpclass._typing import Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import NoisyDraws, noise_factor, noisy_latents
 from gpclass.model.problem import Problem
@@ -66,9 +67,7 @@ class GPCMC(Inference):
     def posterior_type(self, problem: Problem) -> type[Posterior]:
         return NoisyDraws
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> NoisyDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> NoisyDraws:
         """Run the particles over all training points; no gradient, no warm start."""
         rows = problem.repeated()
         if rows is None:

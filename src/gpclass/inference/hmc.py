@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
 from gpclass.inference.mcmc import WhiteChains, run_latent_chains
@@ -67,7 +67,7 @@ class StepSize:
 def hmc_step(
     target: Target,
     state: Particles,
-    rng: np.random.Generator,
+    rng: Generator,
     power: float = 1.0,
     *,
     size: float = 0.5,
@@ -132,9 +132,7 @@ class LatentHMC(WhiteChains):
                 f"leapfrog={self.leapfrog!r}, acceptance={self.acceptance!r}"
             )
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
         epsilon = StepSize(0.2, self.acceptance)
         accepted: list[float] = []
@@ -142,7 +140,7 @@ class LatentHMC(WhiteChains):
         def length() -> int:
             return self.leapfrog or int(np.clip(round(QUARTER / epsilon.size), 1, MOST_STEPS))
 
-        def step(state: Particles, rng: np.random.Generator, warming: bool) -> Particles:
+        def step(state: Particles, rng: Generator, warming: bool) -> Particles:
             if not warming:
                 epsilon.freeze()
             state, chance = hmc_step(target, state, rng, size=epsilon.size, leapfrog=length())
@@ -152,7 +150,7 @@ class LatentHMC(WhiteChains):
                 accepted.append(float(chance.mean()))
             return state
 
-        def transition(target: Target, state: Particles, rng: np.random.Generator, power: float) -> Particles:
+        def transition(target: Target, state: Particles, rng: Generator, power: float) -> Particles:
             return hmc_step(target, state, rng, power, size=epsilon.size, leapfrog=length())[0]
 
         def details() -> dict[str, float]:
@@ -161,8 +159,6 @@ class LatentHMC(WhiteChains):
 
         return run_latent_chains(self, target, step, rng, start, transition=transition, details=details)
 
-    def latent_step(
-        self, target: Target, state: Particles, rng: np.random.Generator, size: float
-    ) -> Particles:
+    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
         """One trajectory of the latent values given θ, of the given step size."""
         return hmc_step(target, state, rng, size=size, leapfrog=self.leapfrog or 5)[0]

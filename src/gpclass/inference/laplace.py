@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import FixedPoint
@@ -95,7 +95,7 @@ class Laplace(Inference):
         check_settings(self, positive=("tol",), whole=("max_iter",))
 
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> GaussianPosterior:
         """Newton's method from zero, or from a neighbouring mode."""
         mode = find_mode(problem, None if start is None else start.start, self.max_iter, self.tol)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.inference.annealed import Annealed, Transition, annealed_evidence, ladder
 from gpclass.inference.around import check_around
 from gpclass.inference.base import Inference, Way
@@ -26,7 +26,7 @@ from gpclass.latent.base import Target
 from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Posterior, Report
 
-Step: TypeAlias = "Callable[[Particles, np.random.Generator, bool], Particles]"
+Step: TypeAlias = "Callable[[Particles, Generator, bool], Particles]"
 LOOKED_AT = 20  # latent values whose diagnostics are computed, evenly chosen: each costs about a millisecond
 EVIDENCE_PARTICLES = 100
 
@@ -87,9 +87,7 @@ class ChainSettings(Inference):
         """The Gaussian whose coordinates are used, by name; None: the best available for the likelihood."""
         return None
 
-    def latent_step(
-        self, target: Target, state: Particles, rng: np.random.Generator, size: float
-    ) -> Particles:
+    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
         """One step of the latent values given θ, if the sampler has one (:attr:`Inference.steps`)."""
         raise NotImplementedError
 
@@ -123,7 +121,7 @@ def run_latent_chains(
     settings: ChainSettings,
     target: Target,
     step: Step,
-    rng: np.random.Generator,
+    rng: Generator,
     start: Posterior | None,
     *,
     transition: Transition,
@@ -186,7 +184,7 @@ def collect(
     )
 
 
-def _start(chains: int, target: Target, start: Posterior | None, rng: np.random.Generator) -> Array:
+def _start(chains: int, target: Target, start: Posterior | None, rng: Generator) -> Array:
     """Where the chains start: draws of ``start`` if it has any for these rows, else draws of q."""
     if isinstance(start, WhiteDraws) and start.eta.shape[1] == target.problem.prior.white_dimension():
         chosen = rng.choice(len(start.weights), size=chains, p=start.weights)

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.redraw import LatentRecipe, Recipe
 from gpclass.latent.base import Gaussian, Start, Target, per_latent
 from gpclass.latent.coupled import CoupledFactor
@@ -47,9 +47,7 @@ class GaussianPosterior(Posterior):
     evidence: Evidence
     report: Report
     start: Start | None = field(default=None, repr=False)  # rows' values, for a neighbouring θ
-    gradient_Z: Array | None = (
-        None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
-    )
+    gradient_Z: Array | None = None  # (m, d), of log Z by the inducing inputs, if requested
 
     @property
     def n_components(self) -> int:
@@ -58,10 +56,10 @@ class GaussianPosterior(Posterior):
     def latent(self, X_new: Array) -> LatentMixture:
         return self.gaussian.latent(X_new)
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         return self.gaussian.draw(X_new, n, rng)
 
-    def pack(self, r: int, rng: np.random.Generator) -> Array:
+    def pack(self, r: int, rng: Generator) -> Array:
         return self.gaussian.vectors()
 
     @classmethod
@@ -72,7 +70,7 @@ class GaussianPosterior(Posterior):
     def packed_components(cls, vectors: Array) -> int:
         return 1
 
-    def latent_draw(self, rng: np.random.Generator) -> Array:
+    def latent_draw(self, rng: Generator) -> Array:
         return self.gaussian.draw_rows(rng)
 
     def state(self) -> dict[str, Any]:
@@ -97,7 +95,7 @@ class ModePosterior(GaussianPosterior):
         mean = gaussian.prior.cross(X_new)[0].T @ gaussian.alpha[0]
         return LatentMixture.single(mean, np.zeros(len(X_new)))
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """The kriged mode n times, (n, m, 1)."""
         return np.repeat(self.latent(X_new).means, n, axis=0)
 
@@ -114,7 +112,7 @@ class WeightedDraws(Posterior):
     def n_components(self) -> int:
         return len(self.weights)
 
-    def chosen(self, n: int, rng: np.random.Generator) -> IntArray:
+    def chosen(self, n: int, rng: Generator) -> IntArray:
         """Indices of n draws, chosen by their weights."""
         return rng.choice(len(self.weights), size=n, p=self.weights)
 
@@ -172,7 +170,7 @@ class WhiteDraws(WeightedDraws):
         variances = np.stack(per_latent(found.rest, L), axis=1)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L): a draw at the rows, then f* given it."""
         L, prior = self.problem.n_latents, self.problem.prior
         found = prior.features(X_new, self.roots)
@@ -184,14 +182,14 @@ class WhiteDraws(WeightedDraws):
         ]
         return np.stack(each, axis=2)
 
-    def pack(self, r: int, rng: np.random.Generator) -> Array:
+    def pack(self, r: int, rng: Generator) -> Array:
         return np.asarray(self.eta[self.chosen(r, rng)])
 
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> WhiteDraws:
         return cls(problem, vectors, *_even(len(vectors)), None, Report(method="draws"))
 
-    def latent_draw(self, rng: np.random.Generator) -> Array:
+    def latent_draw(self, rng: Generator) -> Array:
         """The first draw at the rows, (L n,); the coordinates themselves if the prior does not hold the rows."""
         if not self.problem.form.predicts_from_rows:
             return np.asarray(self.eta[0])
@@ -227,9 +225,7 @@ class NoisyDraws(WeightedDraws):
     report: Report
     sites: Sites | None = None  # of EP on the standardised v, from which the next θ starts (two classes)
     start: Start | None = field(default=None, repr=False)  # of EP on the rows (many classes)
-    recipe: Recipe | LatentRecipe | None = (
-        None  # what the draws were made of; a file may keep it instead of A
-    )
+    recipe: Recipe | LatentRecipe | None = None  # of the draws; a file may store it instead of A
 
     draws = "A"
     stored = ("problem", "A", "weights", "group", "evidence", "report", "sites", "recipe")
@@ -242,7 +238,7 @@ class NoisyDraws(WeightedDraws):
         variances = np.maximum(self.factor.variances(cross, diag), 0.0)  # (m, L)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
         prior = dense_prior(self.problem)
         cross = prior.per_latent(prior.cross(X_new))
@@ -254,7 +250,7 @@ class NoisyDraws(WeightedDraws):
         ]
         return np.stack(each, axis=2)
 
-    def pack(self, r: int, rng: np.random.Generator) -> Array:
+    def pack(self, r: int, rng: Generator) -> Array:
         """R draws, chosen by their weights, (r, L n)."""
         return np.asarray(self.A[:, :, self.chosen(r, rng)].reshape(-1, r).T)
 
@@ -265,7 +261,7 @@ class NoisyDraws(WeightedDraws):
         A = vectors.T.reshape(problem.n_latents, rows.n, len(vectors))
         return cls(rows, noise_factor(rows), A, *_even(len(vectors)), _NONE, Report(method="draws"))
 
-    def latent_draw(self, rng: np.random.Generator) -> Array:
+    def latent_draw(self, rng: Generator) -> Array:
         """One draw of f at the rows given the first z, (L n,), by Matheron's rule."""
         problem, prior = self.problem, dense_prior(self.problem)
         n, sd = problem.n, 1.0 / problem.likelihood.scale
@@ -330,7 +326,7 @@ def noise_factor(problem: Problem) -> NoiseFactor:
     return NoiseFactor(coupled=CoupledFactor(prior.covariances, np.ones((prior.L, problem.n))))
 
 
-def noisy_latents(problem: Problem, found: NoiseFactor, v: Array, rng: np.random.Generator | None) -> Array:
+def noisy_latents(problem: Problem, found: NoiseFactor, v: Array, rng: Generator | None) -> Array:
     """(K_c + I/s²)⁻¹ z_c, (L, n, M), from draws v (N, M) in the orthant.
 
     Two classes: z = y∘v. More: v fixes the utilities up to one number per row, the true class's own utility η, which is

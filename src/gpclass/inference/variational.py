@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array, BoolArray
+from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import ByFixedPoint, fixed_point, starting
@@ -110,7 +110,7 @@ class Variational(ByFixedPoint):
         check_settings(self, positive=("tol",), whole=("max_iter",))
 
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> GaussianPosterior:
         found = fixed_point(problem, RULE, starting(start, RULE), self.max_iter, self.tol)
         return found.posterior(problem, RULE, "bound", gradient)

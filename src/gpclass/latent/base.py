@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from gpclass._typing import Array, BoolArray, IntArray
+from gpclass._typing import Array, BoolArray, Generator, IntArray
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Labels, Rows, Shard, Source
@@ -169,11 +169,11 @@ class Gaussian(ABC):
         """One Gaussian per new point."""
 
     @abstractmethod
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L)."""
 
     @abstractmethod
-    def draw_rows(self, rng: np.random.Generator) -> Array:
+    def draw_rows(self, rng: Generator) -> Array:
         """One draw of the latent values at the rows, (L n,), or of what represents them."""
 
     @abstractmethod
@@ -226,7 +226,7 @@ class Target(ABC):
         """The white coordinates η of the prior, (M, k)."""
 
     @abstractmethod
-    def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
+    def from_prior_coordinates(self, eta: Array, rng: Generator | None = None) -> Array:
         """ξ of η; further coordinates of ξ are drawn, or set to their mean without a generator."""
 
     @abstractmethod
@@ -321,7 +321,7 @@ class Form(ABC):
     def prior(self, problem: Problem) -> LatentPrior:
         """The prior at the problem's θ."""
 
-    def placed(self, problem: Problem, rng: np.random.Generator) -> Form:
+    def placed(self, problem: Problem, rng: Generator) -> Form:
         """The form with everything that depends on the rows' features and on θ chosen."""
         return self
 

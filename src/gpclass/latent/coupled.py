@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.latent.factors import NEW_POINTS, Factor, products
 from gpclass.numerics.linalg import SiteFactor, factor
 
@@ -70,7 +70,7 @@ class CoupledFactor(Factor):
             found[:, c, c] += np.maximum(prior[c] - np.einsum("ji,ji->i", k, E @ k), 0.0)
         return found
 
-    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: Generator) -> Array:
         """Joint draws about the mean, (n, m, C): the shared part, then each class's own."""
         m = cross[0].shape[1]
         common = rng.standard_normal((n, len(self.L)))

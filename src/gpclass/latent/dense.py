@@ -17,19 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.latent import base
-from gpclass.latent.base import (
-    Features,
-    Form,
-    Gaussian,
-    Held,
-    LatentPrior,
-    SiteRule,
-    Swept,
-    Target,
-    labels_of,
-)
+from gpclass.latent.base import Features, Form, Gaussian, Held, LatentPrior, SiteRule, Swept, labels_of
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.covariances import Covariances, rank_one
 from gpclass.latent.factors import NEW_POINTS, Factor, FullFactor, OneFactor
@@ -142,7 +132,7 @@ class DensePrior(Covariances, LatentPrior):
         each = zip(self.joint(X_new), features.V, strict=True)
         return [factor(K - V.T @ V, what=NEW_POINTS, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
-    def whitened(self, gaussian: Gaussian | None) -> Target:
+    def whitened(self, gaussian: Gaussian | None) -> base.Target:
         """Coordinates of :mod:`gpclass.latent.whitened`."""
         from gpclass.latent.whitened import whiten  # it builds on this module
 
@@ -301,10 +291,8 @@ class DenseGaussian(Gaussian):
     def distance(self, other: Gaussian) -> float:
         """The largest change of a site, relative to itself or to a thousandth of its marginal's precision."""
         assert isinstance(other, DenseGaussian)
-        found, (var, sd) = [], self._units
-        for change, new, unit in zip(
-            self.difference(other), (other.sites.W, other.sites.b), (var, sd), strict=True
-        ):
+        found, new_sites = [], (other.sites.W, other.sites.b)
+        for change, new, unit in zip(self.difference(other), new_sites, self._units, strict=True):
             found.append(float(np.max(np.abs(change) / np.maximum(np.abs(new), FLOOR / unit))))
         return max(found)
 
@@ -348,14 +336,14 @@ class DenseGaussian(Gaussian):
             covariance[block] = self.factor.predict(cross, diag)
         return LatentMixture(np.ones(1), mean[None], covariance[None], np.zeros(1, dtype=np.intp))
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
         cross = self.prior.per_latent(self.prior.cross(X_new))
         prior = self.prior.per_latent(self.prior.joint(X_new))
         mean = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
         return mean + self.factor.draw(cross, prior, n, rng)
 
-    def draw_rows(self, rng: np.random.Generator) -> Array:
+    def draw_rows(self, rng: Generator) -> Array:
         if self.prior.L > 1 and self.sites.D is None:
             return np.asarray(self.draw(self.prior.problem.X, 1, rng)[0].T.ravel())
         target = self.prior.whitened(self)

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.likelihoods.local import symmetric_root
 from gpclass.numerics.linalg import NotPositiveDefiniteError, SiteFactor, mirror_lower
 from gpclass.numerics.linalg import factor as jittered
@@ -49,7 +49,7 @@ class Factor(ABC):
         """Covariances (m, L, L) at new points, from k(X, X_new) (n, m) and variances (m,) per latent value."""
 
     @abstractmethod
-    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: Generator) -> Array:
         """Joint draws about the mean, (n, m, L), from cross and prior covariances (m, m) per latent value."""
 
     @property
@@ -85,7 +85,7 @@ class OneFactor(Factor):
         A = self.site.half_solve(cross[0])
         return np.asarray(np.maximum(prior[0] - np.einsum("ij,ij->j", A, A), 0.0))[:, None, None]
 
-    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: Generator) -> Array:
         A = self.site.half_solve(cross[0])
         L, _ = jittered(prior[0] - A.T @ A, what=NEW_POINTS, scale=float(np.mean(np.diag(prior[0]))))
         return np.asarray(rng.standard_normal((n, A.shape[1])) @ L.T)[:, :, None]
@@ -154,7 +154,7 @@ class FullFactor(Factor):
         found[:, own, own] = np.maximum(found[:, own, own] + np.stack(prior, axis=1), 0.0)
         return found
 
-    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: Generator) -> Array:
         V, L = np.hstack(self._half(cross)), len(cross)
         m = cross[0].shape[1]
         joint = -(V.T @ V)

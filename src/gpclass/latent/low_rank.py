@@ -1,12 +1,9 @@
 r"""The low-rank prior: m inducing inputs, and an independent residual in every row (FITC).
 
 With the whitened values u_c ~ N(0, I_m) of latent function c at the inducing inputs, f_ic = a_icᵀu_c + e_ic
-(:mod:`gpclass.latent.basis`). Sites seen from u (:mod:`gpclass.latent.low_rank_rows`) make of u, all L m numbers of it,
-
-    q(u) = N(μ, P⁻¹),   P = I + Σ_i (S_i ⊗ a_i a_iᵀ),   P μ = Σ_i r_i ⊗ a_i,
-
-so that one pass over the rows gives what the next q needs: a matrix of Lm×Lm and a vector. A new point has
-E f_c* = a_c*ᵀμ_c and cov f* = a*ᵀP⁻¹a* + λ*. With Z = X it is the dense prior.
+(:mod:`gpclass.latent.basis`). Sites seen from u (:mod:`gpclass.latent.low_rank_rows`) make of u a Gaussian q
+(:mod:`gpclass.latent.low_rank_q`), so that one pass over the rows gives what the next q needs: a matrix of Lm×Lm and a
+vector. A new point has E f_c* = a_c*ᵀμ_c and cov f* = a*ᵀP⁻¹a* + λ*. With Z = X it is the dense prior.
 Cost: L(L+1)/2 n m² multiply-adds per pass for P and as many for the covariances, O((Lm)³) for the factor; O((Lm)²)
 memory in addition to the rows'.
 Fails when: K_zz is singular beyond the allowed jitter (which is reported).
@@ -20,19 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
+from gpclass.latent import base
 from gpclass.latent import low_rank_passes as passes
-from gpclass.latent.base import (
-    Features,
-    Form,
-    Gaussian,
-    Held,
-    LatentPrior,
-    SiteRule,
-    Swept,
-    Target,
-    per_latent,
-)
+from gpclass.latent.base import Features, Form, Gaussian, Held, LatentPrior, SiteRule, Swept, per_latent
 from gpclass.latent.basis import Basis
 from gpclass.latent.inducing import MOST, choose_inducing, sample_rows
 from gpclass.latent.low_rank_gradient import gaussian_gradient, score
@@ -94,7 +82,7 @@ class LowRank(Form):
             raise ValueError("the inducing inputs are not placed yet: use problem.placed(rng)")
         return LowRankPrior(problem, [Basis(kernel, self.Z, self.keep) for kernel in problem.kernels])
 
-    def placed(self, problem: Problem, rng: np.random.Generator, at_most: int | None = None) -> LowRank:
+    def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> LowRank:
         """Inducing inputs placed at the problem's kernel parameters, at most so many of them; once."""
         if self.Z is not None and at_most is None:
             return self
@@ -169,7 +157,7 @@ class LowRankPrior(LatentPrior):
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         return score(self.problem, self.spec, eta, weights)
 
-    def whitened(self, gaussian: Gaussian | None) -> Target:
+    def whitened(self, gaussian: Gaussian | None) -> base.Target:
         """Coordinates of u (:mod:`gpclass.latent.low_rank_target`)."""
         from gpclass.latent.low_rank_target import LowRankTarget  # it builds on this module
 
@@ -209,9 +197,8 @@ class LowRankGaussian(Gaussian):
 
     def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
         """One pass over the rows gives the new sites and the next q."""
-        held, sums = self.prior.problem.map(
-            passes.sweep_rows, held, self.prior.spec, rule, self.q, step, remember
-        )
+        problem, spec = self.prior.problem, self.prior.spec
+        held, sums = problem.map(passes.sweep_rows, held, spec, rule, self.q, step, remember)
         after = LowRankGaussian(self.prior, Q.of(sums["gram"], sums["shift"]))
         return Swept(held, after, self.q.log_mass + sums["value"])
 
@@ -236,9 +223,8 @@ class LowRankGaussian(Gaussian):
         if extra:
             held, third = problem.map(passes.third_order, held, spec, rule, self.q)
             _, sums = problem.map(passes.times_prior, held, spec, rule, third["b"])
-            held, sums = problem.map(
-                passes.take_out, held, spec, rule, third["b"], self.q.covariance @ sums["y"]
-            )
+            towards = self.q.covariance @ sums["y"]
+            held, sums = problem.map(passes.take_out, held, spec, rule, third["b"], towards)
             nu = sums["nu"]
         return gaussian_gradient(problem, spec, held, rule, self.q, nu)
 
@@ -254,7 +240,7 @@ class LowRankGaussian(Gaussian):
                 cov[rows, range(spec.L), range(spec.L)] += spec.rest([rest for _, rest in found]).T
         return LatentMixture(np.ones(1), mean[None], cov[None], np.zeros(1, dtype=np.intp))
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, k, L). Cost: O(k³) for k points."""
         features, L = self.prior.features(X_new), self.prior.spec.L
         u = self.q.draws(rng.standard_normal((n, len(self.q.mean)))).reshape(n, L, -1)
@@ -262,7 +248,7 @@ class LowRankGaussian(Gaussian):
         each = [u[:, c] @ V[c] + rng.standard_normal((n, len(X_new))) @ roots[c].T for c in range(L)]
         return np.stack(each, axis=2)
 
-    def draw_rows(self, rng: np.random.Generator) -> Array:
+    def draw_rows(self, rng: Generator) -> Array:
         return np.asarray(self.q.draws(rng.standard_normal((1, len(self.q.mean))))[0])
 
     def vectors(self) -> Array:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent.base import Target
 from gpclass.latent.low_rank import LowRankPrior
 from gpclass.latent.low_rank_q import Q, Spec
@@ -71,7 +71,7 @@ class LowRankTarget(Target):
         """u is white under the prior."""
         return self.latents(xi)
 
-    def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
+    def from_prior_coordinates(self, eta: Array, rng: Generator | None = None) -> Array:
         return np.asarray((eta - self.q.mean) @ self.q.L)
 
     def log_ratio(self, f: Array) -> Array:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent.base import Target, per_latent
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import dense_prior
@@ -116,7 +116,7 @@ class Whitened(Target):
                 out[:, c] += self._shared(xi) @ self._coupling.tie[c].T
         return np.asarray(self.centre + out.reshape(len(xi), -1))
 
-    def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
+    def from_prior_coordinates(self, eta: Array, rng: Generator | None = None) -> Array:
         """ξ of η; ζ is drawn given f, or its mean without a generator."""
         sites, coupling, M, n = self.sites, self._coupling, len(eta), self.problem.n
         if sites is None:
@@ -124,10 +124,8 @@ class Whitened(Target):
         gap = (eta - self.centre).reshape(M, -1, n)
         if coupling is None:
             return np.asarray(gap[:, 0] @ sites.C[0])
-        off = np.stack(
-            [gap[:, c] @ L.T for c, L in enumerate(per_latent(self.prior_roots, self.problem.n_latents))],
-            axis=1,
-        )  # f − m
+        roots = per_latent(self.prior_roots, self.problem.n_latents)
+        off = np.stack([gap[:, c] @ L.T for c, L in enumerate(roots)], axis=1)  # f − m
         s = sites.D.sum(axis=0)
         zeta = ((sites.D * off).sum(axis=1) / s) @ coupling.R
         if rng is not None:

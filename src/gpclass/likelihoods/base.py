@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Labels
 
@@ -60,9 +60,7 @@ class Likelihood(ABC):
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
     site_step: ClassVar[float] = 1.0  # step of a matched site if all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
-    average_error: ClassVar[float] = (
-        0.0  # of E log p in ``average``, by which a bound may fall near its optimum
-    )
+    average_error: ClassVar[float] = 0.0  # of ``average``'s value, by which a bound may fall by itself
 
     @property
     def scale(self) -> float:
@@ -109,7 +107,7 @@ class Likelihood(ABC):
         """The log p(y | f), (..., r), for f (..., L, r)."""
 
     @abstractmethod
-    def draw_labels(self, f: Array, rng: np.random.Generator) -> npt.NDArray[Any]:
+    def draw_labels(self, f: Array, rng: Generator) -> npt.NDArray[Any]:
         """Labels drawn given f (..., L, r), (..., r)."""
 
     # ---- what some have ---------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.likelihoods import smeared
 from gpclass.likelihoods.base import Averages, Expansion, Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
@@ -173,7 +173,7 @@ class BinaryLikelihood(Likelihood):
         g0, g1, g2 = moments.reshape(3, *mean.shape)
         return -g0, sy * g1, -0.5 * self.scale**2 * g2
 
-    def draw_labels(self, f: Array, rng: np.random.Generator) -> Array:
+    def draw_labels(self, f: Array, rng: Generator) -> Array:
         p = self.inverse_link(f[..., 0, :])
         return np.where(rng.random(p.shape) < p, 1.0, -1.0)
 

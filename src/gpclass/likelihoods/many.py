@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.likelihoods import averages, nested
 from gpclass.likelihoods.base import Averages, Expansion, Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, symmetric_root
@@ -62,7 +62,7 @@ class MultiLikelihood(Likelihood):
     def log(self, y: IntArray, f: Array) -> Array:
         return np.asarray(self._by_row(f)[..., np.arange(len(y)), y])
 
-    def draw_labels(self, f: Array, rng: np.random.Generator) -> IntArray:
+    def draw_labels(self, f: Array, rng: Generator) -> IntArray:
         steps = np.cumsum(np.exp(self._by_row(f)), axis=-1)
         return np.asarray((rng.random(steps.shape[:-1])[..., None] > steps[..., :-1]).sum(axis=-1))
 

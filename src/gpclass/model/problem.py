@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.covariance import Covariance
 from gpclass.latent.base import Form, LatentPrior
 from gpclass.latent.dense import Dense
@@ -155,7 +155,7 @@ class Problem(Parameters):
         """The prior over the latent values at the rows."""
         return self.form.prior(self)
 
-    def placed(self, rng: np.random.Generator) -> Problem:
+    def placed(self, rng: Generator) -> Problem:
         """The same problem once its form has chosen what it needs, such as inducing inputs, at this θ."""
         return replace(self, form=self.form.placed(self, rng))
 

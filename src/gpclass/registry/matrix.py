@@ -16,8 +16,7 @@ from gpclass.hyper.base import Strategy
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Form
 from gpclass.likelihoods import LIKELIHOODS, Likelihood, get_likelihood
-from gpclass.registry.lookup import get_inference
-from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES
+from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES, get_inference
 
 CLASSES = ("two", "many")
 

@@ -14,6 +14,7 @@ from gpclass.latent.base import Form
 from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import LIKELIHOODS
+from gpclass.names import did_you_mean
 
 T_co = TypeVar("T_co", bound=Inference | Strategy, covariant=True)
 
@@ -241,3 +242,30 @@ def methods(axis: str | None = None) -> list[Method[Any]]:
     """All methods, or those of one axis (``"inference"`` or ``"hyperparameters"``)."""
     rows: list[Method[Any]] = [*INFERENCES.values(), *STRATEGIES.values()]
     return [row for row in rows if axis in (None, row.axis)]
+
+
+def get_inference(spec: Any) -> Inference:
+    """A configured inference from its name, or the object itself."""
+    if isinstance(spec, Inference):
+        return spec
+    return _configured(spec, INFERENCES, "inference")
+
+
+def get_strategy(spec: Any) -> Strategy:
+    """A configured strategy from its name, or the object itself."""
+    if isinstance(spec, Strategy):
+        return spec
+    return _configured(spec, STRATEGIES, "hyperparameters")
+
+
+def _configured(spec: Any, table: Mapping[str, Method[T_co]], what: str) -> T_co:
+    if not isinstance(spec, str):
+        raise ValueError(
+            f"{what} must be one of {', '.join(map(repr, table))} or a configured object such as "
+            f"{next(iter(table.values())).default!r}, got {spec!r}"
+        )
+    if spec not in table:
+        raise ValueError(
+            f"{what}={spec!r} is not known{did_you_mean(spec, table)} The names are {', '.join(map(repr, table))}"
+        )
+    return table[spec].factory()
