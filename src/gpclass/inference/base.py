@@ -136,7 +136,5 @@ class Inference(ABC):
     @classmethod
     def way(cls, likelihood: type[Likelihood], prior: frozenset[str]) -> Way | None:
         """The first way that goes with a likelihood and a prior's offers; None if there is none."""
-        for way in cls.ways:
-            if way.likelihood <= likelihood.offers() and way.prior <= prior:
-                return way
-        return None
+        offers = likelihood.offers()
+        return next((way for way in cls.ways if way.likelihood <= offers and way.prior <= prior), None)

@@ -67,11 +67,7 @@ class DensePrior(Covariances, LatentPrior):
         likelihood = self.problem.likelihood
         shard, labels = _only(held, likelihood)
         sites = rule.sites(likelihood, labels, shard.kept[: rule.numbers(likelihood, self.L)])
-        return self.gaussian(sites, labels.copies)
-
-    def gaussian(self, sites: RowSites, copies: Array | float = 1.0) -> DenseGaussian:
-        """The Gaussian of sites, each counted ``copies`` times."""
-        return DenseGaussian(self, sites, copies)
+        return DenseGaussian(self, sites, labels.copies)
 
     def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
         n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
@@ -105,11 +101,11 @@ class DensePrior(Covariances, LatentPrior):
             D, alpha = np.split(vectors, 2)
             return self.from_kept({"D": D, "alpha": alpha})
         W, b = vectors[: L * L].reshape(L, L, n).transpose(2, 0, 1), vectors[L * L :]
-        return self.gaussian(RowSites(b=b, full=W))
+        return DenseGaussian(self, RowSites(b=b, full=W))
 
     def from_kept(self, kept: dict[str, Array]) -> DenseGaussian:
         if "W" in kept:
-            return self.gaussian(RowSites(b=kept["b"], full=kept["W"]))
+            return DenseGaussian(self, RowSites(b=kept["b"], full=kept["W"]))
         D, alpha = kept["D"], kept["alpha"]
         mean = kept["mean"] if "mean" in kept else self.product(alpha)
         b = kept["b"] if "b" in kept else alpha + RowSites(alpha, D).times(mean)
@@ -174,7 +170,7 @@ class DenseGaussian(Gaussian):
 
     prior: DensePrior
     sites: RowSites  # of one copy of each row
-    copies: Array | float
+    copies: Array | float = 1.0
     made: Factor | None = None  # the factor, if it exists already
     known: tuple[Array, Array] | None = None  # α and mean, if known more accurately than from the sites
 

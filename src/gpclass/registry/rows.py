@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from typing import Any, Generic, TypeVar
 
 from gpclass import hyper, inference
@@ -64,15 +65,9 @@ class Method(Generic[T_co]):
         """Names of the likelihoods that an inference supports, under some prior."""
         if not isinstance(self.default, Inference):
             return ()
-        own = self.default.own_likelihood
-        offers = [form.offers for form in FORMS.values()]
-        return tuple(
-            name
-            for name, cls in LIKELIHOODS.items()
-            if (own is None or own.name == name)
-            and not (cls.many and self.default.only_two)
-            and any(self.default.way(cls, offer) for offer in offers)
-        )
+        cases = product(FORMS.values(), (False, True))
+        able = {name for form, many in cases for name in likelihoods_for(self.default, form, many)}
+        return tuple(name for name in LIKELIHOODS if name in able)
 
     def as_data(self) -> dict[str, Any]:
         """The row as plain data."""
@@ -269,3 +264,19 @@ def _configured(spec: Any, table: Mapping[str, Method[T_co]], what: str) -> T_co
             f"{what}={spec!r} is not known{did_you_mean(spec, table)} The names are {', '.join(map(repr, table))}"
         )
     return table[spec].factory()
+
+
+def likelihoods_for(inference: Inference, form: type[Form], many: bool) -> list[str]:
+    """Likelihoods that an inference supports under a form of the prior, the preferred ones first."""
+    own = inference.own_likelihood
+    if many and inference.only_two:
+        return []
+    able = [
+        name
+        for name, cls in LIKELIHOODS.items()
+        if cls.many == many
+        and (own is None or own.name == name)
+        and inference.way(cls, form.offers) is not None
+    ]
+    order = inference.prefers
+    return sorted(able, key=lambda name: order.index(name) if name in order else len(order))
