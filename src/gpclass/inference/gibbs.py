@@ -26,6 +26,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr, ndtri_exp
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.annealed import annealed_evidence, ladder
 from gpclass.inference.around import target_around
@@ -69,8 +70,7 @@ class Gibbs(ChainSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.jitter > 0:
-            raise ValueError(f"Gibbs: jitter must be positive, got {self.jitter!r}")
+        check_settings(self, positive=("jitter",))
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))

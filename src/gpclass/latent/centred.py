@@ -24,7 +24,7 @@ from gpclass._typing import Array
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods.averages import normal_points
-from gpclass.likelihoods.many import one_hot
+from gpclass.likelihoods.many import one_hot, softmax_at
 from gpclass.model.problem import Problem
 
 ROUNDS, STEPS = 6, 3
@@ -77,13 +77,8 @@ def _uphill(problem: Problem, at: _At, step: Array, off: Array) -> _At | None:
 
 def _look(problem: Problem, alpha: Array, off: Array) -> _At:
     m = dense_prior(problem).product(alpha)
-    f = m.T[:, :, None] + off
-    f -= f.max(axis=1, keepdims=True)
-    true = f[np.arange(problem.n), problem.y]  # (n, nodes)
-    pi = np.exp(f, out=f)
-    total = pi.sum(axis=1)
-    pi /= total[:, None]
-    log_lik = problem.weighted((true - np.log(total)).mean(axis=1)).sum()
+    log_p, pi = softmax_at(m.T[:, :, None] + off, problem.y)
+    log_lik = problem.weighted(log_p).sum()
     mean = pi.mean(axis=2)
     curvature = mean.sum(axis=1) - np.einsum("icj,icj->i", pi, pi) / pi.shape[2]
     return _At(alpha, float(log_lik - 0.5 * np.vdot(alpha, m)), mean.T, curvature)

@@ -123,15 +123,9 @@ class Softmax(MultiLikelihood):
         z = _mirrored(C, POINTS)
         for rows in averages.chunks(np.arange(r), C * z.shape[1]):
             f = mean.T[rows][:, :, None] + root[rows] @ z  # (r, C, nodes)
-            own = y[rows]
-            f -= f.max(axis=1, keepdims=True)
-            true = f[np.arange(len(own)), own]
-            pi = np.exp(f, out=f)
-            total = pi.sum(axis=1)
-            pi /= total[:, None]
-            value[rows] = (true - np.log(total)).mean(axis=1)
+            value[rows], pi = softmax_at(f, y[rows])
             average = pi.mean(axis=2)
-            slope[:, rows] = one_hot(own, C) - average.T
+            slope[:, rows] = one_hot(y[rows], C) - average.T
             W[rows] = -(pi @ pi.transpose(0, 2, 1)) / z.shape[1]
             W[rows] += average[:, :, None] * np.eye(C)
         return Averages(value, slope, W)
@@ -262,6 +256,16 @@ class MultinomialProbit(MultiLikelihood):
         flat /= scale
         flat.flat[:: len(flat) + 1] = 1.0
         return flat, scale
+
+
+def softmax_at(f: Array, y: IntArray) -> tuple[Array, Array]:
+    """Mean over the nodes of log p(y | f), (r,), and softmax of f (r, C, nodes), which is overwritten."""
+    f -= f.max(axis=1, keepdims=True)
+    true = f[np.arange(len(y)), y]
+    pi = np.exp(f, out=f)
+    total = pi.sum(axis=1)
+    pi /= total[:, None]
+    return (true - np.log(total)).mean(axis=1), pi
 
 
 def one_hot(y: IntArray, C: int) -> Array:
