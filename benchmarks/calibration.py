@@ -39,10 +39,7 @@ def make(model, n, variance, kind):
     else:
         X = rng.standard_normal((n, 2))
     f = 1.5 * np.sin(2 * X[:, 0]) + X[:, 1] + (0.0 if kind == "separable" else 0.7) * rng.standard_normal(n)
-    if kind.startswith("2"):
-        cut = np.sort(f)[-max(2, round(n / 21)) - 1]
-    else:
-        cut = 0.0
+    cut = np.sort(f)[-max(2, round(n / 21)) - 1] if kind.startswith("2") else 0.0
     index = (f > cut).astype(int)
     if kind.startswith("duplicates"):
         index[1::2] = 1 - index[::2]
@@ -53,7 +50,13 @@ def make(model, n, variance, kind):
     weights = rng.uniform(0.3, 1.7, n) if model == "fractional weights" else None
     form = LowRank(m=INDUCING) if "sparse" in model else None
     problem = Problem.of(
-        X, likelihood.encode(index), ConstantKernel(variance) * RBF(1.0), likelihood, weights, 3 if many else 2, form
+        X,
+        likelihood.encode(index),
+        ConstantKernel(variance) * RBF(1.0),
+        likelihood,
+        weights,
+        3 if many else 2,
+        form,
     )
     return problem.placed(np.random.default_rng(0)), np.vstack([X[:10], rng.standard_normal((10, 2))])
 
@@ -67,7 +70,9 @@ def runs(model, n, variance, kind, seeds):
         start = start or posterior
         got = predict_proba(posterior.latent(points), problem.likelihood)
         warned = bool(posterior.report.warnings) or not posterior.report.converged
-        found.append((posterior.evidence.log_z, posterior.evidence.error, got.proba[:, -1], got.mcse[:, -1], warned))
+        found.append(
+            (posterior.evidence.log_z, posterior.evidence.error, got.proba[:, -1], got.mcse[:, -1], warned)
+        )
     return [np.array(column) for column in zip(*found, strict=True)]
 
 
@@ -112,7 +117,7 @@ def page(kept):
         "of runs with a warning, and the share that missed at the worst point without one.",
         f"Made by `python -m benchmarks.calibration` on {cpu()}.",
         "",
-        "| model | n | variance | data | runs | rms z | worst point | median point | log p(y) | warned | silent misses |",
+        "| model | n | variance | data | runs | rms z | worst point | median point | log p(y) | warned | silent |",
         "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for model, n, variance, kind in product(MODELS, SIZES, VARIANCES, DATA):
@@ -145,7 +150,9 @@ def main():
     def work(*one):
         return one, cell(*one, settings.seeds) if time.monotonic() < end else None
 
-    for one, figures in Parallel(settings.jobs, return_as="generator_unordered")(delayed(work)(*c) for c in todo):
+    for one, figures in Parallel(settings.jobs, return_as="generator_unordered")(
+        delayed(work)(*c) for c in todo
+    ):
         if figures is not None:
             kept[_key(*one)] = figures
             KEPT.write_text(json.dumps(kept, indent=1) + "\n")

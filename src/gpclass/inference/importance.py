@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.inference.around import check_around, target_around
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.particles import Particles
@@ -63,9 +63,7 @@ class Importance(Inference):
         check_settings(self, whole=("n_samples",))
         check_around(self.around)
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
         several = problem.n_latents > 1
         target = target_around(problem, self.around, power=POWER if several else 1.0)

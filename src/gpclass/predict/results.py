@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,27 @@ class Uncertainty:
     upper: Array  # (m, C)
     latent_mean: Array  # (m, L)
     latent_sd: Array  # (m, L)
+
+
+def point_blocks(components: int, m: int, cells: int) -> Iterator[slice]:
+    """Slices of m points, each of at most ``cells`` components × points (or one point)."""
+    size = max(1, cells // components)
+    for start in range(0, m, size):
+        yield slice(start, min(start + size, m))
+
+
+def even_components(weights: Array, most: int) -> IntArray:
+    """Indices of ``most`` components, evenly through the weights: they stand for the mixture with equal weights."""
+    ticks = (np.arange(most) + 0.5) / most
+    return np.minimum(np.searchsorted(np.cumsum(weights), ticks), len(weights) - 1)
+
+
+def group_error(off: Array, starts: IntArray, order: IntArray) -> Array:
+    """Standard error of a sum of ``off`` (S, ...) over components, whose groups are independent."""
+    if len(starts) < len(off):
+        off = np.add.reduceat(off[order], starts, axis=0)
+    share = len(starts) / (len(starts) - 1.0)
+    return np.asarray(np.sqrt(share * np.einsum("s...,s...->...", off, off)))
 
 
 def log_sum(log_terms: Array) -> Array:
