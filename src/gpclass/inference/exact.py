@@ -33,7 +33,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.draws import HEAVY, Enough, enough, unmet
 from gpclass.inference.ep import EP, RULE
-from gpclass.inference.exact_latent import around_ep
+from gpclass.inference.exact_latent import around_ep, through_noisy_values
 from gpclass.inference.posteriors import (
     GaussianPosterior,
     NoiseFactor,
@@ -157,6 +157,9 @@ class Exact(Inference):
         rows = self._noisy(problem)
         if rows is not None:
             return self.complete(self._outline(rows, start), rng, gradient=gradient)
+        dense = problem.prior.as_dense() if problem.likelihood.offers() & {"orthant", "split"} else None
+        if dense is not None:
+            return through_noisy_values(self, problem, dense, rng, gradient)
         return around_ep(self, problem, rng, start, gradient)
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:

@@ -296,6 +296,13 @@ class NoiseFactor:
         assert self.coupled is not None
         return np.asarray(self.coupled.E @ (z if z.ndim == 3 else z[:, :, None])).reshape(z.shape)
 
+    def inverses(self) -> list[Array]:
+        """(K_c + I/s²)⁻¹, one (n, n) array per latent value."""
+        if self.one is not None:
+            return [self.one.inverse]
+        assert self.coupled is not None
+        return list(self.coupled.E)
+
     def variances(self, cross: list[Array], diag: list[Array]) -> Array:
         """Variances of new latent values given the noisy ones, (m, L)."""
         if self.one is not None:

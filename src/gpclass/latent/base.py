@@ -235,8 +235,16 @@ class Target(ABC):
         """ξ of η; further coordinates of ξ are drawn, or set to their mean without a generator."""
 
     @abstractmethod
+    def log_likelihood(self, f: Array) -> Array:
+        """Log p(y | f), (M,)."""
+
+    @abstractmethod
+    def log_guide(self, f: Array) -> Array:
+        """Log of q over the prior, (M,)."""
+
     def log_ratio(self, f: Array) -> Array:
         """r(f), (M,): the log weight of a draw from q."""
+        return np.asarray(self.log_likelihood(f) - self.log_guide(f))
 
     @abstractmethod
     def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
@@ -294,12 +302,16 @@ class LatentPrior(ABC):
         """Per kernel a root of the covariance of f(X_new) given η."""
 
     @abstractmethod
-    def whitened(self, gaussian: Gaussian | None) -> Target:
+    def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> Target:
         """The posterior in coordinates in which a Gaussian, or the prior, is standard normal."""
 
     @abstractmethod
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         """Gradients of the exact log evidence by θ and by the inducing inputs, if any, from weighted draws η (M, k)."""
+
+    def as_dense(self) -> Problem | None:
+        """The same problem with full matrices, if they are small and its own form does not draw noisy values."""
+        return None
 
     def box(self) -> Box:
         """The orthant whose probability is the evidence, in the exact engine's standard form."""

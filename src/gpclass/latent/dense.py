@@ -128,14 +128,14 @@ class DensePrior(Covariances, LatentPrior):
         each = zip(self.joint(X_new), features.V, strict=True)
         return [factor(K - V.T @ V, what=NEW_POINTS, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
-    def whitened(self, gaussian: Gaussian | None) -> base.Target:
+    def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> base.Target:
         """Coordinates of :mod:`gpclass.latent.whitened`."""
         from gpclass.latent.whitened import whiten  # it builds on this module
 
         if gaussian is None:
             return whiten(self.problem)
         assert isinstance(gaussian, DenseGaussian)
-        return whiten(self.problem, gaussian.alpha, gaussian.D)
+        return whiten(self.problem, gaussian.alpha, power * gaussian.D)
 
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         """By parts, free of K⁻¹: ∂ log p(y)/∂K_c = ½ (E[g_c g_cᵀ] + diag E[∂g_c/∂f_c]), g = ∂ log p(y|f)/∂f."""

@@ -143,6 +143,11 @@ class LowRankPrior(LatentPrior):
         found = [basis.features(X_new) for basis in self.bases]
         return Features([A.T for A, _ in found], [rest for _, rest in found])
 
+    def as_dense(self) -> Problem | None:
+        from gpclass.latent.low_rank_dense import as_dense  # it builds on the dense prior
+
+        return as_dense(self.problem, self.bases)
+
     def white_dimension(self) -> int:
         return self.problem.n_latents * self.bases[0].m
 
@@ -157,7 +162,7 @@ class LowRankPrior(LatentPrior):
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         return score(self.problem, self.spec, eta, weights)
 
-    def whitened(self, gaussian: Gaussian | None) -> base.Target:
+    def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> base.Target:
         """Coordinates of u (:mod:`gpclass.latent.low_rank_target`)."""
         from gpclass.latent.low_rank_target import LowRankTarget  # it builds on this module
 
@@ -165,7 +170,7 @@ class LowRankPrior(LatentPrior):
         if gaussian is None:
             return LowRankTarget(self.problem, Q(np.zeros(k), np.asfortranarray(np.eye(k)), np.zeros(k)))
         assert isinstance(gaussian, LowRankGaussian)
-        return LowRankTarget(self.problem, gaussian.q)
+        return LowRankTarget(self.problem, gaussian.q.widened(power))
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,6 +84,14 @@ class Q:
             raise NotPositiveDefiniteError(NOT_FINITE)
         return cls(np.asarray(mean), np.asarray(L), shift, precision)
 
+    def widened(self, power: float) -> Q:
+        """The same mean, and the sites' precision times ``power``."""
+        if power == 1.0:
+            return self
+        precision = power * (self.L @ self.L.T)
+        precision.flat[:: len(precision) + 1] -= power
+        return Q.of(precision, precision @ self.mean + self.mean)
+
     @property
     def log_mass(self) -> float:
         """Log ∫ N(u; 0, I) exp(shiftᵀu − ½ uᵀ(P − I)u) du."""

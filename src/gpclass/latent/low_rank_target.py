@@ -74,19 +74,20 @@ class LowRankTarget(Target):
     def from_prior_coordinates(self, eta: Array, rng: Generator | None = None) -> Array:
         return np.asarray((eta - self.q.mean) @ self.q.L)
 
-    def log_ratio(self, f: Array) -> Array:
+    def log_likelihood(self, f: Array) -> Array:
         _, sums = self.problem.map(log_likelihood, self.problem.rows.held, self._prior.spec, f)
-        return np.asarray(sums["log_likelihood"] + self._change(f, self.from_prior_coordinates(f)))
+        return np.asarray(sums["log_likelihood"])
+
+    def log_guide(self, f: Array) -> Array:
+        xi = self.from_prior_coordinates(f)
+        squares = np.einsum("ms,ms->m", f, f) - np.einsum("ms,ms->m", xi, xi)
+        return np.asarray(0.5 * squares + float(np.log(np.diag(self.q.L)).sum()))
 
     def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
         xi = self.from_prior_coordinates(f)
         _, sums = self.problem.map(log_likelihood, self.problem.rows.held, self._prior.spec, f, True)
         inner = solve_triangular(self.q.L, (sums["slope"] - f).T, lower=True, check_finite=False).T
-        return np.asarray(sums["log_likelihood"] + self._change(f, xi)), np.asarray(inner + xi)
-
-    def _change(self, u: Array, xi: Array) -> Array:
-        squares = np.einsum("ms,ms->m", xi, xi) - np.einsum("ms,ms->m", u, u)
-        return np.asarray(0.5 * squares - float(np.log(np.diag(self.q.L)).sum()))
+        return np.asarray(sums["log_likelihood"] - self.log_guide(f)), np.asarray(inner + xi)
 
     def some_latents(self, eta: Array, some: IntArray) -> Array:
         return np.asarray(eta[:, some])

@@ -133,22 +133,28 @@ class Whitened(Target):
         own = [(gap[:, c] - zeta @ coupling.tie[c].T) @ C for c, C in enumerate(sites.C)]
         return np.hstack([*own, zeta])
 
-    def log_ratio(self, f: Array) -> Array:
-        F = f.reshape(len(f), -1, self.problem.n)
-        terms = self.problem.weighted(self.problem.likelihood.log(self.y, F))
-        return self._total(terms, F, None if self.sites is None else times_precision(self.sites.D, F))
+    def log_likelihood(self, f: Array) -> Array:
+        terms = self.problem.weighted(self.problem.likelihood.log(self.y, self._per_latent(f)))
+        return np.asarray(terms.sum(axis=1))
+
+    def log_guide(self, f: Array) -> Array:
+        if self.sites is None:
+            return np.zeros(len(f))
+        F = self._per_latent(f)
+        terms = F * (self.sites.b - 0.5 * times_precision(self.sites.D, F))
+        return np.asarray(terms.sum(axis=(1, 2)) - self.sites.log_z)
 
     def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
-        F = f.reshape(len(f), -1, self.problem.n)
+        F = self._per_latent(f)
         log_p, slope = self.problem.likelihood.slope(self.y, F)
-        terms, slope, WF = self.problem.weighted(log_p), self.problem.weighted(slope), None
+        total = self.problem.weighted(log_p).sum(axis=1) - self.log_guide(f)
+        slope = self.problem.weighted(slope)
         if self.sites is not None:
-            WF = times_precision(self.sites.D, F)
-            slope = slope - self.sites.b + WF
+            slope = slope - self.sites.b + times_precision(self.sites.D, F)
         parts = [slope[:, c] @ A for c, A in enumerate(per_latent(list(self.A), self.problem.n_latents))]
         if self._coupling is not None:
             parts.append(sum(slope[:, c] @ U for c, U in enumerate(self._coupling.U)))
-        return self._total(terms, F, WF), np.hstack(parts)
+        return total, np.hstack(parts)
 
     def of_chains(self, chains: IntArray) -> Whitened:
         return self if self.y.ndim == 1 else replace(self, y=self.y[chains])
@@ -170,12 +176,9 @@ class Whitened(Target):
         """ζ, (M, n)."""
         return xi[:, len(self.m) :]
 
-    def _total(self, terms: Array, F: Array, WF: Array | None) -> Array:
-        """r(f), (M,), from the terms of the log likelihood (M, n), F (M, C, n) and W F."""
-        if self.sites is None or WF is None:
-            return np.asarray(terms.sum(axis=1))
-        log_sites = (F * (self.sites.b - 0.5 * WF)).sum(axis=1)
-        return np.asarray((terms - log_sites).sum(axis=1) + self.sites.log_z)
+    def _per_latent(self, f: Array) -> Array:
+        """f, (M, C, n)."""
+        return f.reshape(len(f), -1, self.problem.n)
 
 
 def whiten(problem: Problem, alpha: Array | None = None, D: Array | None = None) -> Whitened:
