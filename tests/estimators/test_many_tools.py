@@ -11,22 +11,13 @@ from sklearn.gaussian_process.kernels import RBF
 from gpclass import GPClassifier, compare, load_model
 from gpclass.compare.presets import WithKernelOf, default_methods
 from gpclass.hyper import EM, HMC, Alternate, CrossValidation, PseudoMarginal
-from gpclass.inference import GPCMC, Annealed, EllipticalSlice, Exact, Importance, LatentHMC
 from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.registry import INFERENCES, STRATEGIES, cell, choose_likelihood
 from gpclass.report import render_report
 from tests.estimators.test_many import MANY
+from tests.short import short
 
-SHORT = {  # what is asked here does not depend on the number of draws
-    "exact": Exact(n_samples=200),
-    "importance": Importance(200),
-    "annealed": Annealed(60),
-    "elliptical-slice": EllipticalSlice(chains=2, draws=20, thin=1),
-    "hmc": LatentHMC(chains=2, draws=20),
-    "gpc-mc": GPCMC(n_samples=2000, runs=4),
-    "gpc-mc-hard": GPCMC(n_samples=2000, runs=4, soft=False),
-}
 SHORTEST = {  # strategies in seconds, whatever the inference
     "cv": CrossValidation(n_points=1, folds=2),
     "em": EM(max_iter=1),
@@ -51,7 +42,7 @@ def rocks():
 def estimator(name, kernel=None, **settings):
     usual = {"hyperparameters": "fixed", "random_state": 0, "tol": 0.02}
     return GPClassifier(
-        KERNELS["shared"] if kernel is None else kernel, inference=SHORT.get(name, name), **(usual | settings)
+        KERNELS["shared"] if kernel is None else kernel, inference=short(name), **(usual | settings)
     )
 
 
