@@ -126,6 +126,7 @@ def test_credible_interval_holds_its_share_of_drawn_probabilities(flowers):
     np.testing.assert_allclose(inside, 0.8, atol=0.025)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains)|only .* effective")
 @pytest.mark.parametrize("name", MANY)
 def test_the_same_seed_gives_the_same_answer(flowers, fit_of, name):
@@ -302,6 +303,7 @@ def test_variational_sweeps_of_softmax_converge(flowers, n_inducing):
         assert clf.fit_report_.iterations <= most
 
 
+@pytest.mark.slow
 def test_draws_at_the_rows_under_sites_without_a_short_form(flowers):
     """What the samplers over kernel parameters keep of a variational softmax posterior."""
     X, y = flowers
@@ -418,6 +420,7 @@ def test_slope_of_ems_objective_with_inducing_inputs(flowers, name, classes):
             assert slope[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "ep"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_em_with_all_rows_as_inducing_inputs_is_dense_em(flowers, name, classes):

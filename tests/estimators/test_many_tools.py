@@ -38,6 +38,7 @@ def estimator(name, kernel=None, **settings):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", list(KERNELS))
 @pytest.mark.parametrize("name", MANY)
 def test_decisions_plans_files_and_reports_of_every_inference(rocks, name, kernel, tmp_path):

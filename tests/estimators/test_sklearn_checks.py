@@ -13,16 +13,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpclass import GPClassifier
 from gpclass.hyper import Maximize
-from gpclass.inference import EP, GPCMC, ControlVariables, EllipticalSlice, Exact, LatentHMC
+from gpclass.inference import EP, GPCMC, ControlVariables, EllipticalSlice, Exact, Importance, LatentHMC
 from gpclass.registry import INFERENCES
 from tests.estimators.checks import few_checks
 
 TIGHT = Maximize(tol=1e-12, gradient_tol=1e-7)  # the checks compare fits to seven digits
-BRIEF = Maximize(max_iter=3)  # they ask for equal fits, not for converged ones
+BRIEF = Maximize(max_iter=2, polish_steps=1)  # they ask for equal fits, not for converged ones
 SHORT = {  # chains whose default lengths the checks of behaviour do not need
     "elliptical-slice": EllipticalSlice(chains=4, warmup=40, draws=60, thin=1),
     "hmc": LatentHMC(chains=4, warmup=40, draws=60),
     "control-variables": ControlVariables(chains=4, warmup=40, draws=60),
+    "importance": Importance(200),
     "gpc-mc": GPCMC(n_samples=400, runs=4),
     "gpc-mc-hard": GPCMC(n_samples=400, runs=4, soft=False),
 }

@@ -731,7 +731,7 @@ def test_many_classes_and_inducing_inputs_run(strategy, inference, n_inducing):
 
     Every other pair that the matrix allows runs in tests/registry/test_conformance.py.
     """
-    X = np.random.default_rng(0).normal(size=(30, 2))
+    X = np.random.default_rng(0).normal(size=(24, 2))
     y = np.digitize(X[:, 0], [-0.4, 0.4])
     settings = {"inference": inference, "hyperparameters": strategy, "random_state": 0, "tol": 0.05}
     clf = GPClassifier(2.0 * RBF(1.0), n_inducing=n_inducing, **settings).fit(X, y)
