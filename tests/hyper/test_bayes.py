@@ -451,15 +451,15 @@ def test_a_chain_made_longer_is_not_mostly_its_beginning(problem, tmp_path):
         "leapfrog": 2,
         "checkpoint": tmp_path / "chains.npz",
     }
-    run(HMC(draws=20, **settings), problem, Laplace())
-    longer = run(HMC(draws=400, **settings), problem, Laplace(), seed=5)
+    run(HMC(draws=10, **settings), problem, Laplace())
+    longer = run(HMC(draws=200, **settings), problem, Laplace(), seed=5)
     theta = draws_of(longer)
     for k in range(2):
         mixed = longer.posterior.theta[longer.posterior.chain == k]
         at = [int(np.abs(theta[k] - row).sum(axis=1).argmin()) for row in mixed]
         assert len(at) >= 8
-        assert np.ptp(np.diff(at)) <= 20  # a gap for each, not ten for the first twenty draws
-        assert at[-1] > 340
+        assert np.ptp(np.diff(at)) <= 10  # a gap for each, not ten for the first ten draws
+        assert at[-1] > 170
 
 
 @pytest.mark.parametrize(
