@@ -85,7 +85,7 @@ def method_of(name, **settings):
 
 @pytest.mark.parametrize(("name", "likelihood"), [*FAMILIES, *SAMPLED])
 def test_threads_change_no_bit(name, likelihood):
-    problem = task_of(300, likelihood)
+    problem = task_of(140, likelihood)
     one, three = (
         method_of(name)(
             sparse_of(problem, some_Z(12), 40, threads=threads), np.random.default_rng(0), gradient=True
