@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from papers import truths
 from sklearn.gaussian_process.kernels import DotProduct
 
 from gpclass import GPClassifier
 from gpclass.inference import Exact
-from gpclass.orthant import orthant_probability, truths
+from gpclass.orthant import orthant_probability
 from gpclass.plots._style import PALETTE, pyplot
 
 PAGE = Path(__file__).with_name("exact.md")

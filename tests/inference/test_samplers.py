@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
+from papers.truths import linear_kernel_probability
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, DotProduct
@@ -22,7 +23,6 @@ from gpclass.inference.importance import Importance
 from gpclass.inference.particles import Particles
 from gpclass.latent.whitened import whiten
 from gpclass.orthant import orthant_probability
-from gpclass.orthant.truths import linear_kernel_probability
 from gpclass.predict import predict_proba
 from tests.conftest import make_problem
 from tests.normal import log_orthant

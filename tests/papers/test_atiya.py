@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 
 import numpy as np
 import pytest
-from papers import common
+from papers import common, truths
 from papers.atiya2020 import (
     __main__,
     figures,
@@ -28,7 +28,6 @@ from papers.store import cell
 
 from gpclass.inference.elliptical_slice import EllipticalSlice
 from gpclass.inference.hmc import LatentHMC
-from gpclass.orthant import truths
 from gpclass.orthant.box import standard_form
 
 ONCE = Setting(repeats=2)
