@@ -1,6 +1,6 @@
 """Measure all numbers of ``docs/exact.md`` and write them there, between the page's markers.
 
-``python docs/exact_figures.py [block ...]``; without a block all of them (a few minutes on one core). The linear kernel
+``python -m docs.exact_figures [block ...]``; without a block all of them (a few minutes on one core). The linear kernel
 on one feature is used throughout, because its probabilities and evidence are known in closed form.
 """
 

@@ -253,7 +253,7 @@ def test_every_figure_of_the_page_on_exact_has_a_place_and_was_written():
     for name in script.BLOCKS:
         assert script.update(text, name, "NEW").count("NEW") == 1
         assert f"<!-- {name}: begin -->\n<!-- {name}: end -->" not in text, (
-            f"run docs/exact_figures.py {name}"
+            f"run python -m docs.exact_figures {name}"
         )
     with pytest.raises(ValueError, match="no marks"):
         script.update(text, "nonsense", "NEW")
