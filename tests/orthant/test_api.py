@@ -225,6 +225,33 @@ def test_heavy_tails_are_defended():
     assert np.exp(got.log_weights.max() - got.log_probability) < 3
 
 
+def test_nearly_even_weights():
+    """Tails of equal weights have no shape to fit, and rounding is no tail."""
+    rng = np.random.default_rng(0)
+    for seed in range(24):
+        n = (1, 2, 3, 5)[seed % 4]
+        A, lower = rng.standard_normal((n, n)), rng.standard_normal(n)
+        got = orthant_probability(A @ A.T + 0.1 * np.eye(n), lower, lower + 1e-3, random_state=seed // 4)
+        assert got.khat == -np.inf
+        assert "tail" not in got.message
+
+
+def test_no_warning_of_tails_that_do_not_matter():
+    """Three rows whose weights are even to a few per cent: their errors are honest, k-hat or not."""
+    rng, warned, z = np.random.default_rng(0), 0, []
+    for seed in range(60):
+        A = rng.standard_normal((3, 3))
+        C = A @ A.T + rng.choice([0.1, 1.0]) * np.eye(3)
+        got = orthant_probability(C, random_state=seed)
+        if got.ess > 0.98 * got.n_samples:
+            warned += not got.converged
+            truth = np.log(truths.small_orthant_probability(C))
+            z.append((got.log_probability - truth) / (got.standard_error + 1e-12))
+    assert len(z) > 40
+    assert warned == 0
+    assert np.mean(np.abs(z) < 2) > 0.85
+
+
 def test_greedy_order_takes_the_hardest_first():
     order = greedy_order(standard_form(np.diag([1.0, 2.0, 3.0]), lower=[-1.0, 3.0, 0.0]))
     assert list(order) == [1, 2, 0]
