@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as sk
 
+from gpclass import GPClassifier
 from gpclass.covariance import Covariance, _bessel, _generic, _stationary, compile_kernel
 from gpclass.covariance._tiles import TILE, tiles
 from gpclass.kernels import On, on
@@ -418,6 +419,34 @@ def test_bessel_matern_is_finite_at_any_distance():
     assert K[0, 0] == 1.0
     assert np.all(np.diff(K[0]) <= 0)
     assert np.all(np.isfinite(_stationary.MaternAny(0.7).slope(kept)))
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.5, 0.8, 1.0, 1.5, 2.2, 2.5, 30.0, 70.0, 200.0])
+@pytest.mark.parametrize("copies", [1, _bessel.MANY])
+def test_bessel_matern_vanishes_far_away(nu, copies):
+    """Beyond t = 1e9, where the library's Bessel function is NaN: κ and its slope are e^-t times powers of t."""
+    t = np.tile([1e5, 1e9, 2e9, 1e10, 1e15, 1e100, 1e300], copies)
+    np.testing.assert_array_equal(_bessel.matern_value(nu, t), 0.0)
+    np.testing.assert_array_equal(_bessel.matern_slope(nu, t), 0.0)
+    near = np.tile(np.linspace(5.0, 600.0, 7), copies)  # κ falls, and is continuous in ν, up to there
+    K = _bessel.matern_value(nu, near)
+    assert (np.diff(K[:7]) < 0).all()
+    np.testing.assert_allclose(K, _bessel.matern_value(nu * (1 + 1e-9), near), rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:the log evidence")  # every label stands alone
+@pytest.mark.parametrize("nu", [0.8, 2.2])
+def test_prediction_far_away_is_that_of_the_prior(nu):
+    X = np.arange(20.0)[:, None]
+    times = 1.7e12 + 8.64e7 * X  # days in milliseconds
+    y = np.sin(X[:, 0]) > 0
+    for rows, new in ((X, [[1e9], [1e10], [1e15]]), (times, times[:3] + 4e7)):
+        fit = GPClassifier(sk.Matern(1.0, nu=nu), inference="ep", hyperparameters="fixed").fit(rows, y)
+        found = fit.predict_uncertainty(np.asarray(new))
+        np.testing.assert_allclose(found.proba[:, 1], 0.5, atol=1e-12)
+        np.testing.assert_allclose((found.upper - found.lower)[:, 1], 0.9, atol=1e-6)
+        near = fit.predict_proba(rows)[:, 1]
+        assert ((near > 0.5) == y).all()
 
 
 # --- the generic path

@@ -238,3 +238,15 @@ def test_logistic_normal_without_variance_scale_and_symmetry():
     np.testing.assert_allclose(scaled, special.logistic_normal(0.7 * mean, 0.49 * 3.0), rtol=1e-13)
     np.testing.assert_allclose(scaled[0], special.logistic_normal(-mean, 3.0, 0.7)[1], rtol=1e-15)
     assert special.logistic_normal(np.zeros((2, 3)), np.ones((1, 3)))[0].shape == (2, 3)
+
+
+def test_log_diff_ndtr_is_never_above_zero_nor_nan():
+    """Limits up to the largest float, and intervals of one unit in the last place."""
+    size = np.array([0, 1e-320, 1e-20, 1.0, 37, 1e4, 1e8, 1e15, 1e17, 1e100, 1e154, 1e155, 1e300, np.inf])
+    ends = np.unique(np.concatenate([-size, size, np.nextafter(size, np.inf), size + 1e-9, 1.5 * size]))
+    a, b = np.meshgrid(ends, ends)
+    a, b = a[(a < b) & (a < np.inf)], b[(a < b) & (a < np.inf)]
+    assert (special.log_diff_ndtr(a, b) <= 0).all()
+    np.testing.assert_array_equal(special.log_diff_ndtr(a, b), special.log_diff_ndtr(-b, -a))
+    near = special.log_diff_ndtr(1e15, 1e15 + 0.125)  # the nearer end decides, to the last digit
+    assert float(near) == pytest.approx(float(special.log_diff_ndtr(1e15, np.inf)), rel=1e-15)

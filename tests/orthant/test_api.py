@@ -174,8 +174,8 @@ def test_far_tails_and_narrow_boxes():
 
 def test_singular_and_constant():
     ones = orthant_probability(np.ones((4, 4)), random_state=0)  # one variable, four times
-    assert ones.log_probability == pytest.approx(np.log(0.5), abs=0.02)
-    assert ones.details["jitter"] > 0
+    assert ones.log_probability == pytest.approx(np.log(0.5), abs=1e-12)
+    assert ones.details["jitter"] == 0
     fixed = np.diag([1.0, 0.0])
     assert orthant_probability(fixed, mean=[0.0, 1.0], random_state=0).log_probability == pytest.approx(
         np.log(0.5)
@@ -183,6 +183,61 @@ def test_singular_and_constant():
     impossible = orthant_probability(fixed, mean=[0.0, -1.0], random_state=0)
     assert impossible.log_probability == -np.inf
     assert "without variance" in impossible.message
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_multiples_are_one_coordinate(method):
+    """Correlations of ±1: the limits of both hold for one coordinate, in any units, and draws have both."""
+    none = orthant_probability([[1.0, -1.0], [-1.0, 1.0]], method=method, random_state=0)
+    assert none.log_probability == -np.inf
+    assert "multiples" in none.message
+    # x_1 in (0.2, 0.3) and x_2 = x_1 > 0.3 − 1e-9: a slice, of which the sum of two tails shows nothing
+    slice_ = orthant_probability(
+        np.ones((2, 2)), [0.2, 0.3 - 1e-9], [0.3, np.inf], method=method, n_samples=None if method == "ep" else 10**6
+    )  # fmt: skip
+    if not method.startswith("bootstrap"):
+        assert slice_.log_probability == pytest.approx(
+            np.log(1e-9 * np.exp(-0.045) / np.sqrt(2 * np.pi)), abs=1e-6
+        )
+    # −2 x_1 in (−2, −1) and x_1 > 0.6 beside an independent one
+    w = np.array([1.0, -2.0, 0.0])
+    C, mean = np.outer(w, w) + np.diag([0.0, 0.0, 1.0]), np.array([0.0, 5.0, 0.0])
+    got = orthant_probability(
+        C, [0.6, 3.0, 0.0], [np.inf, 4.0, np.inf], mean, method=method, random_state=1, order=[1, 2, 0]
+        if method not in ("ep", "bootstrap-hard") else None, return_samples=True,
+    )  # fmt: skip
+    truth = np.log(0.5 * (np.exp(log_ndtr(1.0)) - np.exp(log_ndtr(0.6))))
+    assert abs(got.log_probability - truth) < 4 * np.nan_to_num(got.standard_error) + 1e-6
+    if got.samples is not None:
+        x, y, z = got.samples.T
+        np.testing.assert_allclose(y, 5 - 2 * x, atol=1e-12)
+        assert ((x > 0.6) & (x < 1) & (z > 0)).all()
+
+
+def planes(*angles):
+    V = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return V @ V.T
+
+
+@pytest.mark.parametrize("method", ["guided", "sov"])
+def test_singular_covariances_state_what_jitter_does(method):
+    """Half planes through the origin: the probability is the angle that they leave, 0 if they leave none."""
+    for gap in (2.0, 0.1):  # the third and the fourth are implied by the first two
+        C = planes(0.0, np.pi - gap, 0.5 * (np.pi - gap), 0.3 * (np.pi - gap))
+        got = orthant_probability(C, method=method, random_state=0)
+        assert got.details["jitter"] > 0
+        assert got.log_probability == pytest.approx(np.log(gap / (2 * np.pi)), abs=4 * got.standard_error)
+        assert got.converged
+    for angles in ((0.0, 2.0, 4.0), (0.0, 0.5, np.pi, 1.0), (0.0, 2.0, 4.0, 1.0, 5.0)):  # nothing is left
+        none = orthant_probability(planes(*angles), method=method, random_state=0)
+        assert none.log_probability == -np.inf
+    # a sliver, a triangle of height 3d: jitter decides its size, which the error and the message state
+    for d in (1e-3, 1e-6) if method == "guided" else ():
+        got = orthant_probability(planes(0.0, 2 * np.pi / 3, 4 * np.pi / 3), -d, random_state=0)
+        truth = np.log(3 * np.sqrt(3) * d**2 / (2 * np.pi))
+        assert abs(got.log_probability - truth) < 4 * got.standard_error
+        assert got.converged == (d > 1e-4)
+        assert ("jitter" in got.message) == (d < 1e-4)
 
 
 def test_tol():
@@ -224,6 +279,33 @@ def test_heavy_tails_are_defended():
     assert got.details["defensive_share"] > 0
     assert got.converged
     assert np.exp(got.log_weights.max() - got.log_probability) < 3
+
+
+def test_nearly_even_weights():
+    """Tails of equal weights have no shape to fit, and rounding is no tail."""
+    rng = np.random.default_rng(0)
+    for seed in range(24):
+        n = (1, 2, 3, 5)[seed % 4]
+        A, lower = rng.standard_normal((n, n)), rng.standard_normal(n)
+        got = orthant_probability(A @ A.T + 0.1 * np.eye(n), lower, lower + 1e-3, random_state=seed // 4)
+        assert got.khat == -np.inf
+        assert "tail" not in got.message
+
+
+def test_no_warning_of_tails_that_do_not_matter():
+    """Three rows whose weights are even to a few per cent: their errors are honest, k-hat or not."""
+    rng, warned, z = np.random.default_rng(0), 0, []
+    for seed in range(60):
+        A = rng.standard_normal((3, 3))
+        C = A @ A.T + rng.choice([0.1, 1.0]) * np.eye(3)
+        got = orthant_probability(C, random_state=seed)
+        if got.ess > 0.98 * got.n_samples:
+            warned += not got.converged
+            truth = np.log(truths.small_orthant_probability(C))
+            z.append((got.log_probability - truth) / (got.standard_error + 1e-12))
+    assert len(z) > 40
+    assert warned == 0
+    assert np.mean(np.abs(z) < 2) > 0.85
 
 
 def test_greedy_order_takes_the_hardest_first():

@@ -214,6 +214,8 @@ def test_diagnostics():
     assert np.isnan(relative_error(np.zeros(5), np.zeros(5, dtype=int)))
     assert np.isnan(pareto_khat(np.zeros(10)))
     assert pareto_khat(np.zeros(1000)) == -np.inf
+    capped = np.minimum(np.linspace(-3, 1, 2000), 0.5)  # uneven, but the largest are equal: no tail
+    assert pareto_khat(capped) == -np.inf
     pareto = np.random.default_rng(0).pareto(1.0, 4000)  # shape k = 1
     assert pareto_khat(np.log(pareto)) == pytest.approx(1.0, abs=0.25)
 

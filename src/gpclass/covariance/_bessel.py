@@ -9,7 +9,7 @@ right half-plane, so on a piece [a, 2^¼ a] the error falls like 23^(−degree):
 computed once per ν.
 
 At t = 0, κ = 1, and the slope is −ν/(2(ν−1)) for ν > 1, infinite otherwise (0 is returned: it multiplies a
-difference of zero). If K_ν overflows (t tiny, or ν large), the series of κ in t²/4 is used.
+difference of zero). If K_ν overflows (t tiny, or ν large), the series of κ in t²/4 is used. Beyond ``FAR``, κ = 0.
 Fails when: ν exceeds a few hundred, where the series loses accuracy; ν = inf is the RBF.
 Reference: Abramowitz & Stegun, Handbook of Mathematical Functions (1964), §9.6.
 """
@@ -26,6 +26,7 @@ from scipy.special import gammaln, kve
 from gpclass._typing import Array
 
 MANY = 4096  # entries above which the table is faster
+FAR = 1e6  # t from which on κ is 0 for any ν; K_ν itself is not available beyond 1e9
 LARGE = 60.0  # ν above which K_ν overflows within the table
 LOWEST, HIGHEST, PER_OCTAVE, DEGREE = -10, 10, 4, 10  # the table covers 2^LOWEST <= t < 2^HIGHEST
 
@@ -49,6 +50,7 @@ def matern_slope(nu: float, t: Array) -> Array:
 
 def _bessel(order: float, a: float, b: float, t: Array) -> tuple[Array, Array]:
     """e^b t^a K_order(t), and a mask of entries that failed: t = 0 or overflow."""
+    t = np.minimum(t, FAR)
     if t.size < MANY or max(order, abs(a)) > LARGE:
         with np.errstate(divide="ignore", invalid="ignore"):
             log_f = _log_scaled(order, a, b, t)

@@ -289,10 +289,10 @@ class Drawn:
 
 def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
     """M draws in independent randomisations."""
-    seed, back = Seed.of(rng), np.argsort(plan.order)
+    seed = Seed.of(rng)
     v, log_w, group = [], [], []
     for x, lw, replicate in batches(plan, "lattice", M, rng):
-        v.append(plan.box.restore(x).T[back])
+        v.append(plan.box.restore(x).T)
         log_w.append(lw)
         group.append(replicate)
     return Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)

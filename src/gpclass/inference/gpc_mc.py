@@ -76,7 +76,8 @@ class GPCMC(Inference):
             )
         problem, box = rows, rows.prior.box()
         place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # checked there
-        result = bootstrap(box.take(place), self.n_samples, rng, soft=self.soft, runs=self.runs, keep=True)
+        box = box.take(place)
+        result = bootstrap(box, self.n_samples, rng, soft=self.soft, runs=self.runs, keep=True)
         if result.x is None or not len(result.log_w):
             point = int(place[result.extinct[0]]) // max(1, problem.n_latents - 1)
             raise ValueError(
@@ -85,7 +86,7 @@ class GPCMC(Inference):
                 "its probability given the earlier points is too small for this method; use inference='exact', or more "
                 f"n_samples in {type(self).__name__}(n_samples=...)"
             )
-        v = box.restore(result.x[np.argsort(place)]).T
+        v = box.restore(result.x).T
         weights = np.exp(result.log_w - result.log_w.max())
         factor = noise_factor(problem)
         A = noisy_latents(problem, factor, v, rng.spawn(1)[0] if problem.n_latents > 1 else None)

@@ -172,7 +172,7 @@ class DensePrior(Covariances, LatentPrior):
             lower = np.where(split.kind < 0, 0.0, -np.inf)
             smooth = SmoothFactors(split.links, split.kind, problem.likelihood.scale * scale, split.power)
         zero, infinite = np.zeros(len(S)), np.full(len(S), np.inf)
-        return Box(S, lower, infinite, scale, zero, possible=True, jitter=0.0, smooth=smooth)
+        return Box(S, lower, infinite, scale, zero, np.arange(len(S)), smooth=smooth)
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,15 +131,16 @@ def log_diff_ndtr(a: Array | float, b: Array | float) -> Array:
     if b.ndim == 0 and b == np.inf:
         return np.asarray(log_ndtr(-a))
     a, b = np.broadcast_arrays(a, b)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         flip = a + b > 0.0  # work in the lower tail, where Φ is small
         low, high = np.where(flip, -b, a), np.where(flip, -a, b)
         log_high = log_ndtr(high)
-        ratio = log_ndtr(low) - log_high
-        out = np.asarray(log_high + np.log(-np.expm1(ratio)))
+        wide = high - low
+        ratio = np.fmin(log_ndtr(low) - log_high, wide * (high - 0.5 * wide))  # a bound that does not cancel
+        out = np.where(log_high == -np.inf, -np.inf, log_high + np.log(-np.expm1(ratio)))
     narrow = ratio > -1.0
-    if np.any(narrow):
-        out[narrow] = _box_moments(low[narrow], (high - low)[narrow], _FEW)[0]
+    if np.any(narrow):  # from the end where the density is largest: it cannot overflow
+        out[narrow] = _box_moments(-high[narrow], wide[narrow], _FEW)[0]
     return out
 
 

@@ -29,7 +29,7 @@ from gpclass.orthant.batches import batches
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.box import Box, standard_form
 from gpclass.orthant.guided import propose
-from gpclass.orthant.plan import Order, Plan, coordinate_order, fit_sites, make_plan
+from gpclass.orthant.plan import Order, Plan, coordinate_order, fit_sites, make_plan, permutation
 from gpclass.orthant.sov import greedy_order
 from gpclass.orthant.uniforms import POINT_SETS, PointSet
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
@@ -38,6 +38,7 @@ from gpclass.propagation.sites import Sites
 N_SAMPLES = {"guided": 2000, "sov": 20_000, "bootstrap-hard": 100_000, "bootstrap-soft": 100_000}
 MAX_SAMPLES = 200_000  # default budget with tol=
 FEWEST_EFFECTIVE = 50  # fewer effective draws make a standard error unreliable
+SLIGHT = 1e-2  # nats that jitter may change log P by without a remark
 ROUNDING = 1e-6  # nats of rounding error that are not reported
 FIRST = 1000  # draws before the first test of tol=
 NAN = float("nan")
@@ -83,7 +84,7 @@ def orthant_probability(
     Parameters
     ----------
     cov : (n, n) array
-        Covariance, in any units; may be singular.
+        Covariance, in any units; may be singular (see :mod:`gpclass.orthant.box` for what is done then).
     lower, upper : float or (n,) array
         Limits, possibly infinite; the positive orthant by default.
     mean : float or (n,) array
@@ -116,16 +117,24 @@ def orthant_probability(
     begin = time.perf_counter()
     _check_settings(method, n_samples, tol, max_samples, points, runs)
     box = standard_form(cov, lower, upper, mean)
-    if not box.possible:
-        message = "a coordinate without variance lies outside its limits: the probability is 0"
-        return OrthantEstimate(-np.inf, 0.0, method, message=message)
+    if box.empty:
+        return OrthantEstimate(-np.inf, 0.0, method, message=f"{box.empty}: the probability is 0")
+    if not (order is None or isinstance(order, str)):
+        rows = box.row[permutation(order, len(box.row))]
+        order = rows[np.sort(np.unique(rows, return_index=True)[1])]
     task = _Task(
         box, method, n_samples, tol, max_samples, order, points, runs, return_samples,
         np.random.default_rng(random_state),
     )  # fmt: skip
     estimate = METHODS[method](task)
     details = {**estimate.details, "jitter": box.jitter}
-    return replace(estimate, details=details, seconds=time.perf_counter() - begin)
+    if box.blur > (SLIGHT if tol is None else tol):
+        told = f"cov is singular, and the jitter that it needs may change the result by {box.blur:.1g}"
+        estimate = replace(
+            estimate, converged=False, message="; ".join(filter(None, [estimate.message, told]))
+        )
+    error = float(np.hypot(estimate.standard_error, box.blur))
+    return replace(estimate, standard_error=error, details=details, seconds=time.perf_counter() - begin)
 
 
 @dataclass(frozen=True)
@@ -185,7 +194,7 @@ def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
             break
         need = len(log_w) * (min((error / task.tol) ** 2, 16.0) * 1.1 - 1)
         M = int(np.clip(need, 100, budget - len(log_w)))
-    samples = np.concatenate(kept)[:, np.argsort(plan.order)] if task.keep else None
+    samples = np.concatenate(kept) if task.keep else None
     return _judged(task, log_w, group, error, samples, plan.bounded, _rounding(plan))
 
 
@@ -218,7 +227,8 @@ def _judged(
             f"only {ess:.0f} effective draws of {len(log_w)}: the standard error may be much too small"
         )
     if not np.isfinite(log_p) or rounding > max(error, ROUNDING):
-        remarks.append(f"the limits are so far out that rounding may change the result by {rounding:.1g}")
+        size = f"by {rounding:.1g}" if np.isfinite(log_p) else "to anything"
+        remarks.append(f"the limits are so far out that rounding may change the result {size}")
     error = float(np.hypot(error, rounding)) if rounding > ROUNDING else error
     return OrthantEstimate(
         log_p, error, task.method, len(log_w), ess, pareto_khat(log_w),
@@ -243,11 +253,12 @@ def _bootstrap(task: _Task) -> OrthantEstimate:
         if task.tol is None or error <= task.tol or spent >= task.max_samples:
             break
         M = int(min(M, task.max_samples - spent))
-    extinct = [k for _, p in parts for k in p.extinct]
+    steps = [k for _, p in parts for k in p.extinct]
+    extinct = [int(np.argmax(box.row == k)) for k in steps]
     remarks = []
     if extinct:
         remarks.append(
-            f"no point survived coordinate {int(place[extinct[0]])} (step {extinct[0] + 1} of {box.n}) in "
+            f"no point survived coordinate {extinct[0]} (step {steps[0] + 1} of {box.n}) in "
             f"{len(extinct)} run(s), counted as 0; use more samples or method='guided'"
         )
     if task.tol is not None and not error <= task.tol:
@@ -256,12 +267,12 @@ def _bootstrap(task: _Task) -> OrthantEstimate:
     samples = None
     if task.keep:
         x = np.hstack([p.x for _, p in parts if p.x is not None])
-        samples = box.restore(x)[:, np.argsort(place)]
+        samples = box.restore(x)
     return OrthantEstimate(
         log_p, error if log_p > -np.inf else NAN, task.method, spent,
         effective_size(log_w) if len(log_w) else 0.0, NAN, not remarks, "; ".join(remarks), samples, log_w,
         np.concatenate([p.group + 1000 * i for i, (_, p) in enumerate(parts)]),
-        details={"extinct": tuple(int(place[k]) for k in extinct)},
+        details={"extinct": tuple(extinct)},
     )  # fmt: skip
 
 

@@ -3,7 +3,10 @@
 Standard form: zero mean, unit variances, and no coordinate with only an upper limit (its sign is flipped).
 So (v_i − mean_i)/scale_i = x_i, x ~ N(0, S), lower_i < x_i < upper_i, and tails and tolerances do not depend on
 the caller's units. A coordinate without variance is a constant: if it lies within its limits it is dropped,
-otherwise the probability is 0.
+otherwise the probability is 0. Coordinates that are multiples of each other (correlation ±1 up to rounding) are one,
+with the limits of all. If S is singular still, it gets jitter: every limit is blurred by √jitter. This is harmless if
+the range of S reaches well into the box, which a linear program tells: with all limits kept at a distance d, log P
+changes by about n √jitter/d; if there is no such d, the probability is 0.
 Cost: O(n²) for the checks, n³/3 for the factor that checks positive definiteness.
 Fails when: limits are reversed or NaN, shapes differ, cov is not symmetric or not positive semi-definite.
 """
@@ -11,17 +14,19 @@ Fails when: limits are reversed or NaN, shapes differ, cov is not symmetric or n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
-from gpclass.numerics.linalg import NotPositiveDefiniteError, factor
+from gpclass.numerics.linalg import JITTERS, NotPositiveDefiniteError, factor
 from gpclass.numerics.special import hazard_terms_scalar, truncated_normal_moments
 from gpclass.orthant.maps import SmoothFactors
 
 ROOT_2PI = math.sqrt(2 * math.pi)
+MULTIPLE = 2.0**-49  # correlations within this of ±1 are 1 up to rounding
+LEAST_ROOM = 1e-9  # least distance from the limits that the linear program can tell from none
 
 
 @dataclass(frozen=True)
@@ -31,10 +36,12 @@ class Box:
     S: Array  # (n, n), unit diagonal
     lower: Array  # (n,), finite if either limit is
     upper: Array  # (n,)
-    scale: Array  # (n,), negative where the sign was flipped
-    mean: Array  # (n,)
-    possible: bool  # False when a constant coordinate lies outside its limits
-    jitter: float  # added to the diagonal of S for its factorisation
+    scale: Array  # (N,), of the caller's coordinates; negative where the sign was flipped
+    mean: Array  # (N,)
+    row: IntArray  # (N,), where each of them is in x
+    empty: str = ""  # why no point lies inside, if so
+    jitter: float = 0.0  # added to the diagonal of S for its factorisation
+    blur: float = 0.0  # how much jitter may change log P
     smooth: SmoothFactors | None = None  # factors of the coordinates without limits
 
     @property
@@ -44,15 +51,14 @@ class Box:
 
     def take(self, order: IntArray) -> Box:
         """The same problem with its coordinates in another order."""
-        return Box(
-            self.S[np.ix_(order, order)], self.lower[order], self.upper[order], self.scale[order],
-            self.mean[order], self.possible, self.jitter,
-            None if self.smooth is None else self.smooth.take(order),
+        return replace(
+            self, S=self.S[np.ix_(order, order)], lower=self.lower[order], upper=self.upper[order],
+            row=np.argsort(order)[self.row], smooth=None if self.smooth is None else self.smooth.take(order),
         )  # fmt: skip
 
     def restore(self, x: Array) -> Array:
-        """Draws in the caller's units, (M, n), from draws x (n, M) in standard form."""
-        return np.asarray(self.mean + self.scale * x.T)
+        """Draws in the caller's units and order, (M, N), from draws x (n, M) in standard form."""
+        return np.asarray(self.mean + self.scale * x[self.row].T)
 
 
 @dataclass(frozen=True)
@@ -110,21 +116,52 @@ def standard_form(
     _check_limits(low, high, m)
     scale = np.sqrt(np.diag(C))
     fixed = scale == 0
-    possible = bool(np.all((low[fixed] <= m[fixed]) & (m[fixed] <= high[fixed])))
+    outside = bool(np.any((m < low)[fixed] | (m > high)[fixed]))
     divisor = np.where(fixed, 1.0, scale)
     a = np.where(fixed, -np.inf, (low - m) / divisor)
     b = np.where(fixed, np.inf, (high - m) / divisor)
-    flip = (a == -np.inf) & (b < np.inf)
-    sign = np.where(flip, -1.0, 1.0)
-    S = C / divisor[:, None] / divisor * sign[:, None] * sign
+    S = C / divisor[:, None] / divisor
     S.flat[:: n + 1] = 1.0
+    first = np.argmax(np.abs(S) >= 1 - MULTIPLE, axis=1)  # the first coordinate of which each is a multiple
+    first = first[first]
+    sign = np.sign(S[np.arange(n), first])
+    keep, row = np.unique(first, return_inverse=True)
+    lower, upper = np.full(len(keep), -np.inf), np.full(len(keep), np.inf)
+    np.maximum.at(lower, row, np.where(sign > 0, a, -b))
+    np.minimum.at(upper, row, np.where(sign > 0, b, -a))
+    flip = np.where((lower == -np.inf) & (upper < np.inf), -1.0, 1.0)
+    lower, upper = np.where(flip < 0, -upper, lower), np.where(flip < 0, np.inf, upper)
+    S = S[np.ix_(keep, keep)] * flip[:, None] * flip
     jitter = _jitter(S)
-    if jitter:
-        S.flat[:: n + 1] += jitter
-    return Box(
-        S, np.where(flip, -b, a), np.where(flip, np.inf, b), np.where(fixed, 0.0, scale) * sign, m,
-        possible, jitter,
+    room = _room(S, lower, upper) if jitter else 1.0
+    S.flat[:: len(S) + 1] += jitter
+    empty = (
+        "a coordinate without variance lies outside its limits" if outside
+        else "coordinates that are multiples of each other have no value within all their limits"
+        if (lower >= upper).any()
+        else "cov is singular, and none of its points lies within all limits" if room < LEAST_ROOM
+        else ""
     )  # fmt: skip
+    blur = len(S) * np.sqrt(jitter) / room if not empty else 0.0
+    return Box(
+        S, lower, upper, np.where(fixed, 0.0, scale) * sign * flip[row], m, row, empty, jitter, float(blur)
+    )
+
+
+def _room(S: Array, lower: Array, upper: Array) -> float:
+    """The largest distance, at most 1, that a point in the range of S can have from all limits; below 0 if none."""
+    from scipy.optimize import linprog  # here, to keep the import of the package fast
+
+    values, Q = np.linalg.eigh(S)
+    V = (Q * np.sqrt(np.maximum(values, 0)))[:, values > len(S) * MULTIPLE]
+    below, above = np.isfinite(lower), np.isfinite(upper)
+    A = np.vstack([-V[below], V[above]])
+    found = linprog(
+        np.append(np.zeros(V.shape[1]), -1.0), np.column_stack([A, np.ones(len(A))]),
+        np.append(-lower[below], upper[above]), bounds=[(None, None)] * V.shape[1] + [(None, 1.0)],
+        options={"primal_feasibility_tolerance": 1e-10},
+    )  # fmt: skip
+    return -float(found.fun or 0.0) if found.success else LEAST_ROOM
 
 
 def _checked_covariance(cov: npt.ArrayLike) -> Array:
@@ -178,8 +215,12 @@ def _check_limits(low: Array, high: Array, mean: Array) -> None:
 
 
 def _jitter(S: Array) -> float:
+    """The jitter that S needs; a factor that exists by rounding alone does not count."""
     try:
-        return factor(S, what="cov")[1]
+        L, jitter = factor(S, what="cov")
+        if jitter == 0 and np.diag(L).min() ** 2 < len(S) * MULTIPLE:
+            jitter = factor(S, what="cov", least=JITTERS[1])[1]
+        return jitter
     except NotPositiveDefiniteError as error:
         low = float(np.linalg.eigvalsh(S)[0])
         raise ValueError(

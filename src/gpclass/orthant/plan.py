@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box, BoxFactors
@@ -148,10 +149,7 @@ def coordinate_order(
 ) -> IntArray:
     """The permutation for an ``order=`` argument."""
     if not isinstance(order, str):
-        place = np.asarray(order)
-        if place.shape != (box.n,) or not np.array_equal(np.sort(place), np.arange(box.n)):
-            raise ValueError(f"order must name one of {ORDERS} or be a permutation of 0..{box.n - 1}")
-        return place.astype(np.intp)
+        return permutation(order, box.n)
     if order == "given":
         return np.arange(box.n)
     if order == "random" and rng is not None:
@@ -161,6 +159,14 @@ def coordinate_order(
     if order == "interleaved" and rng is not None:
         return _interleaved(box.S, rng)
     raise ValueError(f"order must be one of {ORDERS} for this method, or a permutation, not {order!r}")
+
+
+def permutation(order: npt.ArrayLike, n: int) -> IntArray:
+    """An ``order=`` argument that is no name."""
+    place = np.asarray(order)
+    if place.shape != (n,) or not np.array_equal(np.sort(place), np.arange(n)):
+        raise ValueError(f"order must name one of {ORDERS} or be a permutation of 0..{n - 1}")
+    return place.astype(np.intp)
 
 
 def _interleaved(S: Array, rng: np.random.Generator) -> IntArray:

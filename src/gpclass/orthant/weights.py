@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from gpclass._typing import Array, IntArray
 
 KHAT_LIMIT = 0.7
-EVEN = 0.995  # the tail is irrelevant above this share of effective draws
+EVEN = 0.98  # share of effective draws above which the tail is irrelevant: errors are as honest at any k-hat
 FEWEST = 50  # least number of draws for fitting the tail
 
 
@@ -53,20 +53,21 @@ def effective_size(log_w: Array) -> float:
 
 
 def pareto_khat(log_w: Array) -> float:
-    """Shape of the weights' upper tail; NaN for too few draws, −inf for even weights."""
-    finite = log_w[np.isfinite(log_w)]
-    if len(finite) < FEWEST:
+    """Shape of the weights' upper tail; NaN for too few draws, −inf where all weights, or the largest, are even."""
+    w = relative_weights(log_w[np.isfinite(log_w)]) if np.isfinite(log_w).any() else log_w[:0]
+    if len(w) < FEWEST:
         return float("nan")
-    if np.ptp(np.sort(finite)[-len(finite) // 5 :]) < 1e-12:
+    tail = np.sort(w)[-int(min(0.2 * len(w), 3 * np.sqrt(len(w)))) :]  # what the library fits
+    if np.ptp(tail) <= 1e-12 * tail[-1] or effective_size(log_w) > EVEN * len(log_w):
         return float("-inf")
     from arviz_stats import base  # here, to keep the import of the package fast
 
     fit: Callable[..., Any] = getattr(base, "array_stats").pareto_khat  # noqa: B009 (the name is not typed)
     # The weights themselves: with log_weights=True the library fits the tail of the logs.
-    fitted = fit(np.exp(finite - finite.max()), chain_axis=None, draw_axis=-1, r_eff=1.0, tail="right")
-    return float(fitted)
+    with np.errstate(divide="ignore", invalid="ignore"):  # ties where the tail begins: NaN
+        return float(fit(w / tail[-1], chain_axis=None, draw_axis=-1, r_eff=1.0, tail="right"))
 
 
 def heavy(log_w: Array) -> bool:
     """Whether the largest weights are so heavy that the standard error may be too small."""
-    return effective_size(log_w) < EVEN * len(log_w) and bool(pareto_khat(log_w) > KHAT_LIMIT)
+    return bool(pareto_khat(log_w) > KHAT_LIMIT)
