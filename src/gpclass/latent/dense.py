@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from gpclass.orthant.box import Box
 
 FLOOR = 1e-3  # a site below this share of its marginal's precision is compared by its absolute change
+WELL_CONDITIONED = 1e5  # condition of the n×n form of many classes, above which rounding would move their mode
+MOST_FULL = 10_000  # latent values for which one full matrix of them fits in memory
 CHORD_FROM = 250  # latent values, from which a factor is used for several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
 
@@ -163,7 +165,9 @@ class DensePrior(LatentPrior):
             t = sites.W[:, 0, 0] if sites.D is None else sites.D[0]
             return OneFactor(self.K, copies * t)
         if sites.D is not None:
-            return CoupledFactor(self.covariances, copies * sites.D)
+            short = CoupledFactor(self.covariances, copies * sites.D)
+            if short.condition < WELL_CONDITIONED or sites.D.size > MOST_FULL:
+                return short
         return FullFactor(self.covariances, np.broadcast_to(copies, len(sites.W))[:, None, None] * sites.W)
 
     # ---- Gaussians --------------------------------------------------------------------------------------------
