@@ -38,7 +38,7 @@ def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Predictio
             off = np.add.reduceat(off[order], starts, axis=0)
             share = len(starts) / (len(starts) - 1.0)
             mcse[block] = np.sqrt(share * np.einsum("grc,grc->rc", off, off))
-    return Prediction(np.exp(log_proba), log_proba, mcse)
+    return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 
 def many_uncertainty(mixture: LatentMixture, likelihood: MultiLikelihood, level: float) -> Uncertainty:

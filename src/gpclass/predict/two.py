@@ -82,7 +82,7 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predictio
             relative = np.sqrt(share * np.einsum("sr,sr->r", off, off))
             mcse[block] = (np.exp(log_p) * relative)[:, None]
     np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one except for rounding
-    return Prediction(np.exp(log_proba), log_proba, mcse)
+    return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 
 def _ordinary(
