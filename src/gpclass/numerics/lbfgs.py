@@ -51,7 +51,7 @@ class Ascent:
         found = objective(x)
         if found is None:
             raise ValueError(
-                "the evidence is not finite at the starting parameters; standardise the features, or start from others"
+                "the evidence is not finite at the start; standardise the features, or start elsewhere"
             )
         empty = np.empty((0, len(x)))
         memory = (empty, empty) if earlier is None else (earlier.steps, scale * earlier.bends)

@@ -73,7 +73,7 @@ class SiteFactor:
         L, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
         if info != 0:
             raise NotPositiveDefiniteError(
-                f"I + T^(1/2) K T^(1/2) is not positive definite: K, of diagonal up to {np.max(np.diag(K)):.2g}, is not a "
+                f"I + T^(1/2) K T^(1/2) is not positive definite: K, up to {np.max(np.diag(K)):.2g}, is not a "
                 f"covariance matrix, or is too large for its rounding; {CURE}"
             )
         self.L = L  # lower triangle; the upper one is undefined
