@@ -76,7 +76,7 @@ class Inference(ABC):
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
         posterior: Any = self.infer(problem, rng, start, gradient)
-        return replace(posterior, report=replace(posterior.report, seconds=time.perf_counter() - began))
+        return replace(posterior, report=posterior.report.judged(time.perf_counter() - began))
 
     @abstractmethod
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> Posterior:

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.latent.coupled import CoupledFactor
-from gpclass.latent.dense import dense_prior
+from gpclass.latent.dense import DenseGaussian, dense_prior
 from gpclass.likelihoods.averages import normal_points
+from gpclass.likelihoods.local import RowSites
 from gpclass.likelihoods.many import one_hot, softmax_at
 from gpclass.model.problem import Problem
 
@@ -48,7 +48,7 @@ def centred(problem: Problem, alpha: Array, D: Array) -> tuple[Array, Array]:
     z = normal_points(problem.n_latents, POINTS).T
     z = np.hstack([z, -z])
     for _ in range(ROUNDS):
-        q = CoupledFactor(prior.covariances, D)
+        q = DenseGaussian(prior, RowSites(alpha, D)).factor
         values, vectors = np.linalg.eigh(q.covariance)
         off = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ z  # (n, C, nodes)
         at = _look(problem, alpha, off)
@@ -59,7 +59,8 @@ def centred(problem: Problem, alpha: Array, D: Array) -> tuple[Array, Array]:
                 break
             at = moved
         alpha = at.alpha
-        kappa = at.curvature / (at.mean * (1.0 - at.mean)).sum(axis=0)
+        spread = (at.mean * (1.0 - at.mean)).sum(axis=0)
+        kappa = np.divide(at.curvature, spread, out=np.ones_like(spread), where=spread > 0)
         D = 0.5 * (D + problem.weighted(kappa * at.mean))
     return alpha, D
 

@@ -11,7 +11,8 @@ D_c⁻¹)⁻¹, computed in B-form, F = Σ_c E_c and R the sum over classes,
 P_a = diag(K_a − K_a E_a K_a), V_a = L⁻¹ E_a K_a = L⁻¹ (I − E_a D_a⁻¹), F = L Lᵀ. The last form needs no
 product with K. No nC×nC matrix exists anywhere.
 Cost: n³ multiply-adds per class for the factor, n³ more for :attr:`CoupledFactor.half`; O(C n²) memory.
-Fails when: some D_i is zero in every class (a point without weight: exclude it).
+Fails when: some D_i is zero in every class (a point without weight: exclude it); or K is so large that F, near K⁻¹ in
+its range, is lost to rounding (:attr:`CoupledFactor.condition`).
 Reference: Williams & Barber (1998), §4; Rasmussen & Williams (2006), §3.5, for softmax. The form for utilities
 is ours.
 """
@@ -43,6 +44,7 @@ class CoupledFactor(Factor):
             self.E[c], self.leverage[c] = site.inverse, site.leverage
             log_det += site.half_log_det
         self.L, self.jitter = factor(self.E.sum(axis=0), what="the sum of the classes' precisions")
+        self.condition = float((np.diag(self.L).max() / np.diag(self.L).min()) ** 2)  # about that of the sum
         self.half_log_det = float(log_det + np.log(np.diag(self.L)).sum() - 0.5 * np.log(D.sum(axis=0)).sum())
 
     @property

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from gpclass.orthant.box import Box
 
 FLOOR = 1e-3  # a site below this share of its marginal's precision is compared by its absolute change
+WELL_CONDITIONED = (
+    1e5  # condition of the n×n form of many classes, above which rounding would move their mode
+)
+MOST_FULL = 10_000  # latent values for which one full matrix of them fits in memory
 CHORD_FROM = 250  # latent values, from which a factor is used for several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
 
@@ -205,7 +209,9 @@ class DenseGaussian(Gaussian):
         if self.prior.L == 1:
             return OneFactor(self.prior.K, self.t)
         if self.sites.D is not None:
-            return CoupledFactor(self.prior.covariances, self.D)
+            short = CoupledFactor(self.prior.covariances, self.D)
+            if short.condition < WELL_CONDITIONED or self.D.size > MOST_FULL:
+                return short
         return FullFactor(self.prior.covariances, self.W)
 
     @cached_property

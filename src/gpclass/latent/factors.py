@@ -19,7 +19,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array, Generator
 from gpclass.likelihoods.local import symmetric_root
-from gpclass.numerics.linalg import NotPositiveDefiniteError, SiteFactor, mirror_lower
+from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError, SiteFactor, mirror_lower
 from gpclass.numerics.linalg import factor as jittered
 
 NEW_POINTS = "the posterior covariance of the new points"
@@ -110,9 +110,7 @@ class FullFactor(Factor):
         flat.flat[:: L * n + 1] += 1.0
         factor, info = lapack.dpotrf(flat, lower=1, clean=1)
         if info != 0:
-            raise NotPositiveDefiniteError(
-                "I + W^(1/2) K W^(1/2) is not positive definite; check that the kernel is a valid covariance function"
-            )
+            raise NotPositiveDefiniteError(f"I + W^(1/2) K W^(1/2) is not positive definite; {CURE}")
         self.L = np.asarray(factor)
         self.half_log_det = float(np.log(np.diag(self.L)).sum())
 

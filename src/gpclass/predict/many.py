@@ -44,7 +44,7 @@ def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Predictio
         if len(starts) > 1:
             off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
             mcse[block] = group_error(off, starts, order)
-    return Prediction(np.exp(log_proba), log_proba, mcse)
+    return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 
 def many_uncertainty(mixture: LatentMixture, likelihood: MultiLikelihood, level: float) -> Uncertainty:

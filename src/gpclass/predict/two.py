@@ -77,7 +77,7 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predictio
             off = np.exp(log_w + (rarer - log_p)) - mixture.weights[:, None]  # (S, r) w_s (g_s - p)/p
             mcse[block] = (np.exp(log_p) * group_error(off, starts, order))[:, None]
     np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one except for rounding
-    return Prediction(np.exp(log_proba), log_proba, mcse)
+    return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 
 def _ordinary(
