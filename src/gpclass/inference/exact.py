@@ -7,8 +7,9 @@ EP's sites integrate to. With z the noisy latents of a draw, the score identity
 
   ∂ log p(y) / ∂K = ½ (E[R z zᵀ R] − R),   R = (K + I/s²)⁻¹,
 
-gives the gradient. The logit, fractional weights and inducing inputs go through the latent values
-(:mod:`gpclass.inference.exact_latent`). Draws are made until the probabilities at the training points have a Monte
+gives the gradient. Under the logit, and for fractional weights, v has smooth factors instead of limits
+(:mod:`gpclass.likelihoods.split`, :mod:`gpclass.orthant.maps`); for inducing inputs see
+:mod:`gpclass.inference.exact_latent`. Draws are made until the probabilities at the training points have a Monte
 Carlo standard error below ``tol``; the number of draws, the order of coordinates and the strength of the sites are
 chosen on separate pilot draws, so that the evidence stays unbiased (:mod:`gpclass.inference.draws`).
 

@@ -1,21 +1,16 @@
-r"""The exact posterior through the latent values: the logit link, fractional weights, inducing inputs.
+r"""The exact posterior with inducing inputs, and wherever noisy latent values cannot be drawn.
 
-Logit. Φ(k0 u), k0 = 0.5876, is within 0.01 of σ(u), and its posterior is an orthant that
-:mod:`gpclass.inference.exact` draws from. Each draw z of the noisy latents gives a draw of f, Gaussian given z,
-whose weight is multiplied by Π_i σ(y_i f_i)/Φ(k0 y_i f_i): the results are exact weighted draws under the logit
-link. In coordinates f = L η, η = η0 + Lᵀ R (z − L η0 − ε0) for fresh standard normals (Matheron's rule), so a
-nearly singular K does no harm.
+Up to a thousand rows, noisy values are drawn under the full matrices of the low-rank prior, and u given each of them.
+Otherwise draws come from EP's Gaussian, with importance weights: its dimension is L m for any number of rows, so that
+the weights become more even with n. EP's Gaussian is too narrow far out. So its sites are weakened about the same mean,
+and a share of the draws comes from nearly the prior about that mean; every draw is weighted by the mixture (the balance
+heuristic). Points are those of randomised lattices.
 
-Otherwise draws come from EP's Gaussian q with importance weights: p(y_i|f_i)^w_i is not an orthant, and with inducing
-inputs the posterior of u has dimension L m for any number of rows, so that the weights become more even with n.
-Points are those of randomised lattices.
-
-The gradient needs no inverse of K either (:meth:`gpclass.latent.base.LatentPrior.score`).
-Cost: as the exact inference, plus some n²M; with m inducing inputs EP, then n m M multiply-adds and n M terms of the
-likelihood. Fails when: the weights have a heavy tail (σ/Φ is unbounded if a label is very wrong): see k-hat in the
-report.
-Reference: Doucet (2010) for Matheron's rule; Filippone & Girolami (2014) for EP as importance distribution; the
-reweighted draws are this package's own.
+The gradient needs no inverse of K (:meth:`gpclass.latent.base.LatentPrior.score`).
+Cost: EP, then n m M multiply-adds and n M terms of the likelihood for M draws. Fails when: the weights have a heavy
+tail: see k-hat in the report.
+Reference: Filippone & Girolami (2014) for EP as importance distribution; Doucet (2010) for Matheron's rule, by which
+:func:`white_latents` remakes the draws of older files.
 """
 
 from __future__ import annotations
