@@ -1,7 +1,7 @@
 """From a mixture of Gaussians over C latent values per point to probabilities, intervals and errors.
 
 As :mod:`gpclass.predict` for two classes: p_c = Σ_s w_s g_sc with g_sc the link's average over component s,
-and mcse_c² = G/(G−1) Σ_g (Σ_{s ∈ g} w_s (g_sc − p_c))². The credible interval of p_c(x) has no monotone link to
+and mcse_c from the groups' Σ_{s ∈ g} w_s (g_sc − p_c). The credible interval of p_c(x) has no monotone link to
 pass through: it is computed from fixed points of the mixture, with an error of a few per cent of its length.
 Cost: that of :mod:`gpclass.likelihoods.averages` for S components and m points; 500 links per point for intervals.
 """
@@ -16,7 +16,7 @@ from gpclass._typing import Array
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.many import MultiLikelihood
 from gpclass.posterior import LatentMixture
-from gpclass.predict.results import Prediction, Uncertainty, group_starts, log_sum
+from gpclass.predict.results import Prediction, Uncertainty, group_error, group_starts, log_sum
 
 CELLS = 500_000  # components × points × classes taken at once
 POINTS = 512  # points of the mixture for an interval
@@ -26,18 +26,15 @@ def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Predictio
     """Probabilities of the C classes at the points of a mixture."""
     m, C = mixture.means.shape[1:]
     log_proba = np.empty((m, C))
-    mcse = np.full((m, C), np.nan)
+    mcse = np.empty((m, C))
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None, None]
     starts, order = group_starts(mixture.group)
     for block in _blocks(mixture):
         each = likelihood.log_predictive(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
         log_proba[block] = log_sum(log_w + each)
-        if len(starts) > 1:
-            off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
-            off = np.add.reduceat(off[order], starts, axis=0)
-            share = len(starts) / (len(starts) - 1.0)
-            mcse[block] = np.sqrt(share * np.einsum("grc,grc->rc", off, off))
+        off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
+        mcse[block] = group_error(np.add.reduceat(off[order], starts, axis=0))
     return Prediction(np.exp(log_proba), log_proba, mcse)
 
 

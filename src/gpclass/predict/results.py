@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr, stdtrit
 
 from gpclass._typing import Array, IntArray
 
@@ -44,3 +45,16 @@ def group_starts(group: IntArray) -> tuple[IntArray, IntArray]:
     order = np.argsort(group, kind="stable")
     starts = np.unique(group[order], return_index=True)[1]
     return starts, order
+
+
+def group_error(off: Array) -> Array:
+    """Standard error of a sum over G independent groups, from their parts off (G, ...), which add up to zero.
+
+    It is multiplied by t/2 with P(T < t) = Φ(2) for Student's T of G − 1 degrees of freedom: 1.02 for 60 groups, 1.2
+    for 8, 1.7 for 4. So twice the error is as safe with a few chains as with many draws. One group: NaN.
+    """
+    G = len(off)
+    if G == 1:
+        return np.full(off.shape[1:], np.nan)
+    wider = stdtrit(G - 1, ndtr(2.0)) / 2.0
+    return np.asarray(wider * np.sqrt(G / (G - 1.0) * np.einsum("g...,g...->...", off, off)))

@@ -7,10 +7,11 @@ A posterior gives f(x) ~ Σ_s w_s N(μ_s, v_s). The probability of a class is th
 summed in logs. Its Monte Carlo error is that of a self-normalised importance average (delta method): with G
 independent groups (chains, batches, or single draws) of components that may depend on each other,
 
-    mcse² = G/(G-1) Σ_g ( Σ_{s ∈ g} w_s (g_s - p) )².
+    mcse² = G/(G-1) Σ_g ( Σ_{s ∈ g} w_s (g_s - p) )²,
 
-It is the error of the computed number. The credible interval differs: it holds p(x) = Λ(f(x)) itself, and comes
-from the quantiles of the mixture through the monotone link.
+widened for few groups (:func:`gpclass.predict.results.group_error`). It is the error of the computed number. The
+credible interval differs: it holds p(x) = Λ(f(x)) itself, and comes from the quantiles of the mixture through the
+monotone link.
 
 Cost: O(S m) link averages; for quantiles about ten evaluations of the mixture's distribution function, O(S m)
 each. Memory is bounded: points are taken in blocks.
@@ -29,7 +30,7 @@ from scipy.special import ndtr, ndtri
 from gpclass._typing import Array, IntArray
 from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.posterior import LatentMixture
-from gpclass.predict.results import Prediction, Uncertainty, group_starts, log_sum
+from gpclass.predict.results import Prediction, Uncertainty, group_error, group_starts, log_sum
 
 _CELLS = 500_000  # components × points taken at once: 4 MB per array, under 64 MB with all temporaries
 RARE = 1e-3  # probabilities below it are summed in logs
@@ -76,11 +77,8 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predictio
             rarer = np.where(log_proba[block, 1] < log_proba[block, 0], plus, minus)
             log_p = log_proba[block].min(axis=1)
             off = np.exp(log_w + (rarer - log_p)) - mixture.weights[:, None]  # (S, r) w_s (g_s - p)/p
-            if len(starts) < len(off):
-                off = np.add.reduceat(off[order], starts, axis=0)
-            share = len(starts) / (len(starts) - 1.0)
-            relative = np.sqrt(share * np.einsum("sr,sr->r", off, off))
-            mcse[block] = (np.exp(log_p) * relative)[:, None]
+            off = np.add.reduceat(off[order], starts, axis=0)
+            mcse[block] = (np.exp(log_p) * group_error(off))[:, None]
     np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one except for rounding
     return Prediction(np.exp(log_proba), log_proba, mcse)
 
@@ -100,8 +98,6 @@ def _ordinary(
     w = mixture.weights
     g = likelihood.predictive(mean, var)  # (S, r)
     p = np.clip(w @ g, EDGE, 1.0 - EDGE)
-    if len(starts) == 1:
-        return p, np.full(len(p), np.nan)
     if len(starts) <= MANY_GROUPS:
         sums = np.zeros((len(starts), len(w)))
         bounds = np.append(starts, len(w))
@@ -112,7 +108,7 @@ def _ordinary(
         off = w[:, None] * (g - p)
         if len(starts) < len(w):
             off = np.add.reduceat(off[order], starts, axis=0)
-    return p, np.sqrt(len(starts) / (len(starts) - 1.0) * np.einsum("gr,gr->r", off, off))
+    return p, group_error(off)
 
 
 def two_uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level: float) -> Uncertainty:
