@@ -2,12 +2,16 @@
 
 import math
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
+from scipy.stats import t as student
 
+from gpclass.inference.diagnostics import chain_figures
+from gpclass.inference.mcmc import chain_batches
 from gpclass.likelihoods import Logit, Probit
 from gpclass.posterior import LatentMixture
 from gpclass.predict import mixture_quantile, predict_proba, two, uncertainty
@@ -67,7 +71,7 @@ def test_small_probabilities_keep_their_digits(sign):
         expected = logsumexp(log_ndtr(z), b=w)  # mean 2z, variance 3: Φ(2z/√4)
         assert math.expm1(out.log_proba[0, rare] - expected) == pytest.approx(0.0, abs=1e-10)
         spread = np.exp(log_ndtr(z) - expected) - 1.0
-        relative = math.sqrt(np.sum(w**2 * spread**2) * 30 / 29)
+        relative = math.sqrt(np.sum(w**2 * spread**2) * 30 / 29) * wider(30)
         assert out.mcse[0, 0] / np.exp(expected) == pytest.approx(relative, rel=1e-9)
     assert 1.0 - (1.0 - 1e-20) == 0.0  # the control: a complement would have no digits left
 
@@ -121,6 +125,10 @@ def test_memory_bound_is_the_blocks_doing(monkeypatch):
 # ------------------------------------------------------------------------------------ Monte Carlo error
 
 
+def wider(groups):
+    return student.ppf(ndtr(2.0), groups - 1) / 2
+
+
 def mcse_by_hand(mixture, likelihood):
     """The delta method written out, group by group."""
     var = np.broadcast_to(mixture.covariances, (len(mixture.weights), *mixture.covariances.shape[1:]))[
@@ -132,7 +140,7 @@ def mcse_by_hand(mixture, likelihood):
     total = np.zeros(g.shape[1])
     for name in names:
         total += sum(mixture.weights[s] * (g[s] - p) for s in np.flatnonzero(mixture.group == name)) ** 2
-    return np.sqrt(total * len(names) / (len(names) - 1))
+    return np.sqrt(total * len(names) / (len(names) - 1)) * wider(len(names))
 
 
 @pytest.mark.parametrize("groups", [None, 2, 9])
@@ -306,3 +314,45 @@ def test_quantiles_of_many_components():
     truth = ndtri(0.9) * np.sqrt(1.5)
     error = np.sqrt(0.09 / 4000) / (np.exp(-0.5 * truth**2 / 1.5) / np.sqrt(2 * np.pi * 1.5))
     np.testing.assert_allclose(mixture_quantile(mixture, 0.9), truth, atol=4 * error)
+
+
+def autoregressive(chains, draws, rho, m, rng):
+    """Stationary AR(1) chains of N(0, 1), m independent sets of them, (chains, draws, m)."""
+    x = np.empty((chains, draws, m))
+    x[:, 0] = rng.standard_normal((chains, m))
+    for k in range(1, draws):
+        x[:, k] = rho * x[:, k - 1] + math.sqrt(1 - rho**2) * rng.standard_normal((chains, m))
+    return x
+
+
+@pytest.mark.parametrize("chains", [2, 4, 8])
+@pytest.mark.parametrize("rho", [0.0, 0.9])
+def test_two_errors_cover_the_truth_with_few_chains(chains, rho):
+    """Each point has its own chains of mean zero: p = ½ there, and ±2 mcse must hold it as often as ±2 sd."""
+    x = autoregressive(chains, 250, rho, 3000, np.random.default_rng(5))
+    S = chains * 250
+    group = np.repeat(np.arange(chains), 250)
+    mixture = LatentMixture(
+        np.full(S, 1 / S), x.reshape(S, -1, 1), np.full((1, x.shape[2], 1, 1), 0.3), group
+    )
+    out = predict_proba(mixture, Probit())
+    covered = np.mean(np.abs(out.proba[:, 1] - 0.5) < 2 * out.mcse[:, 1])
+    assert 0.93 < covered < 0.97
+    plain = mcse_by_hand(mixture, Probit()) / wider(chains)  # negative control: without Student's factor
+    assert np.mean(np.abs(out.proba[:, 1] - 0.5) < 2 * plain) < 0.92
+
+
+@pytest.mark.parametrize(("rho", "fewest"), [(0.0, 60), (0.5, 24), (0.9, 8), (0.99, 8)])
+def test_batches_of_chains_cover_the_truth(rho, fewest):
+    """Chains that mix are cut into batches, so that the error itself is known well."""
+    chains, draws, points = 8, 250, 1500
+    x = autoregressive(chains, draws, rho, points, np.random.default_rng(6))
+    group = chain_batches(chains, draws, chain_figures(x[:, :, :20]).ess_bulk)
+    assert len(np.unique(group)) >= fewest
+    S = chains * draws
+    mixture = LatentMixture(np.full(S, 1 / S), x.reshape(S, -1, 1), np.full((1, points, 1, 1), 0.3), group)
+    out = predict_proba(mixture, Probit())
+    assert np.mean(np.abs(out.proba[:, 1] - 0.5) < 2 * out.mcse[:, 1]) > 0.92
+    if rho == 0.99:  # negative control: batches regardless of the effective size
+        out = predict_proba(replace(mixture, group=np.repeat(np.arange(64), 32)[:S]), Probit())
+        assert np.mean(np.abs(out.proba[:, 1] - 0.5) < 2 * out.mcse[:, 1]) < 0.9

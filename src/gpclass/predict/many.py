@@ -1,7 +1,7 @@
 """From a mixture of Gaussians over C latent values per point to probabilities, intervals and errors.
 
 As :mod:`gpclass.predict` for two classes: p_c = Σ_s w_s g_sc with g_sc the link's average over component s,
-and mcse_c² = G/(G−1) Σ_g (Σ_{s ∈ g} w_s (g_sc − p_c))². The credible interval of p_c(x) has no monotone link to
+and mcse_c from the groups' Σ_{s ∈ g} w_s (g_sc − p_c). The credible interval of p_c(x) has no monotone link to
 pass through: it is computed from fixed points of the mixture, with an error of a few per cent of its length.
 Cost: that of :mod:`gpclass.likelihoods.averages` for S components and m points; 500 links per point for intervals.
 """
@@ -34,16 +34,15 @@ def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Predictio
     """Probabilities of the C classes at the points of a mixture."""
     m, C = mixture.means.shape[1:]
     log_proba = np.empty((m, C))
-    mcse = np.full((m, C), np.nan)
+    mcse = np.empty((m, C))
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None, None]
     starts, order = group_starts(mixture.group)
     for block in _blocks(mixture):
         each = likelihood.log_predictive(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
         log_proba[block] = log_sum(log_w + each)
-        if len(starts) > 1:
-            off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
-            mcse[block] = group_error(off, starts, order)
+        off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
+        mcse[block] = group_error(off, starts, order)
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 

@@ -7,10 +7,11 @@ A posterior gives f(x) ~ Σ_s w_s N(μ_s, v_s). The probability of a class is th
 summed in logs. Its Monte Carlo error is that of a self-normalised importance average (delta method): with G
 independent groups (chains, batches, or single draws) of components that may depend on each other,
 
-    mcse² = G/(G-1) Σ_g ( Σ_{s ∈ g} w_s (g_s - p) )².
+    mcse² = G/(G-1) Σ_g ( Σ_{s ∈ g} w_s (g_s - p) )²,
 
-It is the error of the computed number. The credible interval differs: it holds p(x) = Λ(f(x)) itself, and comes
-from the quantiles of the mixture through the monotone link.
+widened for few groups (:func:`gpclass.predict.results.group_error`). It is the error of the computed number. The
+credible interval differs: it holds p(x) = Λ(f(x)) itself, and comes from the quantiles of the mixture through the
+monotone link.
 
 Cost: O(S m) link averages; for quantiles about ten evaluations of the mixture's distribution function, O(S m)
 each. Memory is bounded: points are taken in blocks.
@@ -95,8 +96,6 @@ def _ordinary(
     w = mixture.weights
     g = likelihood.predictive(mean, var)  # (S, r)
     p = np.clip(w @ g, EDGE, 1.0 - EDGE)
-    if len(starts) == 1:
-        return p, np.full(len(p), np.nan)
     if len(starts) <= MANY_GROUPS:
         sums = np.zeros((len(starts), len(w)))
         bounds = np.append(starts, len(w))
