@@ -565,7 +565,7 @@ def test_leave_one_out_of_the_trace_agrees_with_leaving_out(exact_chain):
     cavities = trace.constant_data["loo_ep"].values
     sure = np.asarray(loo.pareto_k) < 0.5  # elsewhere PSIS itself is off, by more than a nat in all
     assert sure.sum() >= 15
-    assert np.sqrt(np.mean((ours - cavities)[sure] ** 2)) < 0.1  # its Monte Carlo error: 0.03 to 0.06
+    assert np.sqrt(np.mean((ours - cavities)[sure] ** 2)) < 0.1  # 0.04 here, 0.03 to 0.1 over four seeds
     log_lik = fit.trace.groups["log_likelihood"]["y"].reshape(-1, at.n)
     with_the_point = logsumexp(log_lik, axis=0) - np.log(len(log_lik))
     assert np.sqrt(np.mean((with_the_point - cavities)[sure] ** 2)) > 0.1  # the test can fail
