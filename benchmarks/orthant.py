@@ -10,11 +10,12 @@ import argparse
 import time
 
 import numpy as np
+from papers import truths
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from benchmarks.common import record
-from gpclass.orthant import orthant_probability, truths
+from gpclass.orthant import orthant_probability
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.box import standard_form
 from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites

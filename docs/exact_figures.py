@@ -1,6 +1,6 @@
 """Measure all numbers of ``docs/exact.md`` and write them there, between the page's markers.
 
-``python docs/exact_figures.py [block ...]``; without a block all of them (a few minutes on one core). The linear kernel
+``python -m docs.exact_figures [block ...]``; without a block all of them (a few minutes on one core). The linear kernel
 on one feature is used throughout, because its probabilities and evidence are known in closed form.
 """
 
@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from papers import truths
 from sklearn.gaussian_process.kernels import DotProduct
 
 from gpclass import GPClassifier
 from gpclass.inference import Exact
-from gpclass.orthant import orthant_probability, truths
+from gpclass.orthant import orthant_probability
 from gpclass.plots._style import PALETTE, pyplot
 
 PAGE = Path(__file__).with_name("exact.md")

@@ -7,6 +7,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
+from gpclass.plots import maps
 
 # The same examples in every run, however long each takes.
 hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
@@ -16,6 +17,13 @@ hypothesis.settings.load_profile("same")
 @pytest.fixture
 def rng():
     return np.random.default_rng(20201229)
+
+
+@pytest.fixture
+def coarse_maps(monkeypatch):
+    """Maps of a report on 15 by 15 points: what is on the page does not depend on how fine they are."""
+    for drawn in (maps.decision_map, maps.uncertainty_map, maps.difference_map):
+        monkeypatch.setitem(drawn.__kwdefaults__, "resolution", 15)
 
 
 def make_problem(n=30, d=2, likelihood="probit", kernel=None, seed=0, weights=None):

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gpclass.orthant import truths
 from gpclass.orthant.bootstrap import bootstrap_run, predicted_error
 from gpclass.orthant.box import Box, standard_form
+from papers import truths
 from papers.atiya2020.shared import Linear
 from papers.common import Section, Setting, Table, Verdict, tell
 

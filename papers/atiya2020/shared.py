@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import DotProduct
 
 from gpclass import GPClassifier
 from gpclass.inference import GPCMC
-from gpclass.orthant import truths
+from papers import truths
 from papers.common import Published, read_published
 
 HERE = Path(__file__).parent

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpclass.orthant import orthant_probability, truths
+from gpclass.orthant import orthant_probability
+from papers import truths
 from papers.atiya2020.shared import published
 from papers.common import Section, Setting, Table, Verdict, tell
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from gpclass.inference import Exact
-from gpclass.orthant import truths
+from papers import truths
 from papers.atiya2020.shared import Linear, classify, mae, mape, particles, published
 from papers.common import Section, Setting, Table, Verdict, tell
 

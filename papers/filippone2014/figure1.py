@@ -33,7 +33,7 @@ def run(setting: Setting) -> Section:
         state = Particles.draw(target, 3, np.random.default_rng(setting.seed))
         spread = Particles.draw(target, 4000, np.random.default_rng(1))
         beta, log_w = np.concatenate([[0.0], BETA]), np.zeros(4000)
-        xi = (grid - target.m) @ np.linalg.inv(target.A).T
+        xi = (grid - target.m) @ np.linalg.inv(target.A[0]).T
         log_q = -0.5 * (xi**2).sum(axis=1)
         for j in range(1, len(beta)):
             log_w += (beta[j] - beta[j - 1]) * spread.r

@@ -8,13 +8,14 @@ Probabilities, intervals and Monte Carlo errors are computed from the mixture on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from gpclass._typing import Array, IntArray
 
+TOO_FEW = 10.0  # effective draws below which neither their mean nor their spread is known
 EVIDENCE_KINDS = ("approximate", "bound", "unbiased", "closed-form")
 
 
@@ -48,6 +49,14 @@ class Report:
     warnings: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
 
+    def judged(self, seconds: float) -> Report:
+        """With the time it took; not converged if a few of the draws have nearly all the weight."""
+        if self.ess is None or self.n_samples is None or not too_few(self.ess, self.n_samples):
+            return replace(self, seconds=seconds)
+        found = f"only {self.ess:.1f} effective of {self.n_samples} draws; use inference='ep' or 'laplace' instead"
+        reason = "; ".join(text for text in (self.reason, found) if text)
+        return replace(self, seconds=seconds, converged=False, reason=reason)
+
     def rows(self) -> list[tuple[str, str]]:
         """The entries that apply, as label and text."""
         rows = []
@@ -64,6 +73,11 @@ class Report:
         rows = self.rows()
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"{label:<{width}}  {text}" for label, text in rows)
+
+
+def too_few(effective: float, draws: int) -> bool:
+    """Whether a few of the draws have nearly all the weight."""
+    return effective < min(TOO_FEW, 0.5 * draws)
 
 
 def format_value(value: Any) -> str:
@@ -94,6 +108,12 @@ class LatentMixture:
     def deterministic(self) -> bool:
         """Whether the mixture does not come from Monte Carlo draws."""
         return len(self.weights) == 1
+
+    @property
+    def least_error(self) -> float:
+        """The largest error of a mean of the effective draws' probabilities, if they are too few to show it; else 0."""
+        effective = 1.0 / float(self.weights @ self.weights)
+        return float(0.5 / np.sqrt(effective)) if too_few(effective, len(self.weights)) else 0.0
 
     def mean(self) -> Array:
         """Mean of the mixture, (m, L)."""

@@ -714,6 +714,7 @@ def test_dask_collections_are_shards(frame, client, kind):
     assert away.evidence.log_z == pytest.approx(near.evidence.log_z, abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["array", "frame", "labels"])
 @pytest.mark.parametrize("again", [False, True], ids=["no client", "another client"])
 def test_a_collection_persisted_on_a_client_that_has_gone(frame, cluster, kind, again):

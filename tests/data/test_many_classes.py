@@ -243,6 +243,7 @@ def test_dask_collections_are_sources():
     assert not is_dask(xarray.DataArray(da.ones((4, 2))))  # an array of another library
 
 
+@pytest.mark.slow
 def test_arrays_are_fitted_without_any_library_of_data():
     """scikit-learn imports pandas itself where it is installed; this package must not need it, nor the others."""
     code = (

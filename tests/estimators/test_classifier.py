@@ -42,15 +42,28 @@ def fixed(name="ep", **settings):
     )
 
 
+@pytest.fixture(scope="module")
+def fit_of(moons):
+    """The fit of an inference to the moons, made once."""
+    fits = {}
+
+    def fit(name):
+        if name not in fits:
+            fits[name] = fixed(name).fit(*moons)
+        return fits[name]
+
+    return fit
+
+
 # ---- outputs -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains|fit did not)|only .* effective")
 @pytest.mark.parametrize("name", NAMES)
-def test_outputs_agree_with_each_other(moons, name):
+def test_outputs_agree_with_each_other(moons, fit_of, name):
     X, y = moons
-    clf = fixed(name).fit(X, y)
+    clf = fit_of(name)
     proba, log_proba = clf.predict_proba(X), clf.predict_log_proba(X)
     np.testing.assert_allclose(np.exp(log_proba), proba, rtol=1e-12)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
@@ -68,9 +81,9 @@ def test_outputs_agree_with_each_other(moons, name):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains|fit did not)|only .* effective")
 @pytest.mark.parametrize("name", NAMES)
-def test_prediction_is_never_random(moons, name):
+def test_prediction_is_never_random(moons, fit_of, name):
     X, y = moons
-    clf = fixed(name).fit(X, y)
+    clf = fit_of(name)
     np.testing.assert_array_equal(clf.predict_proba(X), clf.predict_proba(X))
     again = fixed(name).fit(X, y)
     np.testing.assert_array_equal(clf.predict_proba(X), again.predict_proba(X))
@@ -79,10 +92,9 @@ def test_prediction_is_never_random(moons, name):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains|fit did not)|only .* effective")
 @pytest.mark.parametrize("name", NAMES)
-def test_latent_draws_have_the_reported_moments(moons, name):
-    X, y = moons
-    clf = fixed(name).fit(X, y)
-    new = X[:3] + 0.1
+def test_latent_draws_have_the_reported_moments(moons, fit_of, name):
+    clf = fit_of(name)
+    new = moons[0][:3] + 0.1
     draws = clf.sample_latent(new, 20_000, random_state=1)
     spread = clf.predict_uncertainty(new)
     mean, sd = spread.latent_mean[:, 0], spread.latent_sd[:, 0]
@@ -430,7 +442,7 @@ def test_hard_problems_stay_finite(name, likelihood):
     for kernel in (1e4 * RBF(1.0), 1.0 * RBF(1e3), 1e-4 * RBF(1.0), RBF(1.0) + WhiteKernel(1e-8)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            clf = fixed(name, likelihood=likelihood, kernel=kernel).fit(X, y)
+            clf = fixed(name, likelihood=likelihood, kernel=kernel, tol=5e-3).fit(X, y)
         # Chains may honestly say that they have not mixed.
         assert clf.fit_report_.converged or "R-hat" in clf.fit_report_.reason, clf.fit_report_
         assert INFERENCES[name].evidence is None or np.isfinite(clf.log_evidence_)

@@ -13,13 +13,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpclass import GPClassifier
 from gpclass.hyper import EM
-from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
+from gpclass.inference import EP, GPCMC, Annealed, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
 from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import LIKELIHOODS, MultinomialProbit, Softmax
 from gpclass.priors import LogNormal
 from gpclass.registry import INFERENCES, choose_likelihood
 from gpclass.registry.matrix import likelihoods_for
+from tests.estimators.checks import few_checks
 
 MANY = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, Dense, True)]
 KERNEL = 3.0 * RBF(1.2)
@@ -28,6 +29,10 @@ SHORT = {  # of the methods that draw without end by themselves
     "annealed": Annealed(400),
     "elliptical-slice": EllipticalSlice(chains=8, draws=60),
     "hmc": LatentHMC(chains=8, draws=60),
+}
+FEW = SHORT | {  # and of those that draw as many as they are told
+    "gpc-mc": GPCMC(n_samples=2000, runs=4),
+    "gpc-mc-hard": GPCMC(n_samples=2000, runs=4, soft=False),
 }
 
 
@@ -43,18 +48,31 @@ def fixed(name="laplace", **settings):
         settings = {"tol": 5e-3} | settings
     usual = {
         "kernel": KERNEL,
-        "inference": SHORT.get(name, name),
+        "inference": FEW.get(name, name),
         "hyperparameters": "fixed",
         "random_state": 0,
     }
     return GPClassifier(**(usual | settings))
 
 
+@pytest.fixture(scope="module")
+def fit_of(flowers):
+    """The fit of an inference to the flowers, made once."""
+    fits = {}
+
+    def fit(name):
+        if name not in fits:
+            fits[name] = fixed(name).fit(*flowers)
+        return fits[name]
+
+    return fit
+
+
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains)|only .* effective")
 @pytest.mark.parametrize("name", MANY)
-def test_outputs_agree_with_each_other(flowers, name):
+def test_outputs_agree_with_each_other(flowers, fit_of, name):
     X, y = flowers
-    clf = fixed(name).fit(X, y)
+    clf = fit_of(name)
     new = X[::3] + 0.05
     proba, log_proba = clf.predict_proba(new), clf.predict_log_proba(new)
     assert proba.shape == (20, 3)
@@ -77,10 +95,9 @@ def test_outputs_agree_with_each_other(flowers, name):
 
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains)|only .* effective")
 @pytest.mark.parametrize("name", MANY)
-def test_latent_draws_have_the_reported_moments(flowers, name):
-    X, y = flowers
-    clf = fixed(name).fit(X, y)
-    new = X[:3] + 0.1
+def test_latent_draws_have_the_reported_moments(flowers, fit_of, name):
+    clf = fit_of(name)
+    new = flowers[0][:3] + 0.1
     draws = clf.sample_latent(new, 20_000, random_state=1)
     assert draws.shape == (20_000, 3, 3)
     spread = clf.predict_uncertainty(new)
@@ -109,11 +126,12 @@ def test_credible_interval_holds_its_share_of_drawn_probabilities(flowers):
     np.testing.assert_allclose(inside, 0.8, atol=0.025)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains)|only .* effective")
 @pytest.mark.parametrize("name", MANY)
-def test_the_same_seed_gives_the_same_answer(flowers, name):
+def test_the_same_seed_gives_the_same_answer(flowers, fit_of, name):
     X, y = flowers
-    one, other = fixed(name).fit(X, y), fixed(name).fit(X, y)
+    one, other = fit_of(name), fixed(name).fit(X, y)
     np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
     np.testing.assert_array_equal(one.predict_proba(X), one.predict_proba(X))
 
@@ -132,7 +150,7 @@ def test_labels_of_any_type_and_their_order(flowers):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains)|only .* effective")
 @pytest.mark.parametrize("name", MANY)
-def test_weights_of_two_are_repeated_rows(flowers, name):
+def test_weights_of_two_are_repeated_rows(flowers, fit_of, name):
     X, y = flowers
     weights = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
     weights[5] = 0.0
@@ -145,7 +163,7 @@ def test_weights_of_two_are_repeated_rows(flowers, name):
         return
     # Other draws, so equal within the errors that are stated; a fit without weights is not.
     assert distance(weighted, repeated, X) < 2.0
-    assert distance(weighted, fixed(name).fit(X, y), X) > 2.0
+    assert distance(weighted, fit_of(name), X) > 2.0
     if weighted.log_evidence_ is not None:
         error = np.hypot(weighted.log_evidence_error_, repeated.log_evidence_error_)
         assert abs(weighted.log_evidence_ - repeated.log_evidence_) < 4 * error
@@ -285,6 +303,7 @@ def test_variational_sweeps_of_softmax_converge(flowers, n_inducing):
         assert clf.fit_report_.iterations <= most
 
 
+@pytest.mark.slow
 def test_draws_at_the_rows_under_sites_without_a_short_form(flowers):
     """What the samplers over kernel parameters keep of a variational softmax posterior."""
     X, y = flowers
@@ -401,6 +420,7 @@ def test_slope_of_ems_objective_with_inducing_inputs(flowers, name, classes):
             assert slope[k] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "ep"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_em_with_all_rows_as_inducing_inputs_is_dense_em(flowers, name, classes):
@@ -445,10 +465,16 @@ def cannot_hold(estimator):
     return {}
 
 
+@parametrize_with_checks([GPClassifier(likelihood="softmax", inference="laplace", hyperparameters="fixed")])
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        check(estimator)
+
+
 @pytest.mark.slow
-@parametrize_with_checks(
+@few_checks(
     [
-        GPClassifier(likelihood="softmax", inference="laplace", hyperparameters="fixed"),
         GPClassifier(likelihood="multinomial-probit", inference="ep", hyperparameters="fixed"),
         GPClassifier(
             likelihood="multinomial-probit", inference=Exact(n_samples=200), hyperparameters="fixed"
@@ -457,7 +483,7 @@ def cannot_hold(estimator):
     ],
     expected_failed_checks=cannot_hold,
 )
-def test_scikit_learn_checks(estimator, check):
+def test_checks_of_the_inference(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         check(estimator)

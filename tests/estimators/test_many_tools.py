@@ -10,30 +10,13 @@ from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier, compare, load_model
 from gpclass.compare.presets import WithKernelOf, default_methods
-from gpclass.hyper import EM, HMC, Alternate, CrossValidation, PseudoMarginal
-from gpclass.inference import GPCMC, Annealed, EllipticalSlice, Exact, Importance, LatentHMC
+from gpclass.hyper import CrossValidation
 from gpclass.latent.dense import Dense
-from gpclass.latent.low_rank import LowRank
-from gpclass.registry import INFERENCES, STRATEGIES, cell, choose_likelihood
+from gpclass.registry import INFERENCES, STRATEGIES, choose_likelihood
 from gpclass.report import render_report
 from tests.estimators.test_many import MANY
+from tests.short import short
 
-SHORT = {  # what is asked here does not depend on the number of draws
-    "exact": Exact(n_samples=200),
-    "importance": Importance(200),
-    "annealed": Annealed(60),
-    "elliptical-slice": EllipticalSlice(chains=2, draws=20, thin=1),
-    "hmc": LatentHMC(chains=2, draws=20),
-    "gpc-mc": GPCMC(n_samples=2000, runs=4),
-    "gpc-mc-hard": GPCMC(n_samples=2000, runs=4, soft=False),
-}
-SHORTEST = {  # strategies in seconds, whatever the inference
-    "cv": CrossValidation(n_points=1, folds=2),
-    "em": EM(max_iter=1),
-    "hmc": HMC(chains=2, warmup=1, draws=2),
-    "alternate": Alternate(chains=2, warmup=1, draws=2, scans=1, vectors=1),
-    "pseudo-marginal": PseudoMarginal(chains=2, warmup=1, discard=0, draws=2, vectors=1),
-}
 BRIEF = {"cv": CrossValidation(n_points=2, folds=2)}
 KERNELS = {"shared": 2.0 * RBF(1.0), "own": [2.0 * RBF(1.0), 1.0 * RBF(0.7), 1.5 * RBF(1.5)]}
 
@@ -51,10 +34,11 @@ def rocks():
 def estimator(name, kernel=None, **settings):
     usual = {"hyperparameters": "fixed", "random_state": 0, "tol": 0.02}
     return GPClassifier(
-        KERNELS["shared"] if kernel is None else kernel, inference=SHORT.get(name, name), **(usual | settings)
+        KERNELS["shared"] if kernel is None else kernel, inference=short(name), **(usual | settings)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", list(KERNELS))
 @pytest.mark.parametrize("name", MANY)
 def test_decisions_plans_files_and_reports_of_every_inference(rocks, name, kernel, tmp_path):
@@ -99,35 +83,6 @@ def test_every_strategy_takes_many_classes(rocks, name, kernel, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", [Dense, LowRank])
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
-def test_the_pairs_of_the_matrix_are_those_that_work(strategy, form):
-    """Every inference with every strategy, three classes: it runs, or is refused with the reason of the matrix."""
-    rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((12, 2)), np.arange(12) % 3
-    brief = SHORTEST.get(strategy) or STRATEGIES[strategy].default
-    ran = 0
-    for name, row in INFERENCES.items():
-        found = cell(row.default, brief, form, "many")
-        clf = estimator(name, hyperparameters=brief, n_inducing=5 if form is LowRank else None, tol=0.1)
-        if found.runs:
-            clf.fit(X, y)
-            assert clf.likelihood_.name == found.likelihood
-            assert np.isfinite(clf.predict_proba(X)).all()
-            ran += 1
-        elif row.default.only_two:
-            assert row.default.only_two in found.reason
-            with pytest.raises(ValueError, match=r"Only binary classification .* takes two") as refused:
-                clf.fit(X, y)
-            assert row.default.only_two in str(refused.value)
-        else:
-            with pytest.raises(ValueError) as refused:  # noqa: PT011 (the message is compared below)
-                clf.fit(X, y)
-            assert found.reason in str(refused.value)
-    assert ran >= 2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
 def test_cross_validation_chooses_for_every_inference(rocks, name):
     X, y = rocks
@@ -137,7 +92,7 @@ def test_cross_validation_chooses_for_every_inference(rocks, name):
 
 
 @pytest.mark.slow
-def test_compare_and_its_page(rocks):
+def test_compare_and_its_page(rocks, coarse_maps):
     X, y = rocks
     names = ["exact", "laplace", "hmc"]  # draws, a Gaussian, chains
     page = render_report(compare(X, y, {name: estimator(name) for name in names}, cv=2, reference="exact"))

@@ -24,7 +24,6 @@ from gpclass.hyper.pseudo_marginal import MetropolisSampler, common_start
 from gpclass.hyper.trace import Trace
 from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
 from gpclass.inference.base import Inference
-from gpclass.inference.diagnostics import array_stats
 from gpclass.inference.posteriors import GaussianPosterior, NoisyDraws, WhiteDraws
 from gpclass.latent.dense import Dense
 from gpclass.likelihoods import Logit, Probit
@@ -32,9 +31,8 @@ from gpclass.predict import predict_proba
 from gpclass.priors import Gamma, LogNormal, resolve_priors
 from gpclass.registry import check_combination, methods
 from tests.conftest import make_problem
+from tests.hyper.against_quadrature import NAMES, PRIORS, Quadrature, agrees, draws_of
 
-PRIORS = {"k1__constant_value": LogNormal(0.5, 0.7), "k2__length_scale": LogNormal(0.0, 0.5)}
-NAMES = list(PRIORS)
 SHORT = {"chains": 2, "warmup": 20, "discard": 5, "draws": 20}
 
 arviz = pytest.importorskip("arviz", reason="the trace is ArviZ's")
@@ -44,34 +42,9 @@ def run(strategy, problem, inference, seed=0, **settings):
     return strategy(problem, inference, Run(np.random.default_rng(seed), PRIORS, **settings))
 
 
-def draws_of(fit):
-    """Log parameters, (chains, draws, 2)."""
-    return np.log(np.stack([fit.trace.groups["posterior"][name] for name in NAMES], axis=-1))
-
-
 @pytest.fixture(scope="module")
 def problem():
     return make_problem(30)
-
-
-def quadrature(problem, log_evidence, size=13, power=1.0):
-    """Mean and standard deviation of both log parameters by a product rule over the prior's bulk."""
-    prior = resolve_priors(PRIORS, problem.names, problem.theta)
-    a, b = np.linspace(0.5 - 2.8, 0.5 + 2.8, size), np.linspace(-2.0, 2.0, size)
-    theta = np.stack(np.meshgrid(a, b, indexing="ij"), -1).reshape(-1, 2)
-    log_p = np.array([power * log_evidence(problem.at(x)) + prior.log_density(x) for x in theta])
-    w = np.exp(log_p - logsumexp(log_p))
-    mean = w @ theta
-    return mean, np.sqrt(w @ (theta - mean) ** 2)
-
-
-def agrees(draws, mean, sd, bound=4.0):
-    """Whether mean and standard deviation of the draws are within Monte Carlo error of the truth."""
-    stats = array_stats()
-    per = np.moveaxis(draws, -1, 0)
-    gap_mean = np.abs(per.mean(axis=(1, 2)) - mean) / stats.mcse(per)
-    gap_sd = np.abs(per.std(axis=(1, 2)) - sd) / stats.mcse(per, method="sd")
-    return bool(max(gap_mean.max(), gap_sd.max()) < bound)
 
 
 # ---- the right distribution of θ -----------------------------------------------------------------------
@@ -79,8 +52,8 @@ def agrees(draws, mean, sd, bound=4.0):
 
 @pytest.fixture(scope="module")
 def exact_chain(problem):
-    """Pseudo-marginal chains with a noisy estimate: 20 importance draws."""
-    strategy = PseudoMarginal(chains=4, warmup=150, discard=20, draws=400)
+    """Pseudo-marginal chains with a noisy estimate, 20 importance draws; long, and shared by many tests."""
+    strategy = PseudoMarginal(chains=4, warmup=150, discard=20, draws=1200)
     return run(strategy, problem, Importance(20, around="laplace"))
 
 
@@ -92,19 +65,19 @@ def test_pseudo_marginal_reproduces_quadrature(problem, exact_chain):
         return Importance(400)(at, rng).evidence.log_z
 
     draws = draws_of(exact_chain)
-    mean, sd = quadrature(problem, truth)
+    found = Quadrature(problem, truth)
+    mean, sd = found.moments()
     assert agrees(draws, mean, sd)
-    screened = PseudoMarginal(chains=4, warmup=100, discard=20, draws=400, screen=True)
+    screened = PseudoMarginal(chains=2, warmup=100, discard=20, draws=400, screen=True)
     assert agrees(draws_of(run(screened, problem, Importance(20, around="laplace"), seed=1)), mean, sd)
-    by_default = PseudoMarginal(
-        chains=4, warmup=60, discard=10, draws=200
-    )  # screened by EP, which guides the draws
+    # screened by EP, which guides the draws
+    by_default = PseudoMarginal(chains=2, warmup=60, discard=10, draws=200)
     assert agrees(draws_of(run(by_default, problem, Exact(), seed=2)), mean, sd)
     assert (
         exact_chain.figures["sd_log_evidence"] > 0.2
     )  # the estimate was noisy, the chain exact all the same
     # What the chain must not be: Laplace's posterior, or a tempered one.
-    assert not agrees(draws, *quadrature(problem, truth, power=0.3))
+    assert not agrees(draws, *found.moments(power=0.3))
 
 
 def test_an_estimate_completed_from_its_outline_is_the_same(problem):
@@ -125,19 +98,20 @@ def test_an_estimate_completed_from_its_outline_is_the_same(problem):
 @pytest.mark.slow
 def test_hmc_reproduces_quadrature_over_its_own_evidence(problem):
     fit = run(HMC(draws=120), problem, Laplace())
-    mean, sd = quadrature(problem, lambda at: Laplace()(at).evidence.log_z, size=21)
-    assert agrees(draws_of(fit), mean, sd)
+    found = Quadrature(problem, lambda at: Laplace()(at).evidence.log_z)
+    assert agrees(draws_of(fit), *found.moments())
     assert fit.figures["acceptance_rate"] > 0.6
-    assert not agrees(draws_of(fit), *quadrature(problem, lambda at: Laplace()(at).evidence.log_z, power=0.3))
+    assert not agrees(draws_of(fit), *found.moments(power=0.3))
 
 
 @pytest.mark.slow
 def test_alternate_reproduces_quadrature():
     small = make_problem(12)
-    fit = run(Alternate(draws=300, warmup=100, scans=2), small, EllipticalSlice(around="laplace"))
+    strategy = Alternate(chains=2, draws=200, warmup=80, scans=2)
+    fit = run(strategy, small, EllipticalSlice(around="laplace"))
     rng = np.random.default_rng(7)
-    mean, sd = quadrature(small, lambda at: Importance(300)(at, rng).evidence.log_z)
-    assert agrees(draws_of(fit), mean, sd)
+    found = Quadrature(small, lambda at: Importance(300)(at, rng).evidence.log_z)
+    assert agrees(draws_of(fit), *found.moments())
 
 
 def test_gradient_of_the_density_given_f():
@@ -217,8 +191,8 @@ def test_alternating_moves_leave_the_joint_alone(given):
 
         return step
 
-    assert kstest(joint_after(moved(right), right, 150, 3), "norm").pvalue > 0.01
-    assert kstest(joint_after(moved(wrong), right, 80, 3), "norm").pvalue < 1e-3
+    assert kstest(joint_after(moved(right), right, 120, 3), "norm").pvalue > 0.01
+    assert kstest(joint_after(moved(wrong), right, 60, 3), "norm").pvalue < 1e-3
 
 
 @pytest.mark.slow
@@ -252,8 +226,8 @@ def test_pseudo_marginal_moves_leave_the_joint_alone(screen):
 
         return step
 
-    assert kstest(joint_after(moved(right), right, 200, 5), "norm").pvalue > 0.01
-    assert kstest(joint_after(moved(wrong), right, 100, 5), "norm").pvalue < 1e-3
+    assert kstest(joint_after(moved(right), right, 150, 5), "norm").pvalue > 0.01
+    assert kstest(joint_after(moved(wrong), right, 75, 5), "norm").pvalue < 1e-3
 
 
 def test_adaptation_finds_scale_and_shape():
@@ -417,14 +391,13 @@ def test_the_exact_estimator_resumes_to_the_same_predictions(problem, tmp_path, 
 
 
 @pytest.mark.slow
-def test_chains_that_disagree_have_not_converged(problem):
+def test_chains_that_disagree_have_not_converged(problem, exact_chain):
     short = run(PseudoMarginal(chains=2, warmup=10, discard=0, draws=10), problem, Impatient([], None))
     assert short.figures["rhat"] > 1.1
     assert not short.converged
     assert "R-hat" in short.reason
-    long = run(PseudoMarginal(chains=2, warmup=200, discard=20, draws=400), problem, Impatient([], None))
-    assert long.figures["rhat"] < 1.1
-    assert long.converged
+    assert exact_chain.figures["rhat"] < 1.1
+    assert exact_chain.converged
 
 
 @pytest.fixture
@@ -471,16 +444,22 @@ def test_doubled_chains_resume_to_the_same(problem, short_first, tmp_path, monke
 
 @pytest.mark.slow
 def test_a_chain_made_longer_is_not_mostly_its_beginning(problem, tmp_path):
-    settings = {"chains": 2, "warmup": 20, "keep": 40, "checkpoint": tmp_path / "chains.npz"}
-    run(HMC(draws=20, **settings), problem, Laplace())
-    longer = run(HMC(draws=400, **settings), problem, Laplace(), seed=5)
+    settings = {
+        "chains": 2,
+        "warmup": 20,
+        "keep": 40,
+        "leapfrog": 2,
+        "checkpoint": tmp_path / "chains.npz",
+    }
+    run(HMC(draws=10, **settings), problem, Laplace())
+    longer = run(HMC(draws=200, **settings), problem, Laplace(), seed=5)
     theta = draws_of(longer)
     for k in range(2):
         mixed = longer.posterior.theta[longer.posterior.chain == k]
         at = [int(np.abs(theta[k] - row).sum(axis=1).argmin()) for row in mixed]
         assert len(at) >= 8
-        assert np.ptp(np.diff(at)) <= 20  # a gap for each, not ten for the first twenty draws
-        assert at[-1] > 340
+        assert np.ptp(np.diff(at)) <= 10  # a gap for each, not ten for the first ten draws
+        assert at[-1] > 170
 
 
 @pytest.mark.parametrize(
@@ -546,13 +525,14 @@ def test_the_bar_shows_acceptance(problem, capsys):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning:arviz")
 def test_trace_works_with_arviz(exact_chain):
     trace = exact_chain.trace.to_arviz()
     assert set(trace.posterior.data_vars) == {"k1__constant_value", "k2__length_scale"}
-    assert trace.posterior["k1__constant_value"].shape == (4, 400)
+    assert trace.posterior["k1__constant_value"].shape == (4, 1200)
     assert float(trace.posterior["k1__constant_value"].min()) > 0  # natural units
     assert {"lp", "log_evidence", "accepted"} <= set(trace.sample_stats.data_vars)
-    assert trace.log_likelihood["y"].shape == (4, 400, 30)
+    assert trace.log_likelihood["y"].shape == (4, 1200, 30)
     assert set(np.unique(trace.posterior_predictive["y"])) == {-1, 1}
     np.testing.assert_array_equal(trace.observed_data["y"], exact_chain.problem.y)
     summary = arviz.summary(trace)
@@ -568,11 +548,9 @@ def test_trace_works_with_arviz(exact_chain):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning:arviz")
-def test_leave_one_out_of_the_trace_agrees_with_leaving_out(problem):
+def test_leave_one_out_of_the_trace_agrees_with_leaving_out(exact_chain):
     """EP's cavities beside points left out at one θ; over θ, PSIS on draws of (θ, f) beside the cavities."""
-    chains = PseudoMarginal(chains=4, warmup=150, discard=20, draws=1600)
-    fit = run(chains, problem, Importance(20, around="laplace"))
-    at = fit.problem
+    fit, at = exact_chain, exact_chain.problem
     left_out = []
     for i in range(at.n):
         rest = np.delete(np.arange(at.n), i)
@@ -587,7 +565,7 @@ def test_leave_one_out_of_the_trace_agrees_with_leaving_out(problem):
     cavities = trace.constant_data["loo_ep"].values
     sure = np.asarray(loo.pareto_k) < 0.5  # elsewhere PSIS itself is off, by more than a nat in all
     assert sure.sum() >= 15
-    assert np.sqrt(np.mean((ours - cavities)[sure] ** 2)) < 0.1  # its Monte Carlo error: 0.02 to 0.05
+    assert np.sqrt(np.mean((ours - cavities)[sure] ** 2)) < 0.1  # its Monte Carlo error: 0.03 to 0.06
     log_lik = fit.trace.groups["log_likelihood"]["y"].reshape(-1, at.n)
     with_the_point = logsumexp(log_lik, axis=0) - np.log(len(log_lik))
     assert np.sqrt(np.mean((with_the_point - cavities)[sure] ** 2)) > 0.1  # the test can fail
@@ -596,6 +574,7 @@ def test_leave_one_out_of_the_trace_agrees_with_leaving_out(problem):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning:arviz")
 def test_comparison_predictive_checks_and_plots_of_arviz(problem, exact_chain):
     """What ArviZ 0.2x and 1.x call by different names, on the same trace."""
     pytest.importorskip("matplotlib").use("Agg")
@@ -659,7 +638,7 @@ def test_newer_arviz_takes_one_dict(monkeypatch):
 
 
 def test_estimator_with_sampled_parameters(problem):
-    strategy = PseudoMarginal(chains=2, warmup=30, discard=5, draws=40)
+    strategy = PseudoMarginal(chains=4, warmup=30, discard=5, draws=30)
     clf = GPClassifier(1.0 * RBF(1.0), inference="exact", hyperparameters=strategy, random_state=0, tol=0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -743,16 +722,16 @@ def test_an_inference_of_two_classes_refuses_many_with_its_reason(strategy):
     ("strategy", "inference"),
     [
         (PseudoMarginal.brief(), "exact"),
-        (PseudoMarginal.brief(), Importance(20)),
-        (Alternate.brief(), "ep"),
         (Alternate.brief(), LatentHMC()),
         (HMC.brief(), "ep"),
-        (HMC.brief(), "laplace"),
     ],
 )
 def test_many_classes_and_inducing_inputs_run(strategy, inference, n_inducing):
-    """Three classes in bands: short chains from the mode already tell them apart."""
-    X = np.random.default_rng(0).normal(size=(45, 2))
+    """Three classes in bands: short chains from the mode already tell them apart.
+
+    Every other pair that the matrix allows runs in tests/registry/test_conformance.py.
+    """
+    X = np.random.default_rng(0).normal(size=(24, 2))
     y = np.digitize(X[:, 0], [-0.4, 0.4])
     settings = {"inference": inference, "hyperparameters": strategy, "random_state": 0, "tol": 0.05}
     clf = GPClassifier(2.0 * RBF(1.0), n_inducing=n_inducing, **settings).fit(X, y)
@@ -793,19 +772,21 @@ def test_presets():
 
 
 @pytest.mark.slow
-def test_simulation_based_calibration():
+def test_simulation_based_calibration(monkeypatch):
     """θ from its prior, f and data from θ: ranks among posterior draws are uniform, a spoiled posterior's are not.
 
     Ranked are θ and log p(y|f), which depends on the latent values and the data together.
     """
     from scipy.stats import chisquare
 
+    monkeypatch.setattr(full_bayes, "leave_one_out", lambda *_: None)  # what the report says is not asked for
+    monkeypatch.setattr(full_bayes, "REPEATS", 2)
     rng = np.random.default_rng(3)
     kernel = C(4.0, "fixed") * RBF(1.0)
     prior = LogNormal(0.0, 0.8)
     strategy = PseudoMarginal(chains=1, warmup=20, discard=0, draws=45, acceptance=0.4, start="prior")
     ranks, fits, spoiled = [], [], []
-    for _ in range(72):
+    for _ in range(54):
         theta = prior.draw(rng, 1)
         base = make_problem(10, kernel=kernel, seed=int(rng.integers(2**31)))
         f = np.linalg.cholesky(base.at(theta).prior.K + 1e-9 * np.eye(10)) @ rng.standard_normal(10)

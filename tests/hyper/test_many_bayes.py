@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 
 from gpclass import GPClassifier, load_model
@@ -16,59 +15,35 @@ from gpclass.hyper.given_latents import GivenLatents
 from gpclass.hyper.mixture import latent_draw
 from gpclass.hyper.proposal import LogDensity
 from gpclass.inference import EP, EllipticalSlice, Importance, Laplace, LatentHMC
-from gpclass.inference.diagnostics import array_stats
 from gpclass.inference.posteriors import GaussianPosterior, WhiteDraws
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.predict.many import many_proba
-from gpclass.priors import LogNormal, resolve_priors
+from gpclass.priors import resolve_priors
 from tests.conftest import make_problem
+from tests.hyper.against_quadrature import PRIORS, Quadrature, agrees, draws_of
 from tests.inference.test_many_laplace import OWN, problem
-
-PRIORS = {"k1__constant_value": LogNormal(0.5, 0.7), "k2__length_scale": LogNormal(0.0, 0.5)}
-NAMES = list(PRIORS)
 
 
 def run(strategy, task, inference, seed=0):
     return strategy(task, inference, Run(np.random.default_rng(seed), PRIORS))
 
 
-def draws_of(fit):
-    return np.log(np.stack([fit.trace.groups["posterior"][name] for name in NAMES], axis=-1))
-
-
-def grid(task, log_evidence, size=15, power=1.0):
-    """A product rule over the prior's bulk: θ and its posterior weights."""
-    prior = resolve_priors(PRIORS, task.names, task.theta)
-    a, b = np.linspace(0.5 - 2.8, 0.5 + 2.8, size), np.linspace(-2.0, 2.0, size)
-    theta = np.stack(np.meshgrid(a, b, indexing="ij"), -1).reshape(-1, 2)
-    log_p = np.array([power * log_evidence(task.at(x)) + prior.log_density(x) for x in theta])
-    return theta, np.exp(log_p - logsumexp(log_p))
-
-
-def agrees(draws, theta, w, bound=4.0):
-    """Whether mean and standard deviation of the draws are within Monte Carlo error of the truth."""
-    mean = w @ theta
-    sd = np.sqrt(w @ (theta - mean) ** 2)
-    stats, per = array_stats(), np.moveaxis(draws, -1, 0)
-    gap_mean = np.abs(per.mean(axis=(1, 2)) - mean) / stats.mcse(per)
-    gap_sd = np.abs(per.std(axis=(1, 2)) - sd) / stats.mcse(per, method="sd")
-    return bool(max(gap_mean.max(), gap_sd.max()) < bound)
-
-
 # ---- the right distribution of θ -----------------------------------------------------------------------
 
 
-def laplace_evidence(at):
-    return Laplace()(at).evidence.log_z
+@pytest.fixture(scope="module")
+def by_laplace():
+    """Chains over Laplace's evidence of 20 rows."""
+    return run(HMC(chains=2, warmup=30, draws=200), problem(n=20), Laplace())
 
 
 @pytest.mark.slow
-def test_hmc_reproduces_quadrature_over_laplaces_evidence():
-    task = problem(n=20)
-    fit = run(HMC(warmup=30, draws=200), task, Laplace())
-    theta, w = grid(task, laplace_evidence)
-    assert agrees(draws_of(fit), theta, w)
-    assert not agrees(draws_of(fit), *grid(task, laplace_evidence, power=0.3))  # the test can fail
+def test_hmc_reproduces_quadrature_over_laplaces_evidence(by_laplace):
+    fit, task = by_laplace, problem(n=20)
+    found = Quadrature(task, lambda at: Laplace()(at).evidence.log_z)
+    assert agrees(draws_of(fit), *found.moments())
+    assert not agrees(draws_of(fit), *found.moments(power=0.3))  # the test can fail
+    theta, w = found.theta, found.weights()
     # Predictions are integrated over θ: those of the grid, weighted.
     new = np.random.default_rng(1).standard_normal((6, 2))
     each = [many_proba(Laplace()(task.at(x)).latent(new), task.likelihood).proba for x in theta[w > 1e-6]]
@@ -79,14 +54,18 @@ def test_hmc_reproduces_quadrature_over_laplaces_evidence():
     assert np.abs(at_mode - truth).max() > 5e-3  # integrating made a difference
 
 
+@pytest.fixture(scope="module")
+def truth_of_eight():
+    rng = np.random.default_rng(7)
+    estimate = Importance(400, around="laplace")
+    return Quadrature(problem(n=8), lambda at: estimate(at, rng).evidence.log_z)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("inference", [EllipticalSlice(around="laplace"), LatentHMC(around="prior")])
-def test_alternating_reproduces_quadrature_over_the_true_evidence(inference):
-    task = problem(n=8)
-    rng = np.random.default_rng(7)
-    fit = run(Alternate(chains=2, draws=160, warmup=60, scans=2), task, inference)
-    theta, w = grid(task, lambda at: Importance(400, around="laplace")(at, rng).evidence.log_z, size=13)
-    assert agrees(draws_of(fit), theta, w)
+def test_alternating_reproduces_quadrature_over_the_true_evidence(inference, truth_of_eight):
+    fit = run(Alternate(chains=2, draws=160, warmup=60, scans=2), problem(n=8), inference)
+    assert agrees(draws_of(fit), *truth_of_eight.moments())
 
 
 @pytest.mark.parametrize("kernel", [None, CompoundKernel(OWN)])
@@ -187,15 +166,14 @@ def test_everything_works_after_sampling(inference, strategy, own, tmp_path):
 
 
 @pytest.mark.slow
-def test_labels_in_the_trace_are_drawn_from_the_probabilities():
-    task = problem(n=24)
-    fit = run(HMC(chains=2, warmup=10, draws=100), task, Laplace())
-    drawn = fit.trace.groups["posterior_predictive"]["y"].reshape(-1, 24)
+def test_labels_in_the_trace_are_drawn_from_the_probabilities(by_laplace):
+    fit, task = by_laplace, problem(n=20)
+    drawn = fit.trace.groups["posterior_predictive"]["y"].reshape(-1, 20)
     shares = (drawn[..., None] == np.arange(3)).mean(axis=0)
     proba = many_proba(fit.posterior.latent(task.X), task.likelihood).proba
-    assert np.abs(shares - proba).max() < 4 * np.sqrt(0.25 / 100)  # effective draws are fewer than 200
-    density = fit.trace.groups["log_likelihood"]["y"].reshape(-1, 24)
-    np.testing.assert_allclose(np.exp(density).mean(axis=0), proba[np.arange(24), task.y], atol=0.06)
+    assert np.abs(shares - proba).max() < 4 * np.sqrt(0.25 / 100)  # effective draws are fewer than 400
+    density = fit.trace.groups["log_likelihood"]["y"].reshape(-1, 20)
+    np.testing.assert_allclose(np.exp(density).mean(axis=0), proba[np.arange(20), task.y], atol=0.06)
 
 
 def test_two_classes_are_as_they_were():

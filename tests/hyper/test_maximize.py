@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.datasets import load_iris
+from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from gpclass import GPClassifier
 from gpclass.hyper import Maximize
@@ -106,3 +107,30 @@ def test_cross_validation_with_inducing_inputs_chooses(classes):
         clf = GPClassifier(3.0 * RBF(1.0), n_inducing=12, **settings).fit(X, y)
         assert clf.kernel_.k2.length_scale == pytest.approx(1.0)
         assert clf.score(X, y) > 0.85
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_a_restart_that_fails_leaves_the_others(inference, recwarn):
+    X, y = load_iris(return_X_y=True)
+    fit = GPClassifier(DotProduct() ** 2, inference=inference, n_restarts=3, random_state=1)
+    fit.fit(X[::5], y[::5])
+    assert np.isfinite(fit.log_evidence_)
+
+
+@pytest.mark.parametrize("strategy", ["maximize", "map", "em", "cv"])
+@pytest.mark.parametrize("kernel", [RBF(1.0, (1.0, 1.0)), RBF(2.0, (1.0, 1.0))])
+def test_bounds_that_leave_nothing_to_choose(kernel, strategy):
+    X, y = load_iris(return_X_y=True)
+    fit = GPClassifier(kernel, inference="laplace", hyperparameters=strategy).fit(X[50::5], y[50::5])
+    assert fit.kernel_.length_scale == 1.0
+    assert not any("bound" in text for text in fit.fit_report_.warnings)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_features_that_no_arithmetic_can_hold_name_the_cure(classes, restarts):
+    X, y = load_iris(return_X_y=True)
+    kernel = DotProduct(1.0, (0.5, 2.0)) ** 3
+    fit = GPClassifier(kernel, inference="laplace", n_restarts=restarts, random_state=0)
+    with pytest.raises(ValueError, match="standardise"):
+        fit.fit(1e4 * X[::5], np.minimum(y[::5], classes - 1))

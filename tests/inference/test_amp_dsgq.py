@@ -13,10 +13,10 @@ from gpclass.datasets import roeder_field
 from gpclass.geostat import IndicatorKriging
 from gpclass.inference import AMP, DSGQ, Exact, Laplace
 from gpclass.inference.amp import stationarity
-from gpclass.inference.dsgq import K0, precision
+from gpclass.inference.dsgq import K0
 from gpclass.likelihoods import Logit, Probit
 from gpclass.model.problem import Problem
-from gpclass.predict import predict_proba
+from gpclass.predict import in_blocks, predict_proba
 from tests.conftest import make_problem
 from tests.normal import log_orthant
 
@@ -33,6 +33,32 @@ def fixed(inference, kernel=KERNEL, **settings):
 
 
 # ---- AMP -----------------------------------------------------------------------------------------------
+
+
+def precision(Sigma, sigma, variance, k0):
+    """R's Λ, (n + 1, n + 1): the precision of (ξ, ξ*) as equation 26 writes it.
+
+    Parameters
+    ----------
+    Sigma : array (n, n)
+        Covariance of the latent values at the training points; must have an inverse.
+    sigma : array (n,)
+        Their covariance with the value at the new point.
+    variance : float
+        Variance of the value at the new point.
+    k0 : float
+        Scale of the link.
+    """
+    n = len(sigma)
+    s = np.linalg.solve(Sigma, sigma)
+    v = k0**2 / ((variance - sigma @ s) * k0**2 + 1.0)
+    R = k0**2 * np.eye(n) + np.linalg.inv(Sigma) + v * np.outer(s, s)
+    R_inverse = np.linalg.inv(R)
+    Lambda = np.empty((n + 1, n + 1))
+    Lambda[:n, :n] = k0**2 * np.eye(n) - k0**4 * R_inverse
+    Lambda[:n, n] = Lambda[n, :n] = -(k0**2) * v * (R_inverse @ s)
+    Lambda[n, n] = v - v**2 * (s @ R_inverse @ s)
+    return Lambda
 
 
 @pytest.mark.parametrize("c0", [0.3, 1.0, 6.81])
@@ -96,9 +122,10 @@ def test_amp_with_weights_and_blocks(monkeypatch):
     f, alpha = posterior.gaussian.mean[0], posterior.gaussian.alpha[0]
     residual = weights * 2.0 * ((problem.y + 1) / 2 - expit(2.0 * f)) - alpha
     assert np.abs(residual).max() < 1e-8
-    whole = posterior.latent(problem.X).means
-    monkeypatch.setattr("gpclass.inference.posteriors.BLOCK_ELEMENTS", 100)
-    np.testing.assert_allclose(posterior.latent(problem.X).means, whole)
+    whole = predict_proba(posterior.latent(problem.X), problem.likelihood).proba
+    monkeypatch.setattr("gpclass.predict.answers.BLOCK_ELEMENTS", 100)
+    parts = in_blocks(problem.X, posterior, lambda mixture: predict_proba(mixture, problem.likelihood))
+    np.testing.assert_allclose(parts.proba, whole)
 
 
 @pytest.mark.filterwarnings("ignore:the Monte Carlo")

@@ -8,8 +8,10 @@ from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier
 from gpclass.inference import EP, Exact
-from gpclass.inference.posteriors import NoisyDraws
-from gpclass.likelihoods import Logit, Probit
+from gpclass.inference.exact_latent import around_ep
+from gpclass.inference.posteriors import NoisyDraws, WhiteDraws
+from gpclass.latent.low_rank import LowRank
+from gpclass.likelihoods import Logit, MultinomialProbit, Probit
 from gpclass.model.problem import Problem
 from gpclass.persistence import load_model
 from gpclass.predict import predict_proba
@@ -174,3 +176,47 @@ def test_ep_and_exact_agree_on_easy_weighted_rows():
         problem = Problem.of(X, y, C(1.0) * RBF(1.0), likelihood, w)
         ep, exact = EP()(problem), Exact(n_samples=4000)(problem, np.random.default_rng(0))
         assert abs(ep.evidence.log_z - exact.evidence.log_z) < 0.05
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_draws_under_inducing_inputs_are_even(many):
+    """Few rows and a strong signal: draws of EP's Gaussian had an effective share of 0.00 to 0.1."""
+    X, y = hard_data(60, 2)
+    likelihood = MultinomialProbit() if many else Probit()
+    labels = (X[:, 1] > 0.5) + (y > 0).astype(int) if many else y
+    problem = Problem.of(X, labels, C(300.0) * RBF(1.0), likelihood, form=LowRank(X[:15].copy()))
+    posterior = Exact(n_samples=1000)(problem, np.random.default_rng(0))
+    assert isinstance(posterior, WhiteDraws)
+    assert posterior.report.ess > 300
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
+def test_both_ways_agree_under_inducing_inputs(likelihood):
+    X, y = hard_data(40, 2)
+    problem = Problem.of(X, y, C(1.5) * RBF(1.0), likelihood, form=LowRank(X[:12].copy()))
+    engine = Exact(n_samples=4000)
+    one = engine(problem, np.random.default_rng(0), gradient=True)
+    two = around_ep(engine, problem, np.random.default_rng(1), None, True)
+    assert abs(one.evidence.log_z - two.evidence.log_z) < 4 * np.hypot(one.evidence.error, two.evidence.error)
+    few = Exact(n_samples=1000)
+    ways = [
+        [few(problem, np.random.default_rng(r), gradient=True).evidence.gradient for r in range(8)],
+        [around_ep(few, problem, np.random.default_rng(r), None, True).evidence.gradient for r in range(8)],
+    ]
+    gap, error = (
+        np.mean(ways[0], axis=0) - np.mean(ways[1], axis=0),
+        np.std(ways, axis=1, ddof=1) / np.sqrt(8),
+    )
+    assert np.all(np.abs(gap) < 4 * np.hypot(*error))
+    p, q = (predict_proba(each.latent(X[:9] + 0.2), likelihood) for each in (one, two))
+    assert np.all(np.abs(p.proba - q.proba) < 5 * np.hypot(p.mcse, q.mcse))
+
+
+def test_a_wide_share_of_the_draws_bounds_the_weights():
+    X, y = hard_data(40, 2)
+    problem = Problem.of(X, y, C(300.0) * RBF(1.0), Probit(), form=LowRank(X[:12].copy()))
+    ep = Exact().row_sites(problem, None)
+    narrow, wide = (problem.prior.whitened(ep.gaussian, power) for power in (1.0, 0.02))
+    np.testing.assert_allclose(narrow.m, wide.m, atol=1e-8)  # about the same mean
+    far = wide.latents(4.0 * np.random.default_rng(0).standard_normal((200, wide.dimension)))
+    assert wide.log_ratio(far).max() < narrow.log_ratio(far).max() - 5

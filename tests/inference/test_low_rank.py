@@ -85,7 +85,7 @@ def method_of(name, **settings):
 
 @pytest.mark.parametrize(("name", "likelihood"), [*FAMILIES, *SAMPLED])
 def test_threads_change_no_bit(name, likelihood):
-    problem = task_of(300, likelihood)
+    problem = task_of(140, likelihood)
     one, three = (
         method_of(name)(
             sparse_of(problem, some_Z(12), 40, threads=threads), np.random.default_rng(0), gradient=True
@@ -366,9 +366,12 @@ def test_rows_far_from_every_inducing_input_say_nothing_and_are_counted(name, li
         method(sparse_of(task, Z), np.random.default_rng(0), gradient=True) for task in (problem, far)
     )
     assert np.isfinite(both.evidence.gradient).all()
-    if name == "exact" or (name == "ep" and not many):  # a far row's evidence is that of a blind guess
-        assert abs(both.evidence.log_z - near.evidence.log_z + 2 * np.log(problem.n_classes)) < 1e-6
-    np.testing.assert_allclose(proba(both, far, Z), proba(near, problem, Z), atol=1e-6)
+    exact = name == "exact"  # other rows are other draws
+    error = 4 * np.hypot(both.evidence.error, near.evidence.error) if exact else 0.0
+    assert error < 0.05
+    if exact or (name == "ep" and not many):  # a far row's evidence is that of a blind guess
+        assert abs(both.evidence.log_z - near.evidence.log_z + 2 * np.log(problem.n_classes)) < 1e-6 + error
+    np.testing.assert_allclose(proba(both, far, Z), proba(near, problem, Z), atol=0.02 if exact else 1e-6)
     assert look_over(sparse_of(far, Z))["far_rows"] == 2
     assert look_over(sparse_of(problem, Z))["far_rows"] < 2
 

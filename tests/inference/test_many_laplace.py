@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, DotProduct, Matern
 from sklearn.gaussian_process.kernels import ConstantKernel as Constant
 
-from gpclass.inference import Laplace
+from gpclass import GPClassifier
+from gpclass.inference import Importance, Laplace, LatentHMC
 from gpclass.likelihoods import Softmax
 from gpclass.model.problem import Problem
 
@@ -107,3 +110,29 @@ def test_softmax_survives_classes_of_no_probability():
     h = np.array([1e-4, 0.0])
     up, down = (laplace(task.at(task.theta + s * h)).evidence.log_z for s in (1, -1))
     assert found.evidence.gradient[0] == pytest.approx((up - down) / 2e-4, rel=1e-4)
+
+
+@pytest.mark.parametrize(("scale", "degree"), [(1.0, 4), (1e2, 1), (1e4, 1)])
+def test_softmax_mode_with_large_kernel(scale, degree):
+    X, y = load_iris(return_X_y=True)
+    X, y, shuffled = scale * X[::3], y[::3], np.random.default_rng(0).permutation(50)
+    one, other = (
+        GPClassifier(DotProduct() ** degree, inference="laplace", hyperparameters="fixed").fit(
+            X[rows], y[rows]
+        )
+        for rows in (np.arange(50), shuffled)
+    )
+    assert one.fit_report_.converged
+    assert np.mean(one.posterior_.gaussian.mean.argmax(axis=0) == y) > 0.9
+    assert one.log_evidence_ == pytest.approx(other.log_evidence_, abs=1e-4)
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=2e-5)
+
+
+@pytest.mark.parametrize("method", [Importance(500), LatentHMC(chains=2, warmup=20, draws=20)])
+def test_samplers_with_large_kernel_answer_or_warn(method, recwarn):
+    X, y = load_iris(return_X_y=True)
+    fit = GPClassifier(DotProduct(), inference=method, hyperparameters="fixed", random_state=0)
+    fit.fit(1e2 * X[::3], y[::3])
+    assert np.isfinite(fit.predict_proba(1e2 * X)).all()
+    assert {w.category for w in recwarn} <= {UserWarning, ConvergenceWarning}
+    assert fit.fit_report_.warnings

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
+from papers.truths import linear_kernel_probability
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, DotProduct
@@ -16,13 +17,12 @@ from gpclass.inference.around import target_around
 from gpclass.inference.diagnostics import chain_figures
 from gpclass.inference.elliptical_slice import EllipticalSlice
 from gpclass.inference.elliptical_step import elliptical_step
-from gpclass.inference.gibbs import Gibbs, NoisyScan, _inverse, latent_scan
+from gpclass.inference.gibbs import Gibbs, NoisyScan, latent_scan, precision_of
 from gpclass.inference.hmc import LatentHMC, hmc_step
 from gpclass.inference.importance import Importance
 from gpclass.inference.particles import Particles
-from gpclass.latent.whitened import Whitened, whiten
+from gpclass.latent.whitened import whiten
 from gpclass.orthant import orthant_probability
-from gpclass.orthant.truths import linear_kernel_probability
 from gpclass.predict import predict_proba
 from tests.conftest import make_problem
 from tests.normal import log_orthant
@@ -60,7 +60,7 @@ def test_log_ratio_is_likelihood_times_prior_over_q(likelihood, around):
     problem = make_problem(5, likelihood=likelihood, weights=weights)
     target = target_around(problem, around)
     f = np.random.default_rng(0).normal(size=(7, 5))
-    q = multivariate_normal(target.m, target.A @ target.A.T)
+    q = multivariate_normal(target.m, target.A[0] @ target.A[0].T)
     prior = multivariate_normal(np.zeros(5), problem.prior.K)
     log_lik = (weights * problem.likelihood.log_prob(problem.y, f)).sum(axis=1)
     np.testing.assert_allclose(
@@ -202,7 +202,7 @@ def joint_scores(step, likelihood="probit", rounds=6, M=6000, seed=0, weights=No
 
 def around_fixed_sites(problem, y):
     """A Gaussian that has nothing to do with the labels: any will do."""
-    target = whiten(problem, np.array([0.5, 0.1, 0.0, 1.0]), np.array([0.3, -0.2, 0.1, 0.0]))
+    target = whiten(problem, np.array([[0.3, -0.2, 0.1, 0.0]]), np.array([[0.5, 0.1, 0.0, 1.0]]))
     return replace(target, y=y)
 
 
@@ -240,7 +240,7 @@ def gibbs_probit_kernel(problem, y, f, rng):
 
 def gibbs_latent_kernel(problem, y, f, rng):
     target = replace(whiten(problem), y=y)
-    return latent_scan(target, _inverse(target.L), f, rng)
+    return latent_scan(target, precision_of(target.L), f, rng)
 
 
 KERNELS = {"slice": slice_kernel, "hmc": hmc_kernel, "gibbs-latent": gibbs_latent_kernel}
@@ -277,7 +277,7 @@ def test_broken_kernels_fail_the_joint_test():
 
     def forgets_the_mean(problem, y, f, rng):
         target = replace(whiten(problem), y=y)
-        return latent_scan(target, np.diag(np.diag(_inverse(target.L))), f, rng)
+        return latent_scan(target, np.diag(np.diag(precision_of(target.L))), f, rng)
 
     for broken in (no_metropolis_test, no_threshold, forgets_the_mean):
         assert np.max(np.abs(joint_scores(broken))) > 6.0
@@ -384,7 +384,7 @@ def test_gibbs_for_logit_draws_from_the_model_with_its_stated_noise():
     assert posterior.report.jitter == pytest.approx(0.3)
     target = whiten(problem)
     L = np.linalg.cholesky(problem.prior.K + 0.3 * np.eye(12))
-    prior = Whitened(problem, problem.y, L, None, L, *[np.zeros(12)] * 4, 0.0, 0.3)
+    prior = replace(target, prior_roots=[L], A=L[None], jitter=0.3)
     weighted = np.random.default_rng(2).standard_normal((200_000, 12))
     log_w = prior.log_ratio(prior.latents(weighted))
     w = np.exp(log_w - log_w.max())

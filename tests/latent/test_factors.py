@@ -8,7 +8,8 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 from gpclass.latent.basis import Basis
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.factors import FullFactor
-from gpclass.latent.low_rank import LowRank, Q, Spec
+from gpclass.latent.low_rank import LowRank
+from gpclass.latent.low_rank_q import Q, Spec
 from gpclass.latent.low_rank_rows import Seen
 from gpclass.likelihoods import Softmax
 from gpclass.likelihoods.local import RowSites, precision

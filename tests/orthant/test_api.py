@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from papers import truths
 from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
 
-from gpclass.orthant import METHODS, orthant_probability, truths
+from gpclass.orthant import METHODS, orthant_probability
 from gpclass.orthant.bootstrap import bootstrap_run, predicted_error
 from gpclass.orthant.box import standard_form
 from gpclass.orthant.sov import greedy_order

@@ -3,10 +3,11 @@
 import joblib
 import numpy as np
 import pytest
+from papers import truths
 from scipy.special import logsumexp, ndtr, ndtri
 from scipy.stats import multivariate_normal, norm
 
-from gpclass.orthant import batches, guided_draws, truths
+from gpclass.orthant import batches, guided_draws
 from gpclass.orthant.box import BoxFactors, standard_form
 from gpclass.orthant.guided import draw, log_weight, mixture_draws, propose
 from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, tail_index

@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 
 import numpy as np
 import pytest
-from papers import common
+from papers import common, truths
 from papers.atiya2020 import (
     __main__,
     figures,
@@ -28,7 +28,6 @@ from papers.store import cell
 
 from gpclass.inference.elliptical_slice import EllipticalSlice
 from gpclass.inference.hmc import LatentHMC
-from gpclass.orthant import truths
 from gpclass.orthant.box import standard_form
 
 ONCE = Setting(repeats=2)
@@ -254,7 +253,7 @@ def test_every_figure_of_the_page_on_exact_has_a_place_and_was_written():
     for name in script.BLOCKS:
         assert script.update(text, name, "NEW").count("NEW") == 1
         assert f"<!-- {name}: begin -->\n<!-- {name}: end -->" not in text, (
-            f"run docs/exact_figures.py {name}"
+            f"run python -m docs.exact_figures {name}"
         )
     with pytest.raises(ValueError, match="no marks"):
         script.update(text, "nonsense", "NEW")

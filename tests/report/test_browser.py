@@ -97,6 +97,7 @@ def look(page, folder, *flags):
     ]
 
 
+@pytest.mark.slow
 def test_the_page_opens_sorts_and_shows_its_figures(comparison, tmp_path):
     frames, console = look(render_report(comparison), tmp_path)
     assert console == []
@@ -115,6 +116,7 @@ def test_the_page_opens_sorts_and_shows_its_figures(comparison, tmp_path):
         assert one["overflow"] <= 0  # nothing sticks out: wide tables scroll within themselves
 
 
+@pytest.mark.slow
 def test_dark_pages_are_dark(comparison, tmp_path):
     light = look(render_report(comparison), tmp_path)[0][0]
     dark = look(render_report(comparison), tmp_path, DARK)[0][0]
@@ -126,6 +128,7 @@ def test_dark_pages_are_dark(comparison, tmp_path):
     assert brightness(dark["paper"]) < 60 < 200 < brightness(dark["ink"])
 
 
+@pytest.mark.slow
 def test_an_error_in_the_script_would_be_seen(comparison, tmp_path):
     broken = render_report(comparison).replace("</main>", "</main><script>nothing.here();</script>")
     frames, console = look(broken, tmp_path)

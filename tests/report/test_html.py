@@ -198,7 +198,7 @@ def test_file_is_written_whole_or_not_at_all(tmp_path, comparison, monkeypatch):
 
 
 @pytest.mark.slow
-def test_demo_writes_the_report_and_prints_a_table(tmp_path, capsys):
+def test_demo_writes_the_report_and_prints_a_table(tmp_path, capsys, coarse_maps):
     assert demo.main(["--out", str(tmp_path), "--n", "60", "--methods", "ep", "laplace"]) == 0
     printed = capsys.readouterr().out
     assert "log loss" in printed
@@ -216,7 +216,7 @@ def test_demo_names_a_wrong_method(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_slow_methods_are_left_out_not_failed(tmp_path):
+def test_slow_methods_are_left_out_not_failed(tmp_path, coarse_maps):
     names = [row.name for row in registry_methods("inference")][:2]
     c, _ = demo.run_demo(tmp_path, n=40, methods=names, max_seconds=0.0)
     assert c.results[c.reference].state != "left out"

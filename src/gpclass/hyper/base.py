@@ -137,6 +137,7 @@ class Strategy(ABC):
 
 
 def parameters_at_bounds(problem: Problem) -> tuple[str, ...]:
-    """Names of the parameters that lie on one of their bounds."""
+    """Names of the parameters that lie on one of their bounds, if these differ."""
     each = zip(problem.names, problem.theta, problem.bounds, strict=True)
-    return tuple(name for name, x, (low, high) in each if x <= low + AT_BOUND or x >= high - AT_BOUND)
+    free = ((name, x, low, high) for name, x, (low, high) in each if low < high)
+    return tuple(name for name, x, low, high in free if x <= low + AT_BOUND or x >= high - AT_BOUND)

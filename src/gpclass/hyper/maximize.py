@@ -54,6 +54,7 @@ class Climb:
     reason: str
     inverse_curvature: Array  # (p, p), of minus the objective, as L-BFGS sees it
     posterior: Posterior | None = None  # at ``theta``; None if it was found in another process
+    refused: ValueError | None = None  # why no evaluation succeeded
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ class Maximize(Strategy):
                 work = (delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts)
                 climbs = Parallel(n_jobs=run.n_jobs)(work)
         best = max(climbs, key=lambda c: c.value)
+        if best.refused is not None:
+            raise best.refused
         evaluations = sum(c.evaluations for c in climbs)
         theta, last = best.theta, best.posterior
         if inference.stochastic:
@@ -159,9 +162,12 @@ def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) 
     return evidence.log_z + prior.log_density(theta), evidence.gradient + prior.gradient(theta)
 
 
-def _climb_apart(*arguments: Any) -> Climb:
-    """An ascent in a separate process: its posterior, with n×n factors, is not returned."""
-    return replace(climb(*arguments), posterior=None)
+def _climb_apart(problem: Problem, inference: Inference, theta0: Array, *others: Any) -> Climb:
+    """One of several ascents: its posterior, with n×n factors, is not returned, nor is a failure an error."""
+    try:
+        return replace(climb(problem, inference, theta0, *others), posterior=None)
+    except ValueError as refused:
+        return Climb(theta0, -np.inf, 1, False, "", np.eye(len(theta0)), refused=refused)
 
 
 def climb(
@@ -183,7 +189,7 @@ def climb(
         evaluations += 1
         try:
             posterior = inference(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
-        except (np.linalg.LinAlgError, ValueError):
+        except ValueError:
             return REFUSED, np.zeros_like(theta)
         value, slope = value_and_slope(posterior, prior, theta)
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
@@ -203,10 +209,12 @@ def climb(
         # Raise the inference's own error, which names the remedy.
         inference(problem.at(theta0), np.random.default_rng(seed), gradient=True)
         raise ValueError(
-            "the evidence is not finite at the starting parameters; start from other kernel parameters"
+            "the evidence is not finite at the starting parameters; standardise the features, or start from others"
         )
     reason = "" if outcome.success else str(outcome.message)
-    curvature = np.asarray(outcome.hess_inv @ np.eye(len(theta0)))
+    curvature = np.eye(len(theta0))
+    if "hess_inv" in outcome:  # not if the bounds leave nothing to choose
+        curvature = np.asarray(outcome.hess_inv @ curvature)
     return Climb(best[1], best[0], evaluations, bool(outcome.success), reason, curvature, best[2])
 
 
@@ -222,7 +230,12 @@ def polish(
 
     def evaluate(theta: Array) -> tuple[float, float, Array]:
         nonlocal last
-        last = found = searching(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
+        try:
+            last = found = searching(
+                problem.at(theta), np.random.default_rng(seed), start=last, gradient=True
+            )
+        except ValueError:
+            return -np.inf, 0.0, np.zeros_like(theta)
         value, slope = value_and_slope(found, prior, theta)
         return value, found.evidence.error or 0.0, slope
 

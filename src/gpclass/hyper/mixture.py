@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.model.problem import Problem, places
+from gpclass.model.labels import copied_rows
+from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 
 
@@ -90,7 +91,7 @@ def latent_draw(problem: Problem, of: type[Posterior], vectors: Array, rng: np.r
     f = of.unpack(problem, vectors).latent_draw(rng)
     if not problem.form.predicts_from_rows or len(f) == problem.n * problem.n_latents:
         return f
-    weights = problem.weights
-    assert weights is not None  # the posterior has its rows repeated: take each once
-    first = np.unique(places(weights), return_index=True)[1]
+    rows = None if problem.weights is None else copied_rows(problem.weights)
+    assert rows is not None  # the posterior has its rows repeated: take each once
+    first = np.unique(rows, return_index=True)[1]
     return np.asarray(f.reshape(problem.n_latents, -1)[:, first].ravel())

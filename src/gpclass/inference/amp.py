@@ -19,13 +19,13 @@ Reference: Röder, Tolosana-Delgado & Hamprecht (2011), §4.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.posteriors import GaussianPosterior, ModePosterior
@@ -68,20 +68,17 @@ class AMP(Inference):
 
     @property
     def own_likelihood(self) -> Logit:
-        """The link that these settings define."""
         return Logit(1.0 if self.c0 is None else self.c0, self.c0_bounds)
 
     @property
     def scale_is_given(self) -> bool:
-        """Whether the settings fix a scale, which the estimator's likelihood must not contradict."""
         return self.c0 is not None
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
-        """The mode alone."""
         return ModePosterior
 
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> ModePosterior:
         """Find the mode of ``problem``; ``noise`` is not used."""
         found = Laplace(max_iter=self.max_iter, tol=1e-18)(problem, start=start, gradient=gradient)
@@ -94,8 +91,7 @@ class AMP(Inference):
             reason="" if near else f"{found.report.reason}; R eq. 20 holds to {residual:.1e}".lstrip("; "),
             details={"stationarity": residual},
         )
-        parts = {item.name: getattr(found, item.name) for item in fields(found)}
-        return ModePosterior(**(parts | {"gaussian": gaussian, "report": report}))
+        return ModePosterior(**(vars(found) | {"gaussian": gaussian, "report": report}))
 
 
 def _polished(problem: Problem, found: GaussianPosterior) -> tuple[DenseGaussian, float]:

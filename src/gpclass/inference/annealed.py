@@ -22,9 +22,8 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
-from gpclass.inference.around import check_around, target_around
-from gpclass.inference.base import Inference, Way
+from gpclass._typing import Array, Generator
+from gpclass.inference.around import target_around
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.importance import Importance, weighted_evidence, weighted_posterior
 from gpclass.inference.particles import Particles
@@ -33,7 +32,7 @@ from gpclass.latent.base import Target
 from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Posterior
 
-Transition: TypeAlias = "Callable[[Target, Particles, np.random.Generator, float], Particles]"
+Transition: TypeAlias = "Callable[[Target, Particles, Generator, float], Particles]"
 COLDEST, KNEE = 1e-6, 0.2  # the paper's ladder: first positive β, and where its two halves meet
 
 
@@ -46,11 +45,7 @@ def ladder(n: int, temperatures: int | None = None) -> Array:
 
 
 def anneal(
-    target: Target,
-    beta: Array,
-    size: int,
-    rng: np.random.Generator,
-    transition: Transition = elliptical_step,
+    target: Target, beta: Array, size: int, rng: Generator, transition: Transition = elliptical_step
 ) -> tuple[Particles, Array]:
     """Particles carried along the ladder, and their log weights (size,)."""
     state = Particles.draw(target, size, rng)
@@ -63,15 +58,14 @@ def anneal(
 
 
 def annealed_evidence(
-    target: Target, beta: Array, size: int, rng: np.random.Generator, transition: Transition
+    target: Target, beta: Array, size: int, rng: Generator, transition: Transition
 ) -> Evidence:
     """The evidence alone, with the steps of some sampler as transitions."""
-    _, log_w = anneal(target, beta, size, rng, transition)
-    return weighted_evidence(log_w)
+    return weighted_evidence(anneal(target, beta, size, rng, transition)[1])
 
 
 @dataclass(frozen=True)
-class Annealed(Inference):
+class Annealed(Importance):
     """Settings of annealed importance sampling.
 
     Parameters
@@ -86,22 +80,15 @@ class Annealed(Inference):
     """
 
     n_samples: int = 500
-    around: str | None = None
     temperatures: int | None = None
 
     name: ClassVar[str] = "annealed"
-    ways: ClassVar[tuple[Way, ...]] = Importance.ways
-    prefers: ClassVar[tuple[str, ...]] = Importance.prefers
-    evidence_kind: ClassVar[str | None] = "unbiased"
 
     def __post_init__(self) -> None:
-        check_settings(self, whole=("n_samples", "temperatures"))
-        check_around(self.around)
+        super().__post_init__()
+        check_settings(self, whole=("temperatures",))
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
-        """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
         beta = ladder(problem.n, self.temperatures)
         state, log_w = anneal(target, beta, self.n_samples, rng)

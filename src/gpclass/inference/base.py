@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gpclass._typing import Generator
 from gpclass.inference.posteriors import GaussianPosterior, WhiteDraws
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
@@ -51,7 +52,7 @@ class Inference(ABC):
     def __call__(
         self,
         problem: Problem,
-        noise: np.random.Generator | None = None,
+        noise: Generator | None = None,
         *,
         start: Any = None,
         gradient: bool = False,
@@ -75,12 +76,10 @@ class Inference(ABC):
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
         posterior: Any = self.infer(problem, rng, start, gradient)
-        return replace(posterior, report=replace(posterior.report, seconds=time.perf_counter() - began))
+        return replace(posterior, report=posterior.report.judged(time.perf_counter() - began))
 
     @abstractmethod
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> Posterior:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> Posterior:
         """The posterior; the interface of :meth:`__call__`, which measures the time."""
 
     # ---- what strategies may request --------------------------------------------------------------------------
@@ -116,7 +115,7 @@ class Inference(ABC):
         """What is known before the first draw, with a deterministic ``log_z``; None if nothing is."""
         return None
 
-    def complete(self, outline: Any, rng: np.random.Generator) -> Posterior:
+    def complete(self, outline: Any, rng: Generator) -> Posterior:
         """The posterior completed from an outline."""
         raise NotImplementedError
 
@@ -137,7 +136,5 @@ class Inference(ABC):
     @classmethod
     def way(cls, likelihood: type[Likelihood], prior: frozenset[str]) -> Way | None:
         """The first way that goes with a likelihood and a prior's offers; None if there is none."""
-        for way in cls.ways:
-            if way.likelihood <= likelihood.offers() and way.prior <= prior:
-                return way
-        return None
+        offers = likelihood.offers()
+        return next((way for way in cls.ways if way.likelihood <= offers and way.prior <= prior), None)

@@ -9,7 +9,7 @@ the latent values out of
 
 shows that Λ⁻¹ is Σ + I/k0² of training and new point together. So this is the probit classifier with scale k0,
 whose orthant :mod:`gpclass.inference.exact` draws from: a preset, with R's parameter under R's name.
-:func:`precision` is R's own form, which inverts Σ, as a check of that identity.
+R's own form, which inverts Σ, is in the tests as a check of that identity.
 
 Cost: as the exact inference, O(n³) for EP and O(n²M) for M draws, once for all new points (R integrates for each).
 Fails when: as the exact inference does.
@@ -21,9 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
-from gpclass._typing import Array
+from gpclass._typing import Generator
 from gpclass.inference.base import Way
 from gpclass.inference.exact import Exact
 from gpclass.inference.posteriors import NoisyDraws, WhiteDraws
@@ -54,43 +52,14 @@ class DSGQ(Exact):
 
     @property
     def own_likelihood(self) -> Probit:
-        """The link that these settings define."""
         return Probit(K0 if self.k0 is None else self.k0, self.k0_bounds)
 
     @property
     def scale_is_given(self) -> bool:
-        """Whether the settings fix a scale, which the estimator's likelihood must not contradict."""
         return self.k0 is not None
 
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
-        """Draw from the posterior of ``problem`` with the random numbers of ``noise``."""
         posterior = super().infer(problem, rng, start, gradient)
         return replace(posterior, report=replace(posterior.report, method=self.name))
-
-
-def precision(Sigma: Array, sigma: Array, variance: float, k0: float) -> Array:
-    """R's Λ, (n + 1, n + 1): the precision of (ξ, ξ*) as equation 26 writes it.
-
-    Parameters
-    ----------
-    Sigma : array (n, n)
-        Covariance of the latent values at the training points; must have an inverse.
-    sigma : array (n,)
-        Their covariance with the value at the new point.
-    variance : float
-        Variance of the value at the new point.
-    k0 : float
-        Scale of the link.
-    """
-    n = len(sigma)
-    s = np.linalg.solve(Sigma, sigma)
-    v = k0**2 / ((variance - sigma @ s) * k0**2 + 1.0)
-    R = k0**2 * np.eye(n) + np.linalg.inv(Sigma) + v * np.outer(s, s)
-    R_inverse = np.linalg.inv(R)
-    Lambda = np.empty((n + 1, n + 1))
-    Lambda[:n, :n] = k0**2 * np.eye(n) - k0**4 * R_inverse
-    Lambda[:n, n] = Lambda[n, :n] = -(k0**2) * v * (R_inverse @ s)
-    Lambda[n, n] = v - v**2 * (s @ R_inverse @ s)
-    return Lambda

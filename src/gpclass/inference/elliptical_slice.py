@@ -1,10 +1,8 @@
 r"""Elliptical slice sampling: whole vectors of latent values moved along random ellipses, nothing to tune.
 
-For a target N(ξ; 0, I) exp(β r(ξ)): draw ν ~ N(0, I) and a level log u + β r(ξ), and look on the ellipse ξ
-cos a + ν sin a for a point above the level, the bracket of a shrinking towards the current point after each
-miss. Murray's sampler uses the prior as the Gaussian; any Gaussian q works, with r = log(likelihood ×
-prior / q), and around EP's the ratio is nearly flat, so successive draws are nearly independent. All chains
-move together as rows of one matrix: one matrix product per step for any number of chains.
+The step is that of :mod:`gpclass.inference.elliptical_step`. Murray's sampler uses the prior as the Gaussian; any
+Gaussian q works, with r = log(likelihood × prior / q), and around EP's the ratio is nearly flat, so successive draws
+are nearly independent.
 Cost: O(n²) per chain and step, and 2 to 6 evaluations of the n likelihood terms.
 Fails when: around the prior with many informative points: the accepted angles are small and chains mix slowly.
 Reference: Murray, Adams & MacKay (2010), Elliptical slice sampling.
@@ -15,11 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from gpclass.inference.around import check_around, target_around
+from gpclass._typing import Generator
+from gpclass.inference.around import target_around
 from gpclass.inference.elliptical_step import elliptical_step
-from gpclass.inference.mcmc import ChainSettings, run_latent_chains
+from gpclass.inference.mcmc import WhiteChains, run_latent_chains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Target
@@ -30,7 +27,7 @@ THIN = (3, 6)  # by default, for one latent value per row and for several
 
 
 @dataclass(frozen=True)
-class EllipticalSlice(ChainSettings):
+class EllipticalSlice(WhiteChains):
     """Settings of elliptical slice sampling.
 
     Parameters
@@ -44,37 +41,19 @@ class EllipticalSlice(ChainSettings):
     """
 
     thin: int | None = None
-    around: str | None = None
 
     name: ClassVar[str] = "elliptical-slice"
-    steps: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_around(self.around)
 
     def every(self, problem: Problem) -> int:
-        """Steps between kept draws."""
         return self.thin or THIN[problem.n_latents > 1]
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
-        """Draw from the posterior of ``problem``; chains start in the Gaussian, or in ``start``'s draws."""
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
 
-        def step(state: Particles, rng: np.random.Generator, _warming: bool) -> Particles:
+        def step(state: Particles, rng: Generator, _warming: bool) -> Particles:
             return elliptical_step(target, state, rng)
 
         return run_latent_chains(self, target, step, rng, start, transition=elliptical_step)
 
-    @property
-    def coordinates(self) -> str | None:
-        """The Gaussian whose coordinates are used."""
-        return self.around
-
-    def latent_step(
-        self, target: Target, state: Particles, rng: np.random.Generator, size: float
-    ) -> Particles:
-        """One step of the latent values given θ."""
+    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
         return elliptical_step(target, state, rng)

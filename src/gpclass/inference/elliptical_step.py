@@ -3,7 +3,6 @@ r"""One elliptical slice step of many chains at once.
 For a target N(ξ; 0, I) exp(β r(ξ)): draw ν ~ N(0, I) and a level log u + β r(ξ), and look on the ellipse ξ
 cos a + ν sin a for a point above the level, the bracket of a shrinking towards the current point after each
 miss. All chains move together as rows of one matrix: one matrix product per step for any number of chains.
-Cost: O(n²) per chain and step, and 2 to 6 evaluations of the n likelihood terms.
 Reference: Murray, Adams & MacKay (2010), Elliptical slice sampling.
 """
 
@@ -11,16 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.particles import Particles
 from gpclass.latent.base import Target
 
 MOST_SHRINKS = 200  # the bracket is then below 1e-30 of the circle: only rounding can cause that
 
 
-def elliptical_step(
-    target: Target, state: Particles, rng: np.random.Generator, power: float = 1.0
-) -> Particles:
+def elliptical_step(target: Target, state: Particles, rng: Generator, power: float = 1.0) -> Particles:
     """One step of every particle; leaves N(ξ; 0, I) exp(power · r) invariant."""
     M = len(state.xi)
     nu = rng.standard_normal(state.xi.shape)

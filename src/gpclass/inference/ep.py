@@ -14,16 +14,16 @@ as an importance distribution; Naish-Guzman & Holden (2008) for inducing inputs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array, BoolArray
-from gpclass.inference.base import Inference, Way
+from gpclass._typing import Array, BoolArray, Generator
+from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.inference.sweeps import FixedPoint, fixed_point, starting
+from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point, starting
 from gpclass.latent.base import Held, SiteRule, Start, labels_of
 from gpclass.latent.dense import DenseGaussian, DensePrior
 from gpclass.likelihoods.base import Likelihood
@@ -39,39 +39,32 @@ LINEAR = 0.01  # of ``tol``, where the change of a sweep is not all that is left
 
 
 class MomentMatching(SiteRule):
-    """Sites by the likelihood's own matching."""
+    """Sites, their numbers and updates by the likelihood's own matching."""
 
     name: ClassVar[str] = "ep"
     careful: ClassVar[bool] = True
 
     def numbers(self, likelihood: Likelihood, L: int) -> int:
-        """The likelihood's."""
         return likelihood.site_numbers(L)
 
     def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
-        """The likelihood's."""
         return likelihood.sites(labels.y, numbers)
 
     def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
-        """The likelihood's."""
         return likelihood.first_site(labels, at)
 
     def update(
         self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
     ) -> tuple[Array, Array]:
-        """The likelihood's."""
         return likelihood.match(labels, numbers, at)
 
     def step(self, likelihood: Likelihood) -> float:
-        """The likelihood's."""
         return likelihood.site_step
 
     def packed(self, likelihood: Likelihood, numbers: Array) -> Array:
-        """The likelihood's."""
         return likelihood.pack_sites(numbers)
 
     def unpacked(self, likelihood: Likelihood, packed: Array) -> Array:
-        """The likelihood's."""
         return likelihood.unpack_sites(packed)
 
     def sound(self, mixed: Array, newest: Array) -> BoolArray:
@@ -106,7 +99,7 @@ class LikelihoodFactors:
 
 
 @dataclass(frozen=True)
-class EP(Inference):
+class EP(ByFixedPoint):
     """Settings of expectation propagation.
 
     Parameters
@@ -126,30 +119,13 @@ class EP(Inference):
 
     name: ClassVar[str] = "ep"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("match", "given"),)
-    gradient: ClassVar[bool] = True
-    gaussian: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("max_sweeps", "block"))
 
-    @property
-    def guide(self) -> EP:
-        """Itself with looser sites: log Z is stationary in them, so an error of 1e-4 there is one of 1e-8 in it."""
-        return replace(self, tol=100 * self.tol)
-
-    @property
-    def site_tol(self) -> float:
-        """``tol``."""
-        return self.tol
-
-    def with_site_tol(self, tol: float) -> Self:
-        """Another ``tol``."""
-        return replace(self, tol=tol)
-
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> GaussianPosterior:
-        """Sites at their fixed point."""
         return self.sites(problem, start).posterior(problem, RULE, "approximate", gradient)
 
     def sites(self, problem: Problem, start: Posterior | None = None) -> FixedPoint:
@@ -180,10 +156,9 @@ class EP(Inference):
             max_sweeps=self.max_sweeps,
             tol=self.tol,
         )
-        t, h = found.sites.precision, found.sites.shift
-        one = RowSites(b=(h / labels.copies)[None], D=(t / labels.copies)[None])
-        alpha = h - t * found.mean
-        known = (alpha[None], found.mean[None])
-        gaussian = DenseGaussian(prior, one, labels.copies, None, known)
-        held: Held = (shard.with_values(np.stack([one.D[0] if one.D is not None else t, one.b[0]])),)
+        copies, (t, h) = labels.copies, (found.sites.precision, found.sites.shift)
+        numbers = np.stack([t / copies, h / copies])
+        known = ((h - t * found.mean)[None], found.mean[None])
+        gaussian = DenseGaussian(prior, likelihood.sites(labels.y, numbers), copies, None, known)
+        held: Held = (shard.with_values(numbers),)
         return FixedPoint(held, gaussian, found.log_z, found.sweeps, found.converged, found.change)

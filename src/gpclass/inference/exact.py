@@ -7,8 +7,9 @@ EP's sites integrate to. With z the noisy latents of a draw, the score identity
 
   ∂ log p(y) / ∂K = ½ (E[R z zᵀ R] − R),   R = (K + I/s²)⁻¹,
 
-gives the gradient. The logit, fractional weights and inducing inputs go through the latent values
-(:mod:`gpclass.inference.exact_latent`). Draws are made until the probabilities at the training points have a Monte
+gives the gradient. Under the logit, and for fractional weights, v has smooth factors instead of limits
+(:mod:`gpclass.likelihoods.split`, :mod:`gpclass.orthant.maps`); for inducing inputs see
+:mod:`gpclass.inference.exact_latent`. Draws are made until the probabilities at the training points have a Monte
 Carlo standard error below ``tol``; the number of draws, the order of coordinates and the strength of the sites are
 chosen on separate pilot draws, so that the evidence stays unbiased (:mod:`gpclass.inference.draws`).
 
@@ -33,7 +34,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.draws import HEAVY, Enough, enough, unmet
 from gpclass.inference.ep import EP, RULE
-from gpclass.inference.exact_latent import around_ep
+from gpclass.inference.exact_latent import around_ep, through_noisy_values
 from gpclass.inference.posteriors import (
     GaussianPosterior,
     NoiseFactor,
@@ -157,6 +158,9 @@ class Exact(Inference):
         rows = self._noisy(problem)
         if rows is not None:
             return self.complete(self._outline(rows, start), rng, gradient=gradient)
+        dense = problem.prior.as_dense() if problem.likelihood.offers() & {"orthant", "split"} else None
+        if dense is not None:
+            return through_noisy_values(self, problem, dense, rng, gradient)
         return around_ep(self, problem, rng, start, gradient)
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:

@@ -1,21 +1,16 @@
-r"""The exact posterior through the latent values: the logit link, fractional weights, inducing inputs.
+r"""The exact posterior with inducing inputs, and wherever noisy latent values cannot be drawn.
 
-Logit. Φ(k0 u), k0 = 0.5876, is within 0.01 of σ(u), and its posterior is an orthant that
-:mod:`gpclass.inference.exact` draws from. Each draw z of the noisy latents gives a draw of f, Gaussian given z,
-whose weight is multiplied by Π_i σ(y_i f_i)/Φ(k0 y_i f_i): the results are exact weighted draws under the logit
-link. In coordinates f = L η, η = η0 + Lᵀ R (z − L η0 − ε0) for fresh standard normals (Matheron's rule), so a
-nearly singular K does no harm.
+Up to a thousand rows, noisy values are drawn under the full matrices of the low-rank prior, and u given each of them.
+Otherwise draws come from EP's Gaussian, with importance weights: its dimension is L m for any number of rows, so that
+the weights become more even with n. EP's Gaussian is too narrow far out. So its sites are weakened about the same mean,
+and a share of the draws comes from nearly the prior about that mean; every draw is weighted by the mixture (the balance
+heuristic). Points are those of randomised lattices.
 
-Otherwise draws come from EP's Gaussian q with importance weights: p(y_i|f_i)^w_i is not an orthant, and with inducing
-inputs the posterior of u has dimension L m for any number of rows, so that the weights become more even with n.
-Points are those of randomised lattices.
-
-The gradient needs no inverse of K either (:meth:`gpclass.latent.base.LatentPrior.score`).
-Cost: as the exact inference, plus some n²M; with m inducing inputs EP, then n m M multiply-adds and n M terms of the
-likelihood. Fails when: the weights have a heavy tail (σ/Φ is unbounded if a label is very wrong): see k-hat in the
-report.
-Reference: Doucet (2010) for Matheron's rule; Filippone & Girolami (2014) for EP as importance distribution; the
-reweighted draws are this package's own.
+The gradient needs no inverse of K (:meth:`gpclass.latent.base.LatentPrior.score`).
+Cost: EP, then n m M multiply-adds and n M terms of the likelihood for M draws. Fails when: the weights have a heavy
+tail: see k-hat in the report.
+Reference: Filippone & Girolami (2014) for EP as importance distribution; Doucet (2010) for Matheron's rule, by which
+:func:`white_latents` remakes the draws of older files.
 """
 
 from __future__ import annotations
@@ -31,6 +26,7 @@ from gpclass.inference.draws import HEAVY, Enough, enough, unmet
 from gpclass.inference.ep import RULE
 from gpclass.inference.posteriors import NoiseFactor, WhiteDraws
 from gpclass.latent.base import Start
+from gpclass.latent.low_rank_dense import draw_inducing
 from gpclass.model.problem import Problem
 from gpclass.orthant.uniforms import REPLICATES, point_sets, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
@@ -40,21 +36,53 @@ from gpclass.predict import predict_proba
 if TYPE_CHECKING:
     from gpclass.inference.exact import Exact
 
+POWERS = (
+    0.9,
+    0.02,
+)  # of EP's sites, about EP's mean: EP's Gaussian is too narrow, and much too narrow far out
+DEFENCE = 0.1  # share of the draws from the wider one, which keeps weights bounded
+
+
+def through_noisy_values(
+    settings: Exact, problem: Problem, dense: Problem, rng: np.random.Generator, gradient: bool
+) -> WhiteDraws:
+    """Draws of u from noisy latent values of the same rows, drawn under the full matrices of the low-rank prior."""
+    outline = settings.outline(dense)
+    assert outline is not None
+    noisy = settings.complete(outline, rng)
+    eta = draw_inducing(dense, noisy.A, noisy.factor.inverses(), rng)
+    posterior = WhiteDraws(problem, eta, noisy.weights, noisy.group, noisy.evidence, noisy.report)
+    return _with_gradient(posterior) if gradient else posterior
+
+
+def _with_gradient(posterior: WhiteDraws) -> WhiteDraws:
+    assert posterior.evidence is not None
+    slope, slope_Z = posterior.problem.prior.score(posterior.eta, posterior.weights)
+    return replace(posterior, evidence=replace(posterior.evidence, gradient=slope), gradient_Z=slope_Z)
+
 
 def around_ep(
     settings: Exact, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
 ) -> WhiteDraws:
     """Weighted draws from EP's Gaussian, for any powers of the likelihood and any prior."""
     ep = settings.row_sites(problem, start)
-    target = problem.prior.whitened(ep.gaussian)
+    targets = [problem.prior.whitened(ep.gaussian, power) for power in POWERS]
 
     def draws(M: int, rng: np.random.Generator) -> WhiteDraws:
-        sizes = replicate_sizes(M, REPLICATES)
-        xi = ndtri(np.hstack(list(point_sets("lattice", target.dimension, sizes, rng)))).T
-        log_w = target.log_ratio(target.latents(xi))
-        group = np.repeat(np.arange(len(sizes)), sizes)
-        eta = target.prior_coordinates(xi)
-        return _posterior(problem, eta, log_w, group, target.jitter, {"ep_log_evidence": ep.value})
+        sizes = np.array(replicate_sizes(M, REPLICATES))
+        wide = np.maximum(np.rint(DEFENCE * sizes), 1).astype(int)
+        f, eta, group = [], [], []
+        for target, size in zip(targets, (sizes - wide, wide), strict=True):
+            xi = ndtri(np.hstack(list(point_sets("lattice", target.dimension, size.tolist(), rng)))).T
+            f.append(target.latents(xi))
+            eta.append(target.prior_coordinates(xi))
+            group.append(np.repeat(np.arange(len(size)), size))
+        together, share = np.vstack(f), wide.sum() / M
+        guides = [target.log_guide(together) for target in targets]
+        mixture = np.logaddexp(guides[0] + np.log1p(-share), guides[1] + np.log(share))
+        log_w = targets[0].log_likelihood(together) - mixture
+        details = {"ep_log_evidence": ep.value}
+        return _posterior(problem, np.vstack(eta), log_w, np.concatenate(group), targets[0].jitter, details)
 
     posterior = _until(settings, problem, draws, rng, gradient, settings.most_of_u(problem, problem.n))
     return replace(posterior, start=Start(RULE.name, ep.held))
@@ -81,16 +109,12 @@ def _until(
             return float(np.max(predict_proba(posterior.latent(X), problem.likelihood).mcse))
 
         got = enough(draws, error, rng, tol=settings.tol, first=settings.first, most=most)
-    posterior, evidence = got.drawn, got.drawn.evidence
-    assert evidence is not None
+    posterior = got.drawn
     if not got.met:
         text = unmet(got.expected, settings.tol, len(posterior.weights))
         report = replace(posterior.report, warnings=(*posterior.report.warnings, text))
         posterior = replace(posterior, report=report)
-    if gradient:
-        slope, slope_Z = problem.prior.score(posterior.eta, posterior.weights)
-        posterior = replace(posterior, evidence=replace(evidence, gradient=slope), gradient_Z=slope_Z)
-    return posterior
+    return _with_gradient(posterior) if gradient else posterior
 
 
 def white_latents(L: Array, A: Array, noise: NoiseFactor, scale: float, rng: np.random.Generator) -> Array:

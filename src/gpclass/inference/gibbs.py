@@ -23,21 +23,23 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr, ndtri_exp
 
-from gpclass._typing import Array, IntArray
+from gpclass._settings import check_settings
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.annealed import annealed_evidence, ladder
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
 from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.basis import inverse
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
 from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.model.problem import Problem
-from gpclass.numerics.linalg import cholesky, mirror_lower
+from gpclass.numerics.linalg import cholesky
 from gpclass.posterior import Posterior
 
 MOST_SHRINKS = 100
@@ -68,20 +70,18 @@ class Gibbs(ChainSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.jitter > 0:
-            raise ValueError(f"Gibbs: jitter must be positive, got {self.jitter!r}")
+        check_settings(self, positive=("jitter",))
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
-        """Draw from the posterior of ``problem``; ``start`` is not used."""
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
         if problem.likelihood.name == "probit" and whole:
             target = whiten(problem)
-            eta, f = self._scan_noisy(problem, target, rng)
+            eta = self._scan_noisy(target, rng)
+            f = eta @ target.L.T
         else:
             target = _with_own_noise(problem, self.jitter)
-            eta, f = self._scan_latent(target, rng)
+            f = self._scan_latent(target, rng)
+            eta = np.asarray(solve_triangular(target.L, f.reshape(-1, problem.n).T, lower=True)).T
         log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
         evidence = None
         if self.evidence:
@@ -89,34 +89,27 @@ class Gibbs(ChainSettings):
             evidence = annealed_evidence(around, ladder(problem.n), EVIDENCE_PARTICLES, rng, elliptical_step)
         return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
 
-    def _scan_noisy(
-        self, problem: Problem, target: Whitened, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
-        """Scans of v for probit; the draws of f in prior coordinates and directly, (chains, draws, n)."""
-        sampler = NoisyScan.of(problem, target)
+    def _scan_noisy(self, target: Whitened, rng: Generator) -> Array:
+        """Scans of v for probit; draws of f in prior coordinates, (chains, draws, n)."""
+        sampler = NoisyScan.of(target.problem, target)
         v = sampler.first(self.chains, rng)
-        eta = np.empty((self.chains, self.draws, problem.n))
-        thin = self.every(target.problem)
-        for i in range(-self.warmup, self.draws * thin):
+        eta = np.empty((self.chains, self.draws, target.problem.n))
+        for draw in self.steps_and_draws(target.problem):
             v = sampler.scan(v, rng)
-            if i >= 0 and (i + 1) % thin == 0:
-                eta[:, i // thin] = sampler.latents(v, rng)
-        return eta, eta @ target.L.T
+            if draw is not None:
+                eta[:, draw] = sampler.latents(v, rng)
+        return eta
 
-    def _scan_latent(self, target: Whitened, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Scans of f; the same shapes."""
-        n = len(target.m)
-        Q = _inverse(target.L)
-        gaussian = target_around(target.problem, "laplace")
-        f = gaussian.latents(rng.standard_normal((self.chains, n)))
-        kept = np.empty((self.chains, self.draws, n))
-        thin = self.every(target.problem)
-        for i in range(-self.warmup, self.draws * thin):
+    def _scan_latent(self, target: Whitened, rng: Generator) -> Array:
+        """Scans of f; its draws, (chains, draws, n)."""
+        Q = precision_of(target.L)
+        f = target_around(target.problem, "laplace").latents(rng.standard_normal((self.chains, len(Q))))
+        kept = np.empty((self.chains, self.draws, len(Q)))
+        for draw in self.steps_and_draws(target.problem):
             f = latent_scan(target, Q, f, rng)
-            if i >= 0 and (i + 1) % thin == 0:
-                kept[:, i // thin] = f
-        white: Array = np.asarray(solve_triangular(target.L, kept.reshape(-1, n).T, lower=True)).T
-        return white.reshape(kept.shape), kept
+            if draw is not None:
+                kept[:, draw] = f
+        return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +131,14 @@ class NoisyScan:
         L, sd = target.L, 1.0 / problem.likelihood.scale
         spread = L[rows] @ L[rows].T
         spread.flat[:: len(rows) + 1] += sd**2
-        Q = _inverse(cholesky(spread))
+        Q = precision_of(cholesky(spread))
         return cls(problem.y[rows], rows, Q, L, L[rows].T @ Q, sd)
 
-    def first(self, chains: int, rng: np.random.Generator) -> Array:
+    def first(self, chains: int, rng: Generator) -> Array:
         """Starting points v > 0, (chains, N)."""
         return np.abs(rng.standard_normal((chains, len(self.y)))) / np.sqrt(np.diag(self.Q))
 
-    def scan(self, v: Array, rng: np.random.Generator) -> Array:
+    def scan(self, v: Array, rng: Generator) -> Array:
         """One pass over all coordinates of every chain."""
         z = (v * self.y).T.copy()  # (N, chains): a coordinate of all chains is a row
         sd = 1.0 / np.sqrt(np.diag(self.Q))
@@ -155,7 +148,7 @@ class NoisyScan:
             z[i] = self.y[i] * _positive_normal(self.y[i] * mean, sd[i], log_u[i])
         return np.asarray(z.T * self.y)
 
-    def latents(self, v: Array, rng: np.random.Generator) -> Array:
+    def latents(self, v: Array, rng: Generator) -> Array:
         """A draw of η given v for every chain, (chains, n): a prior draw corrected by v."""
         eta = rng.standard_normal((len(v), len(self.L)))
         simulated = (eta @ self.L.T)[:, self.rows] + self.noise_sd * rng.standard_normal(v.shape)
@@ -168,7 +161,7 @@ def _positive_normal(mean: Array, sd: float, log_u: Array) -> Array:
     return np.maximum(mean - sd * ndtri_exp(log_u + log_ndtr(mean / sd)), np.finfo(float).tiny)
 
 
-def latent_scan(target: Whitened, Q: Array, f: Array, rng: np.random.Generator) -> Array:
+def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:
     """One pass over all latent values of every chain by slices on the ellipse of the conditional prior."""
     g = f.T.copy()  # (n, chains)
     n, chains = g.shape
@@ -177,7 +170,8 @@ def latent_scan(target: Whitened, Q: Array, f: Array, rng: np.random.Generator) 
     nu = rng.standard_normal(g.shape) / np.sqrt(np.diag(Q))[:, None]
     drop = np.log(rng.random(g.shape))
     turn = rng.uniform(0.0, 2.0 * np.pi, g.shape)
-    log_prob = _binary(target.problem).log_prob
+    assert isinstance(target.problem.likelihood, BinaryLikelihood)
+    log_prob = target.problem.likelihood.log_prob
     for i in range(n):
         mean = g[i] - (Q[i] @ g) / Q[i, i]
         gap, angle = g[i] - mean, turn[i]
@@ -204,15 +198,9 @@ def _with_own_noise(problem: Problem, relative: float) -> Whitened:
     delta = relative * float(np.mean(np.diag(K)))
     K.flat[:: problem.n + 1] += delta
     L = cholesky(K)
-    return replace(whiten(problem), L=L, A=L, jitter=delta)
+    return replace(whiten(problem), prior_roots=[L], A=L[None], jitter=delta)
 
 
-def _binary(problem: Problem) -> BinaryLikelihood:
-    assert isinstance(problem.likelihood, BinaryLikelihood)
-    return problem.likelihood
-
-
-def _inverse(L: Array) -> Array:
-    """(L Lᵀ)⁻¹, symmetric."""
-    inverse, _ = lapack.dpotri(np.asfortranarray(L), lower=1)
-    return np.ascontiguousarray(mirror_lower(inverse))
+def precision_of(L: Array) -> Array:
+    """(L Lᵀ)⁻¹, symmetric, in C order: its rows are read one after another."""
+    return inverse(L).T

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpclass._settings import check_settings
+from gpclass._typing import Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import NoisyDraws, noise_factor, noisy_latents
 from gpclass.model.problem import Problem
@@ -64,20 +65,16 @@ class GPCMC(Inference):
         return "approximate" if self.soft else "unbiased"
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
-        """Noisy latent values."""
         return NoisyDraws
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> NoisyDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> NoisyDraws:
         """Run the particles over all training points; no gradient, no warm start."""
         rows = problem.repeated()
         if rows is None:
             raise ValueError(
                 f"inference={self.name!r} takes whole-number weights; use inference='ep' for others"
             )
-        problem = rows
-        box = problem.prior.box()
+        problem, box = rows, rows.prior.box()
         place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # checked there
         box = box.take(place)
         result = bootstrap(box, self.n_samples, rng, soft=self.soft, runs=self.runs, keep=True)
@@ -95,17 +92,9 @@ class GPCMC(Inference):
         A = noisy_latents(problem, factor, v, rng.spawn(1)[0] if problem.n_latents > 1 else None)
         details: dict[str, Any] = {}
         if problem.n_latents > 1:
-            numbers = 2 * box.n**2 + v.size + A.size
-            details = {
-                "n_classes": problem.n_latents,
-                "orthant_dimension": box.n,
-                "memory_mb": 8 * numbers / 2**20,
-            }
-        warned = (
-            (f"{len(result.extinct)} of {self.runs} runs died out and count as probability 0",)
-            if result.extinct
-            else ()
-        )
+            memory = 8 * (2 * box.n**2 + v.size + A.size) / 2**20
+            details = {"n_classes": problem.n_latents, "orthant_dimension": box.n, "memory_mb": memory}
+        died = f"{len(result.extinct)} of {self.runs} runs died out and count as probability 0"
         return NoisyDraws(
             problem=problem,
             factor=factor,
@@ -117,7 +106,7 @@ class GPCMC(Inference):
                 method=self.name,
                 n_samples=self.n_samples,
                 ess=effective_size(result.log_w),
-                warnings=warned,
+                warnings=(died,) if result.extinct else (),
                 details=details,
             ),
         )

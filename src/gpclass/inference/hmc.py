@@ -18,10 +18,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._typing import Array
-from gpclass.inference.around import check_around, target_around
+from gpclass._typing import Array, Generator
+from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
-from gpclass.inference.mcmc import ChainSettings, run_latent_chains
+from gpclass.inference.mcmc import WhiteChains, run_latent_chains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Target
@@ -67,20 +67,19 @@ class StepSize:
 def hmc_step(
     target: Target,
     state: Particles,
-    rng: np.random.Generator,
+    rng: Generator,
     power: float = 1.0,
     *,
     size: float = 0.5,
     leapfrog: int = 8,
 ) -> tuple[Particles, Array]:
     """One trajectory of every chain, and its acceptance; leaves N(ξ; 0, I) exp(power · r) invariant."""
-    M = len(state.xi)
     size = size * float(rng.uniform(1.0 - JITTER, 1.0 + JITTER))
     p = rng.standard_normal(state.xi.shape)
-    log_u = np.log(rng.random(M))
+    log_u = np.log(rng.random(len(p)))
     xi, f = state.xi, state.f
     r, slope = target.log_ratio_and_slope(f)
-    energy = 0.5 * np.einsum("ij,ij->i", p, p) + 0.5 * np.einsum("ij,ij->i", xi, xi) - power * r
+    energy = _energy(p, xi) - power * r
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(leapfrog):
             p = p + 0.5 * size * (power * slope - xi)
@@ -88,17 +87,20 @@ def hmc_step(
             f = target.latents(xi)
             r, slope = target.log_ratio_and_slope(f)
             p = p + 0.5 * size * (power * slope - xi)
-        after = 0.5 * np.einsum("ij,ij->i", p, p) + 0.5 * np.einsum("ij,ij->i", xi, xi) - power * r
+        after = _energy(p, xi) - power * r
         gain = np.where(np.isfinite(after), energy - after, -DIVERGED)
     take = log_u < gain
-    moved = Particles(
-        np.where(take[:, None], xi, state.xi), np.where(take[:, None], f, state.f), np.where(take, r, state.r)
-    )
-    return moved, np.exp(np.minimum(gain, 0.0))
+    column = take[:, None]
+    xi, f = np.where(column, xi, state.xi), np.where(column, f, state.f)
+    return Particles(xi, f, np.where(take, r, state.r)), np.exp(np.minimum(gain, 0.0))
+
+
+def _energy(p: Array, xi: Array) -> Array:
+    return np.asarray(0.5 * np.einsum("ij,ij->i", p, p) + 0.5 * np.einsum("ij,ij->i", xi, xi))
 
 
 @dataclass(frozen=True)
-class LatentHMC(ChainSettings):
+class LatentHMC(WhiteChains):
     """Settings of Hamiltonian Monte Carlo over the latent values.
 
     Parameters
@@ -113,7 +115,6 @@ class LatentHMC(ChainSettings):
         See :class:`~gpclass.inference.mcmc.ChainSettings`.
     """
 
-    around: str | None = None
     leapfrog: int | None = None
     acceptance: float = 0.8
 
@@ -122,21 +123,16 @@ class LatentHMC(ChainSettings):
         Way.needs("slope", "whitened covariance"),
         Way.needs("smear slope", "whitened"),
     )
-    steps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_around(self.around)
         if (self.leapfrog is not None and self.leapfrog < 1) or not 0 < self.acceptance < 1:
             raise ValueError(
                 "LatentHMC: leapfrog must be at least 1 and acceptance between 0 and 1, got "
                 f"leapfrog={self.leapfrog!r}, acceptance={self.acceptance!r}"
             )
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
-        """Draw from the posterior of ``problem``; chains start in the Gaussian, or in ``start``'s draws."""
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
         epsilon = StepSize(0.2, self.acceptance)
         accepted: list[float] = []
@@ -144,7 +140,7 @@ class LatentHMC(ChainSettings):
         def length() -> int:
             return self.leapfrog or int(np.clip(round(QUARTER / epsilon.size), 1, MOST_STEPS))
 
-        def step(state: Particles, rng: np.random.Generator, warming: bool) -> Particles:
+        def step(state: Particles, rng: Generator, warming: bool) -> Particles:
             if not warming:
                 epsilon.freeze()
             state, chance = hmc_step(target, state, rng, size=epsilon.size, leapfrog=length())
@@ -154,30 +150,15 @@ class LatentHMC(ChainSettings):
                 accepted.append(float(chance.mean()))
             return state
 
-        def transition(target: Target, state: Particles, rng: np.random.Generator, power: float) -> Particles:
+        def transition(target: Target, state: Particles, rng: Generator, power: float) -> Particles:
             return hmc_step(target, state, rng, power, size=epsilon.size, leapfrog=length())[0]
 
-        return run_latent_chains(
-            self,
-            target,
-            step,
-            rng,
-            start,
-            transition=transition,
-            details=lambda: {
-                "latent_acceptance": float(np.mean(accepted)),
-                "step_size": epsilon.size,
-                "leapfrog": length(),
-            },
-        )
+        def details() -> dict[str, float]:
+            rate = float(np.mean(accepted))
+            return {"latent_acceptance": rate, "step_size": epsilon.size, "leapfrog": length()}
 
-    @property
-    def coordinates(self) -> str | None:
-        """The Gaussian whose coordinates are used."""
-        return self.around
+        return run_latent_chains(self, target, step, rng, start, transition=transition, details=details)
 
-    def latent_step(
-        self, target: Target, state: Particles, rng: np.random.Generator, size: float
-    ) -> Particles:
+    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
         """One trajectory of the latent values given θ, of the given step size."""
         return hmc_step(target, state, rng, size=size, leapfrog=self.leapfrog or 5)[0]

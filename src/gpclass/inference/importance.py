@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.inference.around import check_around, target_around
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.particles import Particles
@@ -63,9 +63,7 @@ class Importance(Inference):
         check_settings(self, whole=("n_samples",))
         check_around(self.around)
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
         several = problem.n_latents > 1
         target = target_around(problem, self.around, power=POWER if several else 1.0)
@@ -82,12 +80,15 @@ def weighted_posterior(
     method: str, target: Target, xi: Array, log_w: Array, iterations: int | None = None
 ) -> WhiteDraws:
     """The posterior of independent weighted draws, with their figures."""
-    ess = effective_size(log_w)
-    found = []
-    if len(log_w) >= 2 * FEWEST_EFFECTIVE and (ess < FEWEST_EFFECTIVE or heavy(log_w)):
+    ess, found = effective_size(log_w), []
+    with np.errstate(
+        divide="ignore", over="ignore", invalid="ignore"
+    ):  # if all large weights but one underflow
+        khat, tail = pareto_khat(log_w), heavy(log_w)
+    if len(log_w) >= 2 * FEWEST_EFFECTIVE and (ess < FEWEST_EFFECTIVE or tail):
         found.append(
             f"the importance weights are uneven: {ess:.0f} effective of {len(log_w)} draws, k-hat "
-            f"{pareto_khat(log_w):.2f}; raise n_samples, or use inference='annealed' or 'exact'"
+            f"{khat:.2f}; raise n_samples, or use inference='annealed' or 'exact'"
         )
     weights = np.exp(log_w - log_w.max())
     return WhiteDraws.of(
@@ -102,7 +103,7 @@ def weighted_posterior(
             jitter=target.jitter,
             n_samples=len(log_w),
             ess=ess,
-            khat=pareto_khat(log_w),
+            khat=khat,
             warnings=tuple(found),
             details=target.details,
         ),

@@ -25,16 +25,17 @@ from typing import ClassVar
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import GaussianPosterior
+from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent import base
 from gpclass.latent.base import Gaussian, Held, SiteRule, Start, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, times_precision
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels, Shard, Sums, blank
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.posterior import Posterior
 
 CHORD_GAIN = 0.2  # keep a factor while each step shrinks the Newton decrement at least this much
 HALVINGS = 30
@@ -48,7 +49,6 @@ class SecondOrder(SiteRule):
     name: ClassVar[str] = "laplace"
 
     def numbers(self, likelihood: Likelihood, L: int) -> int:
-        """Newton's layout."""
         return base.NEWTON * L
 
     def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
@@ -57,7 +57,6 @@ class SecondOrder(SiteRule):
         return RowSites(b=view[base.SITE_B], D=view[base.SITE_D])
 
     def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
-        """At the marginals' means."""
         numbers = np.zeros((base.NEWTON, *at.mean.shape))
         numbers[base.F] = at.mean
         return look(likelihood, labels, numbers.reshape(-1, at.mean.shape[1]))[0]
@@ -96,43 +95,23 @@ class Laplace(Inference):
         check_settings(self, positive=("tol",), whole=("max_iter",))
 
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> GaussianPosterior:
         """Newton's method from zero, or from a neighbouring mode."""
         mode = find_mode(problem, None if start is None else start.start, self.max_iter, self.tol)
-        slope, slope_Z = mode.gaussian.gradient(mode.held, RULE, extra=True) if gradient else (None, None)
-        return GaussianPosterior(
-            problem=problem,
-            gaussian=mode.gaussian,
-            evidence=Evidence(mode.psi - mode.gaussian.half_log_det, kind="approximate", gradient=slope),
-            report=Report(
-                method=self.name,
-                converged=not mode.reason,
-                reason=mode.reason,
-                iterations=mode.factorisations,
-                jitter=mode.gaussian.jitter,
-                details=mode.gaussian.details,
-            ),
-            start=Start(self.name, mode.held),
-            gradient_Z=slope_Z,
-        )
+        return mode.posterior(problem, RULE, "approximate", gradient, extra=True)
 
 
-@dataclass(frozen=True, eq=False)
-class Mode:
-    """Where Newton's method ended."""
-
-    held: Held  # rows in Newton's layout
-    gaussian: Gaussian  # of the second-order sites there, its mean the mode
-    psi: float
-    factorisations: int
-    reason: str  # why it did not converge; empty if it did
-
-
-def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) -> Mode:
-    """Newton's method on Ψ, each factor used while its steps still gain."""
+def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) -> FixedPoint:
+    """Newton's method on Ψ, each factor used while its steps still gain; the sites there with Laplace's evidence."""
     held, psi = _begin(problem, start)
-    last_decrement = np.inf
+    last_decrement = decrement = np.inf
+
+    def found(gaussian: Gaussian, iterations: int, reason: str = "") -> FixedPoint:
+        gaussian = gaussian.moved_to(held)  # the mode itself for its mean: equal there, and free of rounding
+        value = psi - gaussian.half_log_det
+        return FixedPoint(held, gaussian, value, iterations, not reason, decrement, reason)
+
     for iteration in range(1, max_iter + 1):
         gaussian, last, first = problem.prior.given(held, RULE), np.inf, True
         while True:
@@ -141,7 +120,7 @@ def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) 
             floor = decrement >= last_decrement and abs(decrement) < ROUNDING * (1.0 + abs(psi))
             if still or (floor and first):
                 if first:
-                    return Mode(held, _at_mode(gaussian, held), psi, iteration, "")
+                    return found(gaussian, iteration)
                 break
             if not first and decrement > CHORD_GAIN * last:
                 break
@@ -149,17 +128,14 @@ def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) 
             if moved is None:
                 if first:
                     fine = abs(decrement) < SMALL
-                    reason = "" if fine else f"the step was halved {HALVINGS} times"
-                    return Mode(held, _at_mode(gaussian, held), psi, iteration, reason)
+                    return found(gaussian, iteration, "" if fine else f"the step was halved {HALVINGS} times")
                 break
             (held, psi), last, first = moved, decrement, False
             last_decrement = decrement
             if not gaussian.chord:
                 break
     gaussian = problem.prior.given(held, RULE)
-    return Mode(
-        held, _at_mode(gaussian, held), psi, max_iter, f"no convergence after {max_iter} factorisations"
-    )
+    return found(gaussian, max_iter, f"no convergence after {max_iter} factorisations")
 
 
 def _begin(problem: Problem, start: Start | None) -> tuple[Held, float]:
@@ -180,11 +156,6 @@ def _line_search(problem: Problem, aimed: Held, psi: float) -> tuple[Held, float
         if sums["psi"] >= psi - 1e-13 * (1.0 + abs(psi)):
             return moved, sums["psi"]
     return None
-
-
-def _at_mode(gaussian: Gaussian, held: Held) -> Gaussian:
-    """The Gaussian with the mode itself for its mean: equal at convergence, and free of rounding."""
-    return gaussian.moved_to(held)
 
 
 def look(likelihood: Likelihood, labels: Labels, values: Array) -> tuple[Array, Array]:

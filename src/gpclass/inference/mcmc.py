@@ -9,14 +9,15 @@ Reference: Vehtari et al. (2021), Rank-normalization, folding, and localization:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator
 from gpclass.inference.annealed import Annealed, Transition, annealed_evidence, ladder
+from gpclass.inference.around import check_around
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.diagnostics import chain_figures
 from gpclass.inference.particles import Particles
@@ -25,7 +26,7 @@ from gpclass.latent.base import Target
 from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Posterior, Report
 
-Step: TypeAlias = "Callable[[Particles, np.random.Generator, bool], Particles]"
+Step: TypeAlias = "Callable[[Particles, Generator, bool], Particles]"
 LOOKED_AT = 20  # latent values whose diagnostics are computed, evenly chosen: each costs about a millisecond
 EVIDENCE_PARTICLES = 100
 BATCH = 20  # effective draws of a batch, at least: the dependence of neighbours then takes 5 % off an error
@@ -74,38 +75,68 @@ class ChainSettings(Inference):
         """Steps between kept draws."""
         return self.thin or 1
 
+    def steps_and_draws(self, problem: Problem) -> Iterator[int | None]:
+        """For each step of the chains the place of the draw that is kept after it, None where none is.
+
+        The first ``warmup`` steps are the warm-up.
+        """
+        thin = self.every(problem)
+        for i in range(-self.warmup, self.draws * thin):
+            yield i // thin if i >= 0 and (i + 1) % thin == 0 else None
+
     @property
     def coordinates(self) -> str | None:
         """The Gaussian whose coordinates are used, by name; None: the best available for the likelihood."""
         return None
 
-    def latent_step(
-        self, target: Target, state: Particles, rng: np.random.Generator, size: float
-    ) -> Particles:
+    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
         """One step of the latent values given θ, if the sampler has one (:attr:`Inference.steps`)."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class WhiteChains(ChainSettings):
+    """Chains that move in the coordinates of a Gaussian.
+
+    Parameters
+    ----------
+    around : {"ep", "variational", "laplace", "prior"}, optional
+        That Gaussian; by default the best available for the likelihood.
+    chains, warmup, draws, thin, evidence
+        See :class:`ChainSettings`.
+    """
+
+    around: str | None = None
+
+    steps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_around(self.around)
+
+    @property
+    def coordinates(self) -> str | None:
+        return self.around
 
 
 def run_latent_chains(
     settings: ChainSettings,
     target: Target,
     step: Step,
-    rng: np.random.Generator,
+    rng: Generator,
     start: Posterior | None,
     *,
     transition: Transition,
     details: Callable[[], dict[str, Any]] = dict,
 ) -> WhiteDraws:
     """Run the chains of a sampler that moves :class:`Particles`, and report on them."""
-    thin = settings.every(target.problem)
     state = Particles.at(target, _start(settings.chains, target, start, rng))
     kept = np.empty((settings.chains, settings.draws, target.dimension))
     log_lik = np.empty((settings.chains, settings.draws))
-    for i in range(-settings.warmup, settings.draws * thin):
-        state = step(state, rng, i < 0)
-        if i >= 0 and (i + 1) % thin == 0:
-            kept[:, i // thin] = state.xi
-            log_lik[:, i // thin] = state.r
+    for i, draw in enumerate(settings.steps_and_draws(target.problem)):
+        state = step(state, rng, i < settings.warmup)
+        if draw is not None:
+            kept[:, draw], log_lik[:, draw] = state.xi, state.r
     evidence = None
     if settings.evidence:
         evidence = annealed_evidence(target, ladder(target.problem.n), EVIDENCE_PARTICLES, rng, transition)
@@ -122,7 +153,8 @@ def collect(
     details: dict[str, Any],
 ) -> WhiteDraws:
     """The posterior of the draws ``eta`` (chains · draws, k), chain by chain, with their figures."""
-    some = looked_at(eta.shape[1])
+    k = eta.shape[1]
+    some = np.unique(np.linspace(0, k - 1, min(k, LOOKED_AT)).astype(np.intp))
     latent = target.some_latents(eta, some).reshape(settings.chains, settings.draws, len(some))
     figures = chain_figures(np.concatenate([latent, log_lik[:, :, None]], axis=2))
     cure = f"raise draws or thin of {type(settings).__name__}, or use inference='exact'"
@@ -161,12 +193,7 @@ def chain_batches(chains: int, draws: int, ess: float) -> IntArray:
     return np.asarray((each * np.arange(chains)[:, None] + batch).ravel())
 
 
-def looked_at(n: int) -> IntArray:
-    """Indices of the latent values whose diagnostics represent all."""
-    return np.unique(np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(np.intp))
-
-
-def _start(chains: int, target: Target, start: Posterior | None, rng: np.random.Generator) -> Array:
+def _start(chains: int, target: Target, start: Posterior | None, rng: Generator) -> Array:
     """Where the chains start: draws of ``start`` if it has any for these rows, else draws of q."""
     if isinstance(start, WhiteDraws) and start.eta.shape[1] == target.problem.prior.white_dimension():
         chosen = rng.choice(len(start.weights), size=chains, p=start.weights)

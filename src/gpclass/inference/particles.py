@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.latent.base import Target
 
 
@@ -19,7 +17,7 @@ class Particles:
     r: Array  # (M,)
 
     @classmethod
-    def draw(cls, target: Target, size: int, rng: np.random.Generator) -> Particles:
+    def draw(cls, target: Target, size: int, rng: Generator) -> Particles:
         """Independent draws from q."""
         return cls.at(target, rng.standard_normal((size, target.dimension)))
 

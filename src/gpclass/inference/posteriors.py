@@ -9,33 +9,32 @@ r"""The posteriors that inferences return: a Gaussian, or weighted draws.
 
 Each answers predictions as a mixture of Gaussians (:mod:`gpclass.posterior`), and packs itself into a few vectors for
 mixtures over θ (``pack`` and ``unpack``).
-Cost: O(n²) per new point, and O(S n) for S draws; blocks of points keep memory bounded.
+Cost: O(n²) per new point, and O(S n) for S draws; :func:`gpclass.predict.in_blocks` keeps memory bounded.
 Reference: Neal (1999); Atiya, Abdel-Gawad & Fayed (2020), equations 28 and 59-61, for the noisy draws.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.redraw import LatentRecipe, Recipe
-from gpclass.latent.base import Gaussian, Start, Target
+from gpclass.latent.base import Gaussian, Start, Target, per_latent
 from gpclass.latent.coupled import CoupledFactor
-from gpclass.latent.dense import BLOCK_ELEMENTS, dense_prior
+from gpclass.latent.dense import dense_prior
+from gpclass.latent.factors import NEW_POINTS
 from gpclass.likelihoods.nested import other_classes
-from gpclass.model.problem import Problem, places
+from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor, factor
 from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.propagation.sites import Sites
 
 LARGE = 500_000  # numbers (4 MB) above which a file stores the recipe of draws instead of the draws
-WHITE_KEPT = ("problem", "eta", "weights", "group", "evidence", "report", "roots", "recipe")
-NOISY_KEPT = ("problem", "A", "weights", "group", "evidence", "report", "sites", "recipe")
 _NONE = Evidence(np.nan)  # of an unpacked posterior, for prediction alone
 
 
@@ -47,52 +46,37 @@ class GaussianPosterior(Posterior):
     gaussian: Gaussian
     evidence: Evidence
     report: Report
-    start: Start | None = field(
-        default=None, repr=False
-    )  # rows' values, from which a neighbouring θ may start
-    gradient_Z: Array | None = (
-        None  # (m, d), of log Z by the inducing inputs, when the gradient was asked for
-    )
+    start: Start | None = field(default=None, repr=False)  # rows' values, for a neighbouring θ
+    gradient_Z: Array | None = None  # (m, d), of log Z by the inducing inputs, if requested
 
     @property
     def n_components(self) -> int:
-        """One Gaussian."""
         return 1
 
     def latent(self, X_new: Array) -> LatentMixture:
-        """One Gaussian per point."""
         return self.gaussian.latent(X_new)
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
-        """Joint draws over X_new, (n, m, L)."""
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         return self.gaussian.draw(X_new, n, rng)
 
-    def pack(self, r: int, rng: np.random.Generator) -> Array:
-        """The Gaussian's own numbers."""
+    def pack(self, r: int, rng: Generator) -> Array:
         return self.gaussian.vectors()
 
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> GaussianPosterior:
-        """The posterior of :meth:`pack`, at the θ of ``problem``."""
         return cls(problem, problem.prior.from_vectors(vectors), _NONE, Report(method="gaussian"))
 
     @classmethod
     def packed_components(cls, vectors: Array) -> int:
-        """Gaussians of packed vectors (r, k)."""
         return 1
 
-    def latent_draw(self, rng: np.random.Generator) -> Array:
-        """One draw of the latent values at the rows, (L n,)."""
+    def latent_draw(self, rng: Generator) -> Array:
         return self.gaussian.draw_rows(rng)
 
     def state(self) -> dict[str, Any]:
         """What a file stores."""
-        return {
-            "problem": self.problem,
-            "numbers": self.gaussian.kept(),
-            "evidence": self.evidence,
-            "report": self.report,
-        }
+        kept = {name: getattr(self, name) for name in ("problem", "evidence", "report")}
+        return kept | {"numbers": self.gaussian.kept()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> GaussianPosterior:
@@ -108,22 +92,40 @@ class ModePosterior(GaussianPosterior):
     def latent(self, X_new: Array) -> LatentMixture:
         """The kriged mode, with variance zero."""
         gaussian: Any = self.gaussian
-        m = len(X_new)
-        mean = np.empty(m)
-        step = max(1, BLOCK_ELEMENTS // self.problem.n)
-        for start in range(0, m, step):
-            block = slice(start, start + step)
-            mean[block] = gaussian.prior.cross(X_new[block])[0].T @ gaussian.alpha[0]
-        return LatentMixture.single(mean, np.zeros(m))
+        mean = gaussian.prior.cross(X_new)[0].T @ gaussian.alpha[0]
+        return LatentMixture.single(mean, np.zeros(len(X_new)))
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """The kriged mode n times, (n, m, 1)."""
-        mean = self.latent(X_new).means  # (1, m, 1)
-        return np.repeat(mean, n, axis=0)
+        return np.repeat(self.latent(X_new).means, n, axis=0)
+
+
+class WeightedDraws(Posterior):
+    """What posteriors of weighted draws share."""
+
+    weights: Array  # (S,), sums to one
+    recipe: Recipe | LatentRecipe | None  # of the draws; a file may store it instead of them
+    draws: ClassVar[str]  # name of the array of draws
+    stored: ClassVar[tuple[str, ...]]  # names of what a file stores
+
+    @property
+    def n_components(self) -> int:
+        return len(self.weights)
+
+    def chosen(self, n: int, rng: Generator) -> IntArray:
+        """Indices of n draws, chosen by their weights."""
+        return rng.choice(len(self.weights), size=n, p=self.weights)
+
+    def state(self) -> dict[str, Any]:
+        """What a file stores: a recipe instead of many draws, if there is one."""
+        kept = {name: getattr(self, name) for name in self.stored}
+        if self.recipe is not None and kept[self.draws].size > LARGE:
+            kept[self.draws] = None
+        return kept
 
 
 @dataclass(frozen=True, eq=False)
-class WhiteDraws(Posterior):
+class WhiteDraws(WeightedDraws):
     """Weighted draws in white coordinates of the prior."""
 
     problem: Problem
@@ -136,6 +138,9 @@ class WhiteDraws(Posterior):
     recipe: LatentRecipe | None = None  # recipe of the draws; a file may store it instead of eta
     start: Start | None = field(default=None, repr=False)  # of the guide behind the draws
     gradient_Z: Array | None = None  # (m, d), when the gradient was requested
+
+    draws = "eta"
+    stored = ("problem", "eta", "weights", "group", "evidence", "report", "roots", "recipe")
 
     @classmethod
     def of(
@@ -151,11 +156,6 @@ class WhiteDraws(Posterior):
         return cls(target.problem, eta, weights, group, evidence, report, target.roots)
 
     @property
-    def n_components(self) -> int:
-        """Number of draws."""
-        return len(self.weights)
-
-    @property
     def f(self) -> Array:
         """The draws of the latent values at the rows of a dense prior, (S, L, n)."""
         prior = dense_prior(self.problem)
@@ -164,56 +164,36 @@ class WhiteDraws(Posterior):
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw and point, its latent values independent; all draws share the variances."""
-        S, m, L = len(self.weights), len(X_new), self.problem.n_latents
-        means, variances = np.empty((S, m, L)), np.empty((m, L))
-        step = max(1, BLOCK_ELEMENTS // self.problem.n)
-        for start in range(0, m, step):
-            block = slice(start, start + step)
-            found = self.problem.prior.features(X_new[block], self.roots)
-            each = zip(self._per_latent(), found.spread(found.V, L), found.spread(found.rest, L), strict=True)
-            for c, (eta, V, rest) in enumerate(each):
-                means[:, block, c] = eta @ V
-                variances[block, c] = rest
+        L, found = self.problem.n_latents, self.problem.prior.features(X_new, self.roots)
+        each = zip(self._per_latent(), per_latent(found.V, L), strict=True)
+        means = np.stack([eta @ V for eta, V in each], axis=2)
+        variances = np.stack(per_latent(found.rest, L), axis=1)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L): a draw at the rows, then f* given it."""
         L, prior = self.problem.n_latents, self.problem.prior
         found = prior.features(X_new, self.roots)
-        roots = found.spread(prior.joint_root(X_new, found), L)
-        chosen = rng.choice(self.n_components, size=n, p=self.weights)
+        roots = per_latent(prior.joint_root(X_new, found), L)
+        chosen = self.chosen(n, rng)
         each = [
             (eta @ V)[chosen] + rng.standard_normal((n, len(X_new))) @ root.T
-            for eta, V, root in zip(self._per_latent(), found.spread(found.V, L), roots, strict=True)
+            for eta, V, root in zip(self._per_latent(), per_latent(found.V, L), roots, strict=True)
         ]
         return np.stack(each, axis=2)
 
-    def pack(self, r: int, rng: np.random.Generator) -> Array:
-        """R draws, chosen by their weights."""
-        return np.asarray(self.eta[rng.choice(len(self.weights), size=r, p=self.weights)])
+    def pack(self, r: int, rng: Generator) -> Array:
+        return np.asarray(self.eta[self.chosen(r, rng)])
 
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> WhiteDraws:
-        """Equally weighted draws, at the θ of ``problem``."""
         return cls(problem, vectors, *_even(len(vectors)), None, Report(method="draws"))
 
-    @classmethod
-    def packed_components(cls, vectors: Array) -> int:
-        """One per draw."""
-        return len(vectors)
-
-    def latent_draw(self, rng: np.random.Generator) -> Array:
+    def latent_draw(self, rng: Generator) -> Array:
         """The first draw at the rows, (L n,); the coordinates themselves if the prior does not hold the rows."""
         if not self.problem.form.predicts_from_rows:
             return np.asarray(self.eta[0])
         return np.asarray(replace(self, eta=self.eta[:1], weights=np.ones(1)).f[0].ravel())
-
-    def state(self) -> dict[str, Any]:
-        """What a file stores: a recipe instead of many draws, if there is one."""
-        kept = {name: getattr(self, name) for name in WHITE_KEPT}
-        if self.recipe is not None and self.eta.size > LARGE:
-            kept["eta"] = None
-        return kept
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> WhiteDraws:
@@ -233,7 +213,7 @@ class WhiteDraws(Posterior):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyDraws(Posterior):
+class NoisyDraws(WeightedDraws):
     """Weighted draws of the noisy latent values at the rows of a dense prior."""
 
     problem: Problem  # with its rows repeated by their weights
@@ -245,14 +225,10 @@ class NoisyDraws(Posterior):
     report: Report
     sites: Sites | None = None  # of EP on the standardised v, from which the next θ starts (two classes)
     start: Start | None = field(default=None, repr=False)  # of EP on the rows (many classes)
-    recipe: Recipe | LatentRecipe | None = (
-        None  # what the draws were made of; a file may keep it instead of A
-    )
+    recipe: Recipe | LatentRecipe | None = None  # of the draws; a file may store it instead of A
 
-    @property
-    def n_components(self) -> int:
-        """Number of draws."""
-        return len(self.weights)
+    draws = "A"
+    stored = ("problem", "A", "weights", "group", "evidence", "report", "sites", "recipe")
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
@@ -262,36 +238,29 @@ class NoisyDraws(Posterior):
         variances = np.maximum(self.factor.variances(cross, diag), 0.0)  # (m, L)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
         prior = dense_prior(self.problem)
         cross = prior.per_latent(prior.cross(X_new))
         roots = self.factor.roots(cross, prior.per_latent(prior.joint(X_new)))
-        chosen = rng.choice(self.n_components, size=n, p=self.weights)
+        chosen = self.chosen(n, rng)
         each = [
             a.T[chosen] @ k + rng.standard_normal((n, len(X_new))) @ root.T
             for a, k, root in zip(self.A, cross, roots, strict=True)
         ]
         return np.stack(each, axis=2)
 
-    def pack(self, r: int, rng: np.random.Generator) -> Array:
+    def pack(self, r: int, rng: Generator) -> Array:
         """R draws, chosen by their weights, (r, L n)."""
-        chosen = rng.choice(len(self.weights), size=r, p=self.weights)
-        return np.asarray(self.A[:, :, chosen].reshape(-1, r).T)
+        return np.asarray(self.A[:, :, self.chosen(r, rng)].reshape(-1, r).T)
 
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> NoisyDraws:
-        """Equally weighted draws, at the θ of ``problem``."""
         rows = problem.unrolled()
         A = vectors.T.reshape(problem.n_latents, rows.n, len(vectors))
         return cls(rows, noise_factor(rows), A, *_even(len(vectors)), _NONE, Report(method="draws"))
 
-    @classmethod
-    def packed_components(cls, vectors: Array) -> int:
-        """One per draw."""
-        return len(vectors)
-
-    def latent_draw(self, rng: np.random.Generator) -> Array:
+    def latent_draw(self, rng: Generator) -> Array:
         """One draw of f at the rows given the first z, (L n,), by Matheron's rule."""
         problem, prior = self.problem, dense_prior(self.problem)
         n, sd = problem.n, noise_precision(problem) ** -0.5
@@ -299,13 +268,6 @@ class NoisyDraws(Posterior):
         simulated = f + sd * rng.standard_normal(f.shape)
         correction = self.A[:, :, 0] - self.factor.solve(simulated)
         return np.asarray((f + prior.product(correction)).ravel())
-
-    def state(self) -> dict[str, Any]:
-        """What a file stores: no factor, and a recipe instead of many draws, if there is one."""
-        kept = {name: getattr(self, name) for name in NOISY_KEPT}
-        if self.recipe is not None and self.A.size > LARGE:
-            kept["A"] = None
-        return kept
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> NoisyDraws:
@@ -334,6 +296,13 @@ class NoiseFactor:
         assert self.coupled is not None
         return np.asarray(self.coupled.E @ (z if z.ndim == 3 else z[:, :, None])).reshape(z.shape)
 
+    def inverses(self) -> list[Array]:
+        """(K_c + I/s²)⁻¹, one (n, n) array per latent value."""
+        if self.one is not None:
+            return [self.one.inverse]
+        assert self.coupled is not None
+        return list(self.coupled.E)
+
     def variances(self, cross: list[Array], diag: list[Array]) -> Array:
         """Variances of new latent values given the noisy ones, (m, L)."""
         if self.one is not None:
@@ -345,15 +314,14 @@ class NoiseFactor:
 
     def roots(self, cross: list[Array], prior: list[Array]) -> list[Array]:
         """Roots of the covariances of new latent values given the noisy ones."""
-        what = "the posterior covariance of the new points"
         if self.one is not None:
             half = self.one.half_solve(cross[0])
             scale = float(np.mean(np.diag(prior[0])))
-            return [factor(prior[0] - half.T @ half, what=what, scale=scale)[0]]
+            return [factor(prior[0] - half.T @ half, what=NEW_POINTS, scale=scale)[0]]
         assert self.coupled is not None
         each = zip(cross, prior, self.coupled.E, strict=True)
         own = [p - k.T @ (E @ k) for k, p, E in each]
-        return [factor(0.5 * (part + part.T), what=what)[0] for part in own]
+        return [factor(0.5 * (part + part.T), what=NEW_POINTS)[0] for part in own]
 
 
 def noise_factor(problem: Problem) -> NoiseFactor:
@@ -371,7 +339,7 @@ def noise_precision(problem: Problem) -> Array:
     return problem.likelihood.split(problem.y, problem.weights).precision
 
 
-def noisy_latents(problem: Problem, found: NoiseFactor, v: Array, rng: np.random.Generator | None) -> Array:
+def noisy_latents(problem: Problem, found: NoiseFactor, v: Array, rng: Generator | None) -> Array:
     """(K_c + I/s²)⁻¹ z_c, (L, n, M), from draws v (N, M) in the orthant.
 
     Two classes: z = y∘v. More: v fixes the utilities up to one number per row, the true class's own utility η, which is
@@ -402,17 +370,3 @@ def anchored(problem: Problem, v: Array) -> Array:
 def _even(r: int) -> tuple[Array, IntArray]:
     """Equal weights of one group."""
     return np.full(r, 1.0 / r), np.zeros(r, dtype=np.intp)
-
-
-__all__ = [
-    "GaussianPosterior",
-    "ModePosterior",
-    "NoiseFactor",
-    "NoisyDraws",
-    "WhiteDraws",
-    "anchored",
-    "noise_factor",
-    "noise_precision",
-    "noisy_latents",
-    "places",
-]

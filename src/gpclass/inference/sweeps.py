@@ -13,11 +13,13 @@ References: Minka (2001); Opper & Archambeau (2009); Anderson (1965) for the mix
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
 from gpclass._typing import Array
+from gpclass.inference.base import Inference
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.latent.base import Gaussian, Held, SiteRule, Start
 from gpclass.likelihoods.base import Likelihood
@@ -48,30 +50,44 @@ class FixedPoint:
     converged: bool
     change: float
 
-    def reason(self) -> str:
-        """Why it did not converge; empty if it did."""
-        if self.converged:
-            return ""
-        return f"the sites still moved the posterior by {self.change:.1e} after {self.sweeps} sweeps"
+    reason: str = ""  # why it did not converge, if it is not the sites
 
-    def posterior(self, problem: Problem, rule: SiteRule, kind: str, gradient: bool) -> GaussianPosterior:
-        """The fixed point as a posterior."""
-        slope, slope_Z = self.gaussian.gradient(self.held, rule) if gradient else (None, None)
-        return GaussianPosterior(
-            problem=problem,
-            gaussian=self.gaussian,
-            evidence=Evidence(self.value, kind=kind, gradient=slope),
-            report=Report(
-                method=rule.name,
-                converged=self.converged,
-                reason=self.reason(),
-                iterations=self.sweeps,
-                jitter=self.gaussian.jitter,
-                details=self.gaussian.details,
-            ),
-            start=Start(rule.name, self.held),
-            gradient_Z=slope_Z,
+    def posterior(
+        self, problem: Problem, rule: SiteRule, kind: str, gradient: bool, extra: bool = False
+    ) -> GaussianPosterior:
+        """The fixed point as a posterior; ``extra`` as in :meth:`gpclass.latent.base.Gaussian.gradient`."""
+        slope, slope_Z = self.gaussian.gradient(self.held, rule, extra) if gradient else (None, None)
+        moved = f"the sites still moved the posterior by {self.change:.1e} after {self.sweeps} sweeps"
+        report = Report(
+            method=rule.name,
+            converged=self.converged,
+            reason="" if self.converged else self.reason or moved,
+            iterations=self.sweeps,
+            jitter=self.gaussian.jitter,
+            details=self.gaussian.details,
         )
+        evidence, start = Evidence(self.value, kind=kind, gradient=slope), Start(rule.name, self.held)
+        return GaussianPosterior(problem, self.gaussian, evidence, report, start, slope_Z)
+
+
+class ByFixedPoint(Inference):
+    """What inferences whose evidence is stationary in their sites share: the tolerance ``tol`` of the sites."""
+
+    tol: float
+    gradient: ClassVar[bool] = True
+    gaussian: ClassVar[bool] = True
+
+    @property
+    def guide(self) -> Self:
+        """Itself with looser sites: the evidence is stationary, so an error of 1e-4 in them is one of 1e-8 in it."""
+        return self.with_site_tol(100 * self.tol)
+
+    @property
+    def site_tol(self) -> float:
+        return self.tol
+
+    def with_site_tol(self, tol: float) -> Self:
+        return replace(self, tol=tol)  # type: ignore[call-arg]  # a field of the subclasses
 
 
 def starting(start: Posterior | None, rule: SiteRule) -> Start | None:
@@ -99,9 +115,7 @@ def fixed_point(
     else:
         held, q = prior.begin(rule, None if start is None else start.gaussian)
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
-    slack = (
-        problem.likelihood.average_error * problem.rows.count
-    )  # a bound by quadrature may fall this much by itself
+    slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
     value, change, sweeps, rises, slow, stalled, least = -np.inf, np.inf, 0, 0, False, 0, np.inf
     for sweeps in range(1, max_sweeps + 1):

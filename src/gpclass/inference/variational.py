@@ -17,16 +17,16 @@ Reference: Opper & Archambeau (2009); Khan & Lin (2017) for the step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from gpclass._settings import check_settings
-from gpclass._typing import Array, BoolArray
-from gpclass.inference.base import Inference, Way
+from gpclass._typing import Array, BoolArray, Generator
+from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.inference.sweeps import fixed_point, starting
+from gpclass.inference.sweeps import ByFixedPoint, fixed_point, starting
 from gpclass.latent.base import SiteRule
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
@@ -42,11 +42,9 @@ class AverageCurvature(SiteRule):
     bound: ClassVar[bool] = True
 
     def numbers(self, likelihood: Likelihood, L: int) -> int:
-        """L² and L."""
         return L * L + L
 
     def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
-        """W and b."""
         L = _latents(len(numbers))
         if L == 1:
             return RowSites(b=numbers[1:2], D=numbers[:1])
@@ -54,7 +52,7 @@ class AverageCurvature(SiteRule):
 
     def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
         """A full step from the given marginals."""
-        return self.update(likelihood, labels, self._flat(at), at)[0]
+        return self.update(likelihood, labels, np.empty(0), at)[0]
 
     def update(
         self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
@@ -68,10 +66,6 @@ class AverageCurvature(SiteRule):
         second = at.cov + at.mean.T[:, :, None] * at.mean.T[:, None, :]
         site = np.sum(old.b * at.mean, axis=0) - 0.5 * np.einsum("rab,rab->r", old.W, second)
         return labels.power * np.concatenate([W, b]), labels.power * found.value - site
-
-    def _flat(self, at: RowMarginals) -> Array:
-        L, r = at.mean.shape
-        return np.zeros((L * L + L, r))
 
     def sound(self, mixed: Array, newest: Array) -> BoolArray:
         """Precisions whose diagonal has not vanished."""
@@ -94,7 +88,7 @@ RULE = AverageCurvature()
 
 
 @dataclass(frozen=True)
-class Variational(Inference):
+class Variational(ByFixedPoint):
     """Settings of the variational Gaussian approximation.
 
     Parameters
@@ -111,29 +105,12 @@ class Variational(Inference):
     name: ClassVar[str] = "variational"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("average", "given"),)
     evidence_kind: ClassVar[str | None] = "bound"
-    gradient: ClassVar[bool] = True
-    gaussian: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("max_iter",))
 
-    @property
-    def guide(self) -> Variational:
-        """Itself with looser sites, in which the bound is stationary."""
-        return replace(self, tol=100 * self.tol)
-
-    @property
-    def site_tol(self) -> float:
-        """``tol``."""
-        return self.tol
-
-    def with_site_tol(self, tol: float) -> Self:
-        """Another ``tol``."""
-        return replace(self, tol=tol)
-
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> GaussianPosterior:
-        """Sites at their fixed point."""
         found = fixed_point(problem, RULE, starting(start, RULE), self.max_iter, self.tol)
         return found.posterior(problem, RULE, "bound", gradient)

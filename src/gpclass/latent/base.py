@@ -25,11 +25,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from gpclass._typing import Array, BoolArray, IntArray
+from gpclass._typing import Array, BoolArray, Generator, IntArray
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Labels, Rows, Shard, Source
@@ -44,14 +44,14 @@ Held: TypeAlias = "tuple[Any, ...]"  # shards with values, in any process
 F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F, SITE_D, SITE_B = range(7)  # Newton's method stores L of each per row
 NEWTON = 7
 
+T = TypeVar("T")
+
 
 class SiteRule(ABC):
     """How an approximation describes and updates the site of each row. Picklable: it is sent to the rows."""
 
     name: ClassVar[str]
-    careful: ClassVar[bool] = (
-        False  # whether sweeps of all rows at once overshoot while far from the fixed point
-    )
+    careful: ClassVar[bool] = False  # whether sweeps of all rows overshoot while far from the fixed point
     bound: ClassVar[bool] = False  # whether the value is a lower bound that no sweep may lower
 
     @abstractmethod
@@ -174,11 +174,11 @@ class Gaussian(ABC):
         """One Gaussian per new point."""
 
     @abstractmethod
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L)."""
 
     @abstractmethod
-    def draw_rows(self, rng: np.random.Generator) -> Array:
+    def draw_rows(self, rng: Generator) -> Array:
         """One draw of the latent values at the rows, (L n,), or of what represents them."""
 
     @abstractmethod
@@ -196,10 +196,6 @@ class Features:
 
     V: Sequence[Array]  # (k, m) per kernel: one, or one per class
     rest: Sequence[Array]  # (m,) per kernel, variances of the residual
-
-    def spread(self, found: Sequence[Array], L: int) -> list[Array]:
-        """One array per latent value, from one per kernel."""
-        return list(found) * L if len(found) == 1 else list(found)
 
 
 class Target(ABC):
@@ -235,12 +231,20 @@ class Target(ABC):
         """The white coordinates η of the prior, (M, k)."""
 
     @abstractmethod
-    def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
+    def from_prior_coordinates(self, eta: Array, rng: Generator | None = None) -> Array:
         """ξ of η; further coordinates of ξ are drawn, or set to their mean without a generator."""
 
     @abstractmethod
+    def log_likelihood(self, f: Array) -> Array:
+        """Log p(y | f), (M,)."""
+
+    @abstractmethod
+    def log_guide(self, f: Array) -> Array:
+        """Log of q over the prior, (M,)."""
+
     def log_ratio(self, f: Array) -> Array:
         """r(f), (M,): the log weight of a draw from q."""
+        return np.asarray(self.log_likelihood(f) - self.log_guide(f))
 
     @abstractmethod
     def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
@@ -298,12 +302,16 @@ class LatentPrior(ABC):
         """Per kernel a root of the covariance of f(X_new) given η."""
 
     @abstractmethod
-    def whitened(self, gaussian: Gaussian | None) -> Target:
+    def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> Target:
         """The posterior in coordinates in which a Gaussian, or the prior, is standard normal."""
 
     @abstractmethod
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         """Gradients of the exact log evidence by θ and by the inducing inputs, if any, from weighted draws η (M, k)."""
+
+    def as_dense(self) -> Problem | None:
+        """The same problem with full matrices, if they are small and its own form does not draw noisy values."""
+        return None
 
     def box(self) -> Box:
         """The orthant whose probability is the evidence, in the exact engine's standard form."""
@@ -330,9 +338,14 @@ class Form(ABC):
     def prior(self, problem: Problem) -> LatentPrior:
         """The prior at the problem's θ."""
 
-    def placed(self, problem: Problem, rng: np.random.Generator) -> Form:
+    def placed(self, problem: Problem, rng: Generator) -> Form:
         """The form with everything that depends on the rows' features and on θ chosen."""
         return self
+
+
+def per_latent(found: Sequence[T], L: int) -> list[T]:
+    """One item per latent value, from one per kernel: one for all, or L."""
+    return list(found) * L if len(found) == 1 else list(found)
 
 
 def labels_of(shard: Shard, likelihood: Likelihood, rows: slice = slice(None)) -> Labels:

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.latent.coupled import CoupledFactor
-from gpclass.latent.dense import dense_prior
+from gpclass.latent.dense import DenseGaussian, dense_prior
 from gpclass.likelihoods.averages import normal_points
+from gpclass.likelihoods.local import RowSites
+from gpclass.likelihoods.many import one_hot, softmax_at
 from gpclass.model.problem import Problem
 
 ROUNDS, STEPS = 6, 3
@@ -47,18 +48,19 @@ def centred(problem: Problem, alpha: Array, D: Array) -> tuple[Array, Array]:
     z = normal_points(problem.n_latents, POINTS).T
     z = np.hstack([z, -z])
     for _ in range(ROUNDS):
-        q = CoupledFactor(prior.covariances, D)
+        q = DenseGaussian(prior, RowSites(alpha, D)).factor
         values, vectors = np.linalg.eigh(q.covariance)
         off = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ z  # (n, C, nodes)
         at = _look(problem, alpha, off)
         for _ in range(STEPS):
-            r = problem.weighted(_one_hot(problem) - at.mean) - at.alpha
+            r = problem.weighted(one_hot(problem.y, problem.n_latents) - at.mean) - at.alpha
             moved = _uphill(problem, at, r - q.solve(prior.product(r)), off)
             if moved is None:
                 break
             at = moved
         alpha = at.alpha
-        kappa = at.curvature / (at.mean * (1.0 - at.mean)).sum(axis=0)
+        spread = (at.mean * (1.0 - at.mean)).sum(axis=0)
+        kappa = np.divide(at.curvature, spread, out=np.ones_like(spread), where=spread > 0)
         D = 0.5 * (D + problem.weighted(kappa * at.mean))
     return alpha, D
 
@@ -76,17 +78,8 @@ def _uphill(problem: Problem, at: _At, step: Array, off: Array) -> _At | None:
 
 def _look(problem: Problem, alpha: Array, off: Array) -> _At:
     m = dense_prior(problem).product(alpha)
-    f = m.T[:, :, None] + off
-    f -= f.max(axis=1, keepdims=True)
-    true = f[np.arange(problem.n), problem.y]  # (n, nodes)
-    pi = np.exp(f, out=f)
-    total = pi.sum(axis=1)
-    pi /= total[:, None]
-    log_lik = problem.weighted((true - np.log(total)).mean(axis=1)).sum()
+    log_p, pi = softmax_at(m.T[:, :, None] + off, problem.y)
+    log_lik = problem.weighted(log_p).sum()
     mean = pi.mean(axis=2)
     curvature = mean.sum(axis=1) - np.einsum("icj,icj->i", pi, pi) / pi.shape[2]
     return _At(alpha, float(log_lik - 0.5 * np.vdot(alpha, m)), mean.T, curvature)
-
-
-def _one_hot(problem: Problem) -> Array:
-    return np.asarray(np.arange(problem.n_latents)[:, None] == problem.y, dtype=float)

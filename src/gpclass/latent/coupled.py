@@ -11,7 +11,8 @@ D_c⁻¹)⁻¹, computed in B-form, F = Σ_c E_c and R the sum over classes,
 P_a = diag(K_a − K_a E_a K_a), V_a = L⁻¹ E_a K_a = L⁻¹ (I − E_a D_a⁻¹), F = L Lᵀ. The last form needs no
 product with K. No nC×nC matrix exists anywhere.
 Cost: n³ multiply-adds per class for the factor, n³ more for :attr:`CoupledFactor.half`; O(C n²) memory.
-Fails when: some D_i is zero in every class (a point without weight: exclude it).
+Fails when: some D_i is zero in every class (a point without weight: exclude it); or K is so large that F, near K⁻¹ in
+its range, is lost to rounding (:attr:`CoupledFactor.condition`).
 Reference: Williams & Barber (1998), §4; Rasmussen & Williams (2006), §3.5, for softmax. The form for utilities
 is ours.
 """
@@ -24,36 +25,33 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
+from gpclass.latent.factors import NEW_POINTS, Factor, products
 from gpclass.numerics.linalg import SiteFactor, factor
 
 
-class CoupledFactor:
+class CoupledFactor(Factor):
     """C priors N(0, K_c) times coupled sites with parameters D."""
 
     def __init__(self, K: Sequence[Array], D: Array) -> None:
         self.D = D  # (C, n)
         C, n = D.shape
         self.E = np.empty((C, n, n))
+        self.leverage = np.empty((C, n))  # D_c diag(P_c)
         log_det = 0.0
-        leverage = np.empty((C, n))
         for c in range(C):
             site = SiteFactor(K[c], D[c])
-            self.E[c] = site.inverse
-            leverage[c] = site.leverage
+            self.E[c], self.leverage[c] = site.inverse, site.leverage
             log_det += site.half_log_det
-        self.leverage = leverage  # (C, n), D_c diag(P_c)
-        F = self.E.sum(axis=0)
-        self.L, self.jitter = factor(F, what="the sum of the classes' precisions")
+        self.L, self.jitter = factor(self.E.sum(axis=0), what="the sum of the classes' precisions")
+        self.condition = float((np.diag(self.L).max() / np.diag(self.L).min()) ** 2)  # about that of the sum
         self.half_log_det = float(log_det + np.log(np.diag(self.L)).sum() - 0.5 * np.log(D.sum(axis=0)).sum())
 
     @property
     def megabytes(self) -> float:
-        """Memory of E and :attr:`half`, which prediction needs."""
         return 2.0 * self.E.nbytes / 2**20
 
     def solve(self, b: Array) -> Array:
-        """M b, for b (C, n) or (C, n, r)."""
         c = self.E @ (b[:, :, None] if b.ndim == 2 else b)
         x, _ = lapack.dpotrs(self.L, c.sum(axis=0), lower=1)
         c -= self.E @ np.asarray(x).reshape(c.shape[1:])
@@ -62,54 +60,40 @@ class CoupledFactor:
     @cached_property
     def half(self) -> Array:
         """L⁻¹ E_c, (C, n, n)."""
-        half = np.empty_like(self.E)
-        for c, E in enumerate(self.E):
-            half[c] = solve_triangular(self.L, E, lower=True, check_finite=False)
-        return half
+        return np.stack([solve_triangular(self.L, E, lower=True, check_finite=False) for E in self.E])
 
     def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
         """Covariances (m, C, C) at new points: δ_ab (k_a** − k_a*ᵀE_a k_a*) + (L⁻¹E_a k_a*)ᵀ(L⁻¹E_b k_b*).
 
         The second term is the coupling by the labels.
         """
-        C = len(cross)
-        V = [A @ k for A, k in zip(self.half, cross, strict=True)]
-        covariance = np.empty((cross[0].shape[1], C, C))
-        for a in range(C):
-            for b in range(a + 1):
-                covariance[:, a, b] = covariance[:, b, a] = np.einsum("ji,ji->i", V[a], V[b])
-            own = prior[a] - np.einsum("ji,ji->i", cross[a], self.E[a] @ cross[a])
-            covariance[:, a, a] += np.maximum(own, 0.0)
-        return covariance
+        found = products([A @ k for A, k in zip(self.half, cross, strict=True)])
+        for c, (k, E) in enumerate(zip(cross, self.E, strict=True)):
+            found[:, c, c] += np.maximum(prior[c] - np.einsum("ji,ji->i", k, E @ k), 0.0)
+        return found
 
-    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: Generator) -> Array:
         """Joint draws about the mean, (n, m, C): the shared part, then each class's own."""
         m = cross[0].shape[1]
         common = rng.standard_normal((n, len(self.L)))
         draws = np.empty((n, m, len(cross)))
         for c, k in enumerate(cross):
             own = prior[c] - k.T @ (self.E[c] @ k)
-            L, _ = factor(0.5 * (own + own.T), what="the posterior covariance of the new points")
+            L, _ = factor(0.5 * (own + own.T), what=NEW_POINTS)
             draws[:, :, c] = common @ (self.half[c] @ k) + rng.standard_normal((n, m)) @ L.T
         return draws
 
     def blocks(self) -> Iterator[Array]:
-        """The diagonal blocks M_cc (n, n), one class after the other; each a new array."""
         for E, A in zip(self.E, self.half, strict=True):
             yield E - A.T @ A
 
     @cached_property
     def covariance(self) -> Array:
-        """Posterior covariance of the classes at each point, (n, C, C)."""
         C, n = self.D.shape
         inverse = solve_triangular(self.L, np.eye(n), lower=True, check_finite=False)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             scale = np.where(self.D > 0, 1.0 / self.D, 0.0)
             scale[~np.isfinite(scale)] = 0.0
-        V = [inverse - A * s for A, s in zip(self.half, scale, strict=True)]
-        found = np.empty((n, C, C))
-        for a in range(C):
-            for b in range(a + 1):
-                found[:, a, b] = found[:, b, a] = np.einsum("ji,ji->i", V[a], V[b])
+        found = products([inverse - A * s for A, s in zip(self.half, scale, strict=True)])
         found[:, range(C), range(C)] += (self.leverage * scale).T
         return found

@@ -9,31 +9,23 @@ Fails when: a root of K is needed and K has no factor even with jitter (:mod:`gp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.linalg import blas, solve_triangular
+from scipy.linalg import solve_triangular
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.latent import base
-from gpclass.latent.base import (
-    Features,
-    Form,
-    Gaussian,
-    Held,
-    LatentPrior,
-    SiteRule,
-    Swept,
-    Target,
-    labels_of,
-)
+from gpclass.latent.base import Features, Form, Gaussian, Held, LatentPrior, SiteRule, Swept, labels_of
 from gpclass.latent.coupled import CoupledFactor
-from gpclass.latent.factors import Factor, FullFactor, OneFactor
+from gpclass.latent.covariances import Covariances, rank_one
+from gpclass.latent.factors import NEW_POINTS, Factor, FullFactor, OneFactor
+from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
-from gpclass.model.rows import ArraySource, Rows, Shard, Source
+from gpclass.model.rows import ArraySource, Labels, Rows, Shard, Source
 from gpclass.numerics.linalg import factor
 from gpclass.posterior import LatentMixture
 
@@ -42,6 +34,10 @@ if TYPE_CHECKING:
     from gpclass.orthant.box import Box
 
 FLOOR = 1e-3  # a site below this share of its marginal's precision is compared by its absolute change
+WELL_CONDITIONED = (
+    1e5  # condition of the n×n form of many classes, above which rounding would move their mode
+)
+MOST_FULL = 10_000  # latent values for which one full matrix of them fits in memory
 CHORD_FROM = 250  # latent values, from which a factor is used for several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
 
@@ -60,130 +56,26 @@ class Dense(Form):
         return Rows.in_memory(whole.X, whole.y, whole.weights)
 
     def prior(self, problem: Problem) -> DensePrior:
-        """The prior at the problem's θ."""
         return DensePrior(problem)
 
 
 @dataclass(frozen=True, eq=False)
-class DensePrior(LatentPrior):
+class DensePrior(Covariances, LatentPrior):
     """N(0, K_c) for each of L latent values per row."""
 
     problem: Problem
 
-    @property
-    def L(self) -> int:
-        """Latent values per row."""
-        return self.problem.n_latents
-
-    # ---- the covariances: all that another dense prior has to replace -----------------------------------------
-
-    def values(self) -> list[tuple[Array, Callable[[Array], Array]]]:
-        """Per kernel, the covariance at the rows, (n, n), and the function that contracts its derivatives by θ."""
-        return [covariance.value_and_vjp(self.problem.X) for covariance in self.problem.covariances]
-
-    def cross(self, X_new: Array) -> list[Array]:
-        """Per kernel, the covariance of the rows with new points, (n, m)."""
-        return [covariance(self.problem.X, X_new) for covariance in self.problem.covariances]
-
-    def variances(self, X_new: Array) -> list[Array]:
-        """Per kernel, the prior variances of new points, (m,)."""
-        return [covariance.diag(X_new) for covariance in self.problem.covariances]
-
-    def joint(self, X_new: Array) -> list[Array]:
-        """Per kernel, the prior covariance of new points, (m, m)."""
-        return [covariance(X_new) for covariance in self.problem.covariances]
-
-    # -----------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _values(self) -> list[tuple[Array, Callable[[Array], Array]]]:
-        return self.values()
-
-    @cached_property
-    def covariances(self) -> list[Array]:
-        """K_c, L arrays (n, n); the same one L times for a shared kernel."""
-        return self.per_latent([K for K, _ in self._values])
-
-    @property
-    def kernel_matrices(self) -> list[Array]:
-        """K once per kernel: one, or one per latent value."""
-        return [K for K, _ in self._values]
-
-    @property
-    def K(self) -> Array:
-        """The covariance that all latent values share, or that of the first."""
-        return self.covariances[0]
-
-    def per_latent(self, found: list[Any]) -> list[Any]:
-        """One item per latent value, from one per kernel."""
-        return found * self.L if len(found) == 1 else found
-
-    @cached_property
-    def _roots(self) -> list[tuple[Array, float]]:
-        return [factor(K) for K, _ in self._values]
-
-    @property
-    def roots(self) -> list[Array]:
-        """Lower roots of K_c, one per kernel, with the jitter that they needed."""
-        return [root for root, _ in self._roots]
-
-    @property
-    def root_jitter(self) -> float:
-        """The largest jitter of a root."""
-        return max(jitter for _, jitter in self._roots)
-
-    def product(self, a: Array) -> Array:
-        """K_c a_c for a (L, n) or (L, n, r)."""
-        if self.L == 1:
-            return np.asarray(self.K @ a[0])[None]
-        if len(self._values) == 1 and a.ndim == 2:
-            return np.asarray(a @ self.K)  # one product; K is symmetric
-        return np.stack([K @ a_c for K, a_c in zip(self.covariances, a, strict=True)])
-
-    def pull(self, G: Iterable[Array]) -> Array:
-        """d log Z/dθ from d log Z/dK_c, one (n, n) array per latent value; they may be overwritten."""
-        if len(self._values) == 1:
-            G = iter(G)
-            total = next(G)
-            for more in G:
-                total += more
-            kernel_part = self._values[0][1](total)
-            if not self.problem.scale_is_free:
-                return kernel_part
-            return np.append(kernel_part, 2.0 * float(np.vdot(total, self.K)))
-        return np.concatenate([pullback(G_c) for (_, pullback), G_c in zip(self._values, G, strict=True)])
-
-    def pull_low_rank(self, M: Array, left: Array, right: Array) -> Array:
-        """d log Z/dθ for one latent value with d log Z/dK = left rightᵀ − ½ M; left and right (n, r), M is used up."""
-        return self.pull([_rank_one(M, left, right)])
-
-    def with_sites(self, sites: RowSites, copies: Array | float = 1.0) -> Factor:
-        """The factor of the prior times sites, each counted ``copies`` times."""
-        if self.L == 1:
-            t = sites.W[:, 0, 0] if sites.D is None else sites.D[0]
-            return OneFactor(self.K, copies * t)
-        if sites.D is not None:
-            return CoupledFactor(self.covariances, copies * sites.D)
-        return FullFactor(self.covariances, np.broadcast_to(copies, len(sites.W))[:, None, None] * sites.W)
-
     # ---- Gaussians --------------------------------------------------------------------------------------------
 
     def given(self, held: Held, rule: SiteRule) -> DenseGaussian:
-        """The Gaussian of the rows' sites."""
-        shard, likelihood = _only(held), self.problem.likelihood
-        labels = labels_of(shard, likelihood)
-        k = rule.numbers(likelihood, self.L)
-        sites = rule.sites(likelihood, labels, shard.kept[:k])
-        return self.gaussian(sites, labels.copies)
-
-    def gaussian(self, sites: RowSites, copies: Array | float = 1.0) -> DenseGaussian:
-        """The Gaussian of sites, each counted ``copies`` times."""
-        return DenseGaussian(self, sites, copies)
+        likelihood = self.problem.likelihood
+        shard, labels = _only(held, likelihood)
+        sites = rule.sites(likelihood, labels, shard.kept[: rule.numbers(likelihood, self.L)])
+        return DenseGaussian(self, sites, labels.copies)
 
     def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
-        """First sites by the prior's marginals."""
-        shard, likelihood = _only(self.problem.rows.held), self.problem.likelihood
-        labels, n, L = labels_of(shard, likelihood), self.problem.n, self.L
+        n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
+        shard, labels = _only(self.problem.rows.held, likelihood)
         flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
         cov = np.zeros((n, L, L))
         cov[:, range(L), range(L)] = np.stack([np.diag(K) for K in self.covariances], axis=1)
@@ -193,8 +85,7 @@ class DensePrior(LatentPrior):
 
     def times(self, held: Held) -> Held:
         """Rows with f = K (c∘α)."""
-        shard = _only(held)
-        labels = labels_of(shard, self.problem.likelihood)
+        shard, labels = _only(held, self.problem.likelihood)
         values = shard.kept.copy()
         view = values.reshape(base.NEWTON, self.L, -1)
         view[base.F] = self.product(labels.copies * view[base.ALPHA])
@@ -214,59 +105,46 @@ class DensePrior(LatentPrior):
             D, alpha = np.split(vectors, 2)
             return self.from_kept({"D": D, "alpha": alpha})
         W, b = vectors[: L * L].reshape(L, L, n).transpose(2, 0, 1), vectors[L * L :]
-        return self.gaussian(RowSites(b=b, full=W))
+        return DenseGaussian(self, RowSites(b=b, full=W))
 
     def from_kept(self, kept: dict[str, Array]) -> DenseGaussian:
-        """What :meth:`DenseGaussian.kept` gave."""
         if "W" in kept:
-            return self.gaussian(RowSites(b=kept["b"], full=kept["W"]))
+            return DenseGaussian(self, RowSites(b=kept["b"], full=kept["W"]))
         D, alpha = kept["D"], kept["alpha"]
         mean = kept["mean"] if "mean" in kept else self.product(alpha)
         b = kept["b"] if "b" in kept else alpha + RowSites(alpha, D).times(mean)
-        sites = RowSites(b=b, D=D)
-        return DenseGaussian(self, sites, 1.0, None, (alpha, mean))
+        return DenseGaussian(self, RowSites(b=b, D=D), 1.0, None, (alpha, mean))
 
     # ---- white coordinates ------------------------------------------------------------------------------------
 
     def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
         """V = L⁻¹ k(X, X_new): |v|² ≤ k**, so a nearly singular K costs no accuracy."""
-        V, rest = [], []
-        for root, cross, own in zip(
-            roots or self.roots, self.cross(X_new), self.variances(X_new), strict=True
-        ):
-            found = np.asarray(solve_triangular(root, cross, lower=True, check_finite=False))
-            V.append(found)
-            rest.append(np.maximum(own - np.einsum("ij,ij->j", found, found), 0.0))
-        return Features(V, rest)
+        each = zip(roots or self.roots, self.cross(X_new), strict=True)
+        V = [np.asarray(solve_triangular(L, cross, lower=True, check_finite=False)) for L, cross in each]
+        own = zip(self.variances(X_new), V, strict=True)
+        return Features(V, [np.maximum(k - np.einsum("ij,ij->j", v, v), 0.0) for k, v in own])
 
     def white_dimension(self) -> int:
-        """n per latent value."""
         return self.L * self.problem.n
 
     def joint_root(self, X_new: Array, features: Features) -> list[Array]:
         """Roots of k(X_new) − VᵀV."""
-        what, each = (
-            "the posterior covariance of the new points",
-            zip(self.joint(X_new), features.V, strict=True),
-        )
-        return [factor(K - V.T @ V, what=what, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
+        each = zip(self.joint(X_new), features.V, strict=True)
+        return [factor(K - V.T @ V, what=NEW_POINTS, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
-    def whitened(self, gaussian: Gaussian | None) -> Target:
-        """Coordinates of :mod:`gpclass.latent.whitened`, or of :mod:`gpclass.latent.many_whitened`."""
-        from gpclass.latent.many_whitened import whiten_many  # they build on this module
-        from gpclass.latent.whitened import whiten
+    def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> base.Target:
+        """Coordinates of :mod:`gpclass.latent.whitened`."""
+        from gpclass.latent.whitened import whiten  # it builds on this module
 
         if gaussian is None:
-            return whiten(self.problem) if self.L == 1 else whiten_many(self.problem)
+            return whiten(self.problem)
         assert isinstance(gaussian, DenseGaussian)
-        if self.L == 1:
-            return whiten(self.problem, gaussian.t, gaussian.h)
-        return whiten_many(self.problem, gaussian.alpha, gaussian.D)
+        return whiten(self.problem, gaussian.alpha, power * gaussian.D)
 
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         """By parts, free of K⁻¹: ∂ log p(y)/∂K_c = ½ (E[g_c g_cᵀ] + diag E[∂g_c/∂f_c]), g = ∂ log p(y|f)/∂f."""
         n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
-        labels = labels_of(_only(self.problem.rows.held), likelihood)
+        _, labels = _only(self.problem.rows.held, likelihood)
         each = np.split(eta, L, axis=1)
         f = np.stack([root @ part.T for root, part in zip(self.per_latent(self.roots), each, strict=True)])
         first, bend = likelihood.smear_slopes(labels, f, np.zeros((L, n)))
@@ -307,29 +185,34 @@ class DenseGaussian(Gaussian):
 
     prior: DensePrior
     sites: RowSites  # of one copy of each row
-    copies: Array | float
+    copies: Array | float = 1.0
     made: Factor | None = None  # the factor, if it exists already
     known: tuple[Array, Array] | None = None  # α and mean, if known more accurately than from the sites
 
     @property
     def chord(self) -> bool:
-        """True if a factorisation costs much more than a step with it."""
         return self.prior.problem.n * self.prior.L >= CHORD_FROM
 
     @property
     def half_log_det(self) -> float:
-        """½ log |I + K W|."""
         return self.factor.half_log_det
 
     @property
     def jitter(self) -> float:
-        """That of the factor."""
         return self.factor.jitter
 
     @cached_property
     def factor(self) -> Factor:
         """Of the prior times sites, computed when first needed."""
-        return self.prior.with_sites(self.sites, self.copies) if self.made is None else self.made
+        if self.made is not None:
+            return self.made
+        if self.prior.L == 1:
+            return OneFactor(self.prior.K, self.t)
+        if self.sites.D is not None:
+            short = CoupledFactor(self.prior.covariances, self.D)
+            if short.condition < WELL_CONDITIONED or self.D.size > MOST_FULL:
+                return short
+        return FullFactor(self.prior.covariances, self.W)
 
     @cached_property
     def alpha(self) -> Array:
@@ -348,16 +231,22 @@ class DenseGaussian(Gaussian):
 
     @property
     def details(self) -> dict[str, Any]:
-        """Classes and memory, with several latent values per row."""
         L = self.prior.L
         return {} if L == 1 else {"n_classes": L, "memory_mb": self.factor.megabytes}
 
     @property
     def D(self) -> Array:
         """Precisions in the short form, (L, n), all copies together."""
+        if self.prior.L == 1:
+            return self.t[None]
         if self.sites.D is None:
             raise ValueError("these sites have no short form; use around='laplace'")
         return np.asarray(self.copies * self.sites.D)
+
+    @property
+    def W(self) -> Array:
+        """Precisions in full, (n, L, L), all copies together."""
+        return np.broadcast_to(self.copies, self.prior.problem.n)[:, None, None] * self.sites.W
 
     @property
     def t(self) -> Array:
@@ -375,13 +264,11 @@ class DenseGaussian(Gaussian):
         return self.factor.covariance
 
     def moved_to(self, held: Held) -> DenseGaussian:
-        """The same spread about the rows' latent values, with their α."""
-        shard = _only(held)
-        copies = labels_of(shard, self.prior.problem.likelihood).copies
+        shard, labels = _only(held, self.prior.problem.likelihood)
         view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
         f, alpha = view[base.F], view[base.ALPHA]
         sites = replace(self.sites, b=alpha + self.sites.times(f))  # sites whose Gaussian has this mean
-        return replace(self, sites=sites, made=self.factor, known=(copies * alpha, f))
+        return replace(self, sites=sites, made=self.factor, known=(labels.copies * alpha, f))
 
     def shrunk(self, r: Array) -> Array:
         """(I + W K)⁻¹ r for r (L, n)."""
@@ -389,14 +276,13 @@ class DenseGaussian(Gaussian):
 
     def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
         """Δα = (I + W K)⁻¹ r from the residual r: the same factor works at neighbouring points."""
-        shard = _only(held)
-        copies = labels_of(shard, self.prior.problem.likelihood).copies
+        shard, labels = _only(held, self.prior.problem.likelihood)
         values = shard.kept.copy()
         view = values.reshape(base.NEWTON, self.prior.L, -1)
-        r = copies * view[base.RESIDUAL]
+        r = labels.copies * view[base.RESIDUAL]
         step = self.shrunk(r)
         view[base.STEP_F] = self.prior.product(step)
-        view[base.STEP_ALPHA] = step / copies
+        view[base.STEP_ALPHA] = step / labels.copies
         return (shard.with_values(values),), float(np.vdot(view[base.STEP_F], r))
 
     @property
@@ -405,9 +291,8 @@ class DenseGaussian(Gaussian):
         return RowMarginals(self.mean, self.covariance, self.sites)
 
     def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
-        """All rows at once."""
-        shard, likelihood = _only(held), self.prior.problem.likelihood
-        labels = labels_of(shard, likelihood)
+        likelihood = self.prior.problem.likelihood
+        shard, labels = _only(held, likelihood)
         k = rule.numbers(likelihood, self.prior.L)
         old = shard.kept[:k]
         new, terms = rule.update(likelihood, labels, old, self.marginals)
@@ -419,38 +304,36 @@ class DenseGaussian(Gaussian):
     def distance(self, other: Gaussian) -> float:
         """The largest change of a site, relative to itself or to a thousandth of its marginal's precision."""
         assert isinstance(other, DenseGaussian)
-        sd = np.sqrt(np.maximum(np.einsum("nll->ln", self.covariance), 1e-300))
-        change = []
-        for old, new, unit in (
-            (self.sites.W, other.sites.W, 1.0 / (sd.T[:, :, None] * sd.T[:, None, :])),
-            (self.sites.b, other.sites.b, 1.0 / sd),
-        ):
-            change.append(float(np.max(np.abs(new - old) / np.maximum(np.abs(new), FLOOR * unit))))
-        return max(change)
+        found, new_sites = [], (other.sites.W, other.sites.b)
+        for change, new, unit in zip(self.difference(other), new_sites, self._units, strict=True):
+            found.append(float(np.max(np.abs(change) / np.maximum(np.abs(new), FLOOR / unit))))
+        return max(found)
 
     def difference(self, after: Gaussian) -> tuple[Array, Array]:
-        """Changes of the sites."""
         assert isinstance(after, DenseGaussian)
         return after.sites.W - self.sites.W, after.sites.b - self.sites.b
 
     def in_units(self, difference: tuple[Array, Array]) -> Array:
-        """In units of the marginals' spread."""
+        (var, sd), (dW, db) = self._units, difference
+        return np.concatenate([(dW * var).ravel(), (db * sd).ravel()])
+
+    @property
+    def _units(self) -> tuple[Array, Array]:
+        """Products (n, L, L) of the marginals' standard deviations, and these, (L, n)."""
         sd = np.sqrt(np.maximum(np.einsum("nll->ln", self.covariance), 1e-300))
-        dW, db = difference
-        return np.concatenate([(dW * (sd.T[:, :, None] * sd.T[:, None, :])).ravel(), (db * sd).ravel()])
+        return sd.T[:, :, None] * sd.T[:, None, :], sd
 
     def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
         """G_c = (½ α_c + u_c) α_cᵀ − ½ M_cc, contracted with the kernels' derivatives."""
         left = 0.5 * self.alpha
         if extra:
-            problem = self.prior.problem
-            shard = _only(held)
-            labels = labels_of(shard, problem.likelihood)
+            likelihood = self.prior.problem.likelihood
+            _, labels = _only(held, likelihood)
             weight = np.asarray(labels.copies) * np.asarray(labels.power)
-            s = problem.likelihood.third(labels.y, self.mean, self.covariance)
+            s = likelihood.third(labels.y, self.mean, self.covariance)
             left = left + self.shrunk(weight * s)
         blocks = zip(self.factor.blocks(), left, self.alpha, strict=True)
-        return self.prior.pull(_rank_one(M, a[:, None], b[:, None]) for M, a, b in blocks), None
+        return self.prior.pull(rank_one(M, a[:, None], b[:, None]) for M, a, b in blocks), None
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per point, with the covariance between the latent values of a point."""
@@ -466,15 +349,14 @@ class DenseGaussian(Gaussian):
             covariance[block] = self.factor.predict(cross, diag)
         return LatentMixture(np.ones(1), mean[None], covariance[None], np.zeros(1, dtype=np.intp))
 
-    def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
         cross = self.prior.per_latent(self.prior.cross(X_new))
         prior = self.prior.per_latent(self.prior.joint(X_new))
         mean = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
         return mean + self.factor.draw(cross, prior, n, rng)
 
-    def draw_rows(self, rng: np.random.Generator) -> Array:
-        """One draw of the latent values at the rows, (L n,)."""
+    def draw_rows(self, rng: Generator) -> Array:
         if self.prior.L > 1 and self.sites.D is None:
             return np.asarray(self.draw(self.prior.problem.X, 1, rng)[0].T.ravel())
         target = self.prior.whitened(self)
@@ -487,15 +369,13 @@ class DenseGaussian(Gaussian):
         if self.sites.D is not None:
             return np.vstack([self.D, self.alpha])
         L = self.prior.L
-        W = np.broadcast_to(self.copies, self.prior.problem.n)[:, None, None] * self.sites.W
-        return np.vstack([W.transpose(1, 2, 0).reshape(L * L, -1), self.copies * self.sites.b])
+        return np.vstack([self.W.transpose(1, 2, 0).reshape(L * L, -1), self.copies * self.sites.b])
 
     def kept(self) -> dict[str, Array]:
         """Sites, mean and α, all copies together."""
         b = self.copies * self.sites.b
         if self.sites.D is None:
-            W = np.broadcast_to(self.copies, self.prior.problem.n)[:, None, None] * self.sites.W
-            return {"W": W, "b": b}
+            return {"W": self.W, "b": b}
         return {"D": self.D, "b": b, "alpha": self.alpha, "mean": self.mean}
 
 
@@ -507,13 +387,7 @@ def dense_prior(problem: Problem) -> DensePrior:
     return prior
 
 
-def _rank_one(M: Array, left: Array, right: Array) -> Array:
-    """left rightᵀ − ½ M, in place if the memory order allows."""
-    return np.asarray(blas.dgemm(1.0, left, right, beta=-0.5, c=M, trans_b=True, overwrite_c=True))
-
-
-def _only(held: Held) -> Shard:
-    """The one shard of a dense problem."""
+def _only(held: Held, likelihood: Likelihood) -> tuple[Shard, Labels]:
+    """The one shard of a dense problem, and its labels."""
     (shard,) = held
-    found: Shard = shard
-    return found
+    return shard, labels_of(shard, likelihood)

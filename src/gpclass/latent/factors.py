@@ -1,6 +1,6 @@
 r"""Factors behind dense Gaussians: K times sites, for one latent value per row and for several.
 
-Each kind of factor has the same interface to M = (K + W⁻¹)⁻¹, K the block-diagonal prior covariance of L latent
+Every :class:`Factor` gives M = (K + W⁻¹)⁻¹, K the block-diagonal prior covariance of L latent
 values per row and W the sites' precision, an L×L matrix per row:
 
 - :class:`OneFactor`: L = 1;
@@ -10,66 +10,62 @@ values per row and W the sites' precision, an L×L matrix per row:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator
 from gpclass.likelihoods.local import symmetric_root
-from gpclass.numerics.linalg import NotPositiveDefiniteError, SiteFactor, mirror_lower
+from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError, SiteFactor, mirror_lower
 from gpclass.numerics.linalg import factor as jittered
 
+NEW_POINTS = "the posterior covariance of the new points"
 
-class Factor(Protocol):
+
+class Factor(ABC):
     """The prior times sites."""
 
-    @property
-    def half_log_det(self) -> float:
-        """½ log |I + K W|."""
+    half_log_det: float  # ½ log |I + K W|
+    jitter: float = 0.0  # added to the diagonal of a matrix
 
-    @property
-    def jitter(self) -> float:
-        """The jitter added to the diagonal of a matrix."""
-
+    @abstractmethod
     def solve(self, b: Array) -> Array:
         """M b, for b (L, n) or (L, n, r)."""
 
     @property
+    @abstractmethod
     def covariance(self) -> Array:
         """Posterior covariance of the latent values of each row, (n, L, L)."""
 
+    @abstractmethod
     def blocks(self) -> Iterator[Array]:
         """The diagonal blocks M_cc (n, n), one after the other; each a new array."""
 
+    @abstractmethod
     def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
         """Covariances (m, L, L) at new points, from k(X, X_new) (n, m) and variances (m,) per latent value."""
 
-    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
+    @abstractmethod
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: Generator) -> Array:
         """Joint draws about the mean, (n, m, L), from cross and prior covariances (m, m) per latent value."""
 
     @property
+    @abstractmethod
     def megabytes(self) -> float:
         """Memory that predictions need."""
 
 
-class OneFactor:
+class OneFactor(Factor):
     """One latent value per row: sites of precision t (n,)."""
-
-    jitter = 0.0
 
     def __init__(self, K: Array, t: Array) -> None:
         self.site = SiteFactor(K, t)
-
-    @property
-    def half_log_det(self) -> float:
-        """½ log |B|."""
-        return self.site.half_log_det
+        self.half_log_det = self.site.half_log_det
 
     def solve(self, b: Array) -> Array:
-        """M b."""
         return self.site.solve(b[0])[None]
 
     @cached_property
@@ -83,34 +79,24 @@ class OneFactor:
         return np.asarray(np.maximum(variance, 0.0))[:, None, None]
 
     def blocks(self) -> Iterator[Array]:
-        """M."""
         yield self.site.inverse
 
     def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
-        """Variances, (m, 1, 1)."""
         A = self.site.half_solve(cross[0])
         return np.asarray(np.maximum(prior[0] - np.einsum("ij,ij->j", A, A), 0.0))[:, None, None]
 
-    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
-        """Joint draws about the mean, (n, m, 1)."""
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: Generator) -> Array:
         A = self.site.half_solve(cross[0])
-        L, _ = jittered(
-            prior[0] - A.T @ A,
-            what="the posterior covariance of the new points",
-            scale=float(np.mean(np.diag(prior[0]))),
-        )
+        L, _ = jittered(prior[0] - A.T @ A, what=NEW_POINTS, scale=float(np.mean(np.diag(prior[0]))))
         return np.asarray(rng.standard_normal((n, A.shape[1])) @ L.T)[:, :, None]
 
     @property
     def megabytes(self) -> float:
-        """Memory of the factor."""
         return float(self.site.L.nbytes / 2**20)
 
 
-class FullFactor:
+class FullFactor(Factor):
     """L latent values per row, sites of any precision W (n, L, L)."""
-
-    jitter = 0.0
 
     def __init__(self, K: Sequence[Array], W: Array) -> None:
         self.K, self.root = K, symmetric_root(W)
@@ -124,9 +110,7 @@ class FullFactor:
         flat.flat[:: L * n + 1] += 1.0
         factor, info = lapack.dpotrf(flat, lower=1, clean=1)
         if info != 0:
-            raise NotPositiveDefiniteError(
-                "I + W^(1/2) K W^(1/2) is not positive definite; check that the kernel is a valid covariance function"
-            )
+            raise NotPositiveDefiniteError(f"I + W^(1/2) K W^(1/2) is not positive definite; {CURE}")
         self.L = np.asarray(factor)
         self.half_log_det = float(np.log(np.diag(self.L)).sum())
 
@@ -135,7 +119,6 @@ class FullFactor:
         return np.asarray(np.einsum("iab,bir->air", self.root, b))
 
     def solve(self, b: Array) -> Array:
-        """M b."""
         shape = b.shape
         b = b.reshape(*shape[:2], -1)
         x, _ = lapack.dpotrs(self.L, self._rooted(b).reshape(len(self.L), -1), lower=1)
@@ -151,7 +134,6 @@ class FullFactor:
 
     @cached_property
     def covariance(self) -> Array:
-        """Posterior covariance of the latent values of each row, (n, L, L)."""
         return self.predict(self.K, [np.diag(K) for K in self.K])
 
     def blocks(self) -> Iterator[Array]:
@@ -166,29 +148,30 @@ class FullFactor:
             yield M
 
     def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
-        """Covariances, (m, L, L)."""
-        V, L = self._half(cross), len(cross)
-        found = np.empty((cross[0].shape[1], L, L))
-        for a in range(L):
-            for b in range(a + 1):
-                found[:, a, b] = found[:, b, a] = -np.einsum("ji,ji->i", V[a], V[b])
-            found[:, a, a] = np.maximum(found[:, a, a] + prior[a], 0.0)
+        found, own = -products(self._half(cross)), range(len(cross))
+        found[:, own, own] = np.maximum(found[:, own, own] + np.stack(prior, axis=1), 0.0)
         return found
 
-    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: np.random.Generator) -> Array:
-        """Joint draws about the mean, (n, m, L)."""
+    def draw(self, cross: Sequence[Array], prior: Sequence[Array], n: int, rng: Generator) -> Array:
         V, L = np.hstack(self._half(cross)), len(cross)
         m = cross[0].shape[1]
         joint = -(V.T @ V)
         for c in range(L):
             joint[c * m : (c + 1) * m, c * m : (c + 1) * m] += prior[c]
         scale = float(np.mean([np.mean(np.diag(p)) for p in prior]))
-        root, _ = jittered(
-            0.5 * (joint + joint.T), what="the posterior covariance of the new points", scale=scale
-        )
+        root, _ = jittered(0.5 * (joint + joint.T), what=NEW_POINTS, scale=scale)
         return (rng.standard_normal((n, L * m)) @ root.T).reshape(n, L, m).swapaxes(1, 2)
 
     @property
     def megabytes(self) -> float:
-        """Memory of the factor."""
         return self.L.nbytes / 2**20
+
+
+def products(V: Sequence[Array]) -> Array:
+    """The column-wise products V_aᵀV_b, (m, L, L), of arrays (k, m)."""
+    L = len(V)
+    found = np.empty((V[0].shape[1], L, L))
+    for a in range(L):
+        for b in range(a + 1):
+            found[:, a, b] = found[:, b, a] = np.einsum("ji,ji->i", V[a], V[b])
+    return found

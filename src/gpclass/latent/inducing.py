@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.covariance import compile_kernel
 from gpclass.model.rows import Source
 
@@ -59,9 +59,7 @@ def check_inducing(n_inducing: Any, inducing: Any, n: int, d: int) -> int | None
     return int(n_inducing)
 
 
-def choose_inducing(
-    source: Source, kernel: Kernel, m: int | None, inducing: Any, rng: np.random.Generator
-) -> Array:
+def choose_inducing(source: Source, kernel: Kernel, m: int | None, inducing: Any, rng: Generator) -> Array:
     """Inducing inputs to start from, (m, d)."""
     if not isinstance(inducing, str):
         return np.array(inducing, dtype=float)
@@ -81,7 +79,7 @@ def choose_inducing(
     return np.asarray(means.cluster_centers_ * scale)
 
 
-def sample_rows(n: int, most: int, rng: np.random.Generator) -> IntArray:
+def sample_rows(n: int, most: int, rng: Generator) -> IntArray:
     """Rows of a random sample, in increasing order."""
     if n <= most:
         return np.arange(n)
@@ -97,7 +95,7 @@ def length_scales(kernel: Kernel, X: Array) -> Array:
     return np.where(spread > 0, spread, 1.0)
 
 
-def _enough(X: Array, kernel: Kernel, rng: np.random.Generator) -> int:
+def _enough(X: Array, kernel: Kernel, rng: Generator) -> int:
     """How many inducing inputs explain most of the prior variance, by greedy choice."""
     X = X[sample_rows(len(X), LOOKED_AT, rng)]
     covariance = compile_kernel(kernel)

@@ -15,14 +15,14 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array
-from gpclass.latent.base import Held, SiteRule, labels_of
-from gpclass.latent.basis import Basis, blocks, cholesky_pullback, unwhiten
-from gpclass.latent.low_rank_rows import Seen
+from gpclass.latent.base import Held, SiteRule
+from gpclass.latent.basis import Basis, cholesky_pullback, unwhiten
+from gpclass.latent.low_rank_rows import row_blocks, seen_blocks
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.rows import Shard, Sums
 
 if TYPE_CHECKING:
-    from gpclass.latent.low_rank import Q, Spec
+    from gpclass.latent.low_rank_q import Q, Spec
     from gpclass.model.problem import Problem
 
 CELLS = 200_000  # rows × draws at once: 1.6 MB per array
@@ -33,8 +33,7 @@ class RowSums:
 
     def __init__(self, basis: Basis, move_Z: bool) -> None:
         self.basis, self.move_Z = basis, move_Z
-        p = int(basis.kernel.n_dims)
-        self.theta = np.zeros(p)
+        self.theta = np.zeros(int(basis.kernel.n_dims))
         self.Z = np.zeros(basis.Z.shape)
         self.cross = np.zeros((basis.m, basis.m))  # ÂᵀA
         self.scale = 0.0
@@ -52,10 +51,6 @@ class RowSums:
         if self.move_Z:
             self.Z += pull.inputs_both(A_bar)[1]
 
-    def result(self) -> list[Array | float]:
-        """The sums of a shard."""
-        return [self.theta, self.Z, self.cross, self.scale]
-
 
 class AllSums:
     """Such sums for every kernel of a prior; latent values that share a kernel add up."""
@@ -63,8 +58,10 @@ class AllSums:
     def __init__(self, spec: Spec, move_Z: bool) -> None:
         self.kernels = [RowSums(basis, move_Z) for basis in spec.bases]
 
-    def add(self, X: Array, A: list[Array], A_bar: list[Array], rest: list[Array], rest_bar: Array) -> None:
-        """One block; derivatives per latent value."""
+    def add(
+        self, X: Array, A: list[Array], A_bar: list[Array], rest: Array | list[Array], rest_bar: Array
+    ) -> None:
+        """One block; A per kernel, derivatives per latent value."""
         if len(self.kernels) == 1:
             total = A_bar[0]
             for more in A_bar[1:]:
@@ -76,11 +73,8 @@ class AllSums:
 
     def result(self) -> Sums:
         """The sums of a shard, by kernel."""
-        return {
-            f"{name} {j}": value
-            for j, sums in enumerate(self.kernels)
-            for name, value in zip(("theta", "Z", "cross", "scale"), sums.result(), strict=True)
-        }
+        names = ("theta", "Z", "cross", "scale")
+        return {f"{name} {j}": getattr(sums, name) for j, sums in enumerate(self.kernels) for name in names}
 
 
 def finish(problem: Problem, spec: Spec, sums: Sums, move_Z: bool) -> tuple[Array, Array | None]:
@@ -102,11 +96,6 @@ def finish(problem: Problem, spec: Spec, sums: Sums, move_Z: bool) -> tuple[Arra
     return theta, by_Z if move_Z else None
 
 
-def moves(spec: Spec) -> bool:
-    """Whether every kernel has a fast derivative by its inputs."""
-    return all(basis.covariance.fast for basis in spec.bases)
-
-
 def gaussian_gradient(
     problem: Problem, spec: Spec, held: Held, rule: SiteRule, q: Q, nu: Array | None
 ) -> tuple[Array, Array | None]:
@@ -114,24 +103,22 @@ def gaussian_gradient(
 
     With ν the shards hold the implicit part x after the numbers of their sites.
     """
-    move_Z = moves(spec)
-    _, sums = problem.map(gaussian_rows, held, spec, rule, q, nu, move_Z)
-    return finish(problem, spec, sums, move_Z)
+    _, sums = problem.map(gaussian_rows, held, spec, rule, q, nu)
+    return finish(problem, spec, sums, spec.moves)
 
 
 def gaussian_rows(
-    shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q, nu: Array | None, move_Z: bool
+    shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q, nu: Array | None
 ) -> tuple[Shard, Sums]:
     """The sums of the gradient of a Gaussian approximation at the sites of the shard."""
-    sums, X, m, L = AllSums(spec, move_Z), shard.rows(), spec.m, spec.L
+    sums, X, m, L = AllSums(spec, spec.moves), shard.rows(), spec.m, spec.L
     k, cov = rule.numbers(likelihood, L), q.covariance
     along = spec.parts(q.mean if nu is None else q.mean + nu)
     mu = spec.parts(q.mean)
-    for rows, A, rest in blocks(shard, spec.bases):
-        labels, each = labels_of(shard, likelihood, rows), spec.per_latent(A)
-        seen = Seen.of(rule.sites(likelihood, labels, shard.kept[:k, rows]), spec.rest(rest))
-        alpha, c = seen.alpha(spec.spread(A, q.mean)), labels.count
-        x = None if nu is None else shard.kept[k : k + L, rows]
+    for block, seen in seen_blocks(shard, likelihood, spec, rule):
+        each, c = spec.per_latent(block.A), block.labels.count
+        alpha = seen.alpha(spec.spread(block.A, q.mean))
+        x = None if nu is None else shard.kept[k : k + L, block.rows]
         A_bar, V = [], np.empty((len(c), L, L))
         for a in range(L):
             total = np.zeros_like(each[a])
@@ -148,38 +135,36 @@ def gaussian_rows(
         rest_bar = 0.5 * alpha**2 - 0.5 * (np.einsum("raa->ar", seen.S) - lost)
         if x is not None:
             rest_bar = rest_bar + x * alpha
-        sums.add(X[rows], A, A_bar, rest, c * rest_bar)
+        sums.add(X[block.rows], block.A, A_bar, block.rest, c * rest_bar)
     return shard, sums.result()
 
 
-def score(
-    problem: Problem, spec: Spec, U: Array, weights: Array, move_Z: bool | None = None
-) -> tuple[Array, Array | None]:
+def score(problem: Problem, spec: Spec, U: Array, weights: Array) -> tuple[Array, Array | None]:
     """Gradients of the exact log evidence by θ and Z from weighted draws U (M, L m).
 
     ∂ log p(y)/∂a_ic = E[c_i ∂_c log ℓ_i u_c], ∂ log p(y)/∂λ_ic = ½ E[c_i ℓ_i,cc/ℓ_i].
     """
-    move_Z = moves(spec) if move_Z is None else move_Z
-    _, sums = problem.map(score_rows, problem.rows.held, spec, U, weights, move_Z)
-    return finish(problem, spec, sums, move_Z)
+    _, sums = problem.map(score_rows, problem.rows.held, spec, U, weights)
+    return finish(problem, spec, sums, spec.moves)
 
 
 def score_rows(
-    shard: Shard, likelihood: Likelihood, spec: Spec, U: Array, weights: Array, move_Z: bool
+    shard: Shard, likelihood: Likelihood, spec: Spec, U: Array, weights: Array
 ) -> tuple[Shard, Sums]:
     """The sums of the score."""
-    sums, X, L = AllSums(spec, move_Z), shard.rows(), spec.L
-    for rows, A, rest in blocks(shard, spec.bases):
-        labels, each, lam = labels_of(shard, likelihood, rows), spec.per_latent(A), spec.rest(rest)
-        A_bar, rest_bar = [np.zeros_like(part) for part in each], np.zeros_like(lam)
+    sums, X, L = AllSums(spec, spec.moves), shard.rows(), spec.L
+    for block in row_blocks(shard, likelihood, spec):
+        labels, each = block.labels, spec.per_latent(block.A)
+        A_bar, rest_bar = [np.zeros_like(part) for part in each], np.zeros_like(block.rest)
         step = max(1, CELLS // (L * len(each[0])))
         for begin in range(0, len(U), step):
             few, w = U[begin : begin + step].reshape(-1, L, spec.m), weights[begin : begin + step]
             g = np.stack([each[c] @ few[:, c].T for c in range(L)])  # (L, r, M)
-            d1, bend = likelihood.smear_slopes(labels, g, lam)
+            d1, bend = likelihood.smear_slopes(labels, g, block.rest)
             for c in range(L):
                 A_bar[c] += (d1[c] * w) @ few[:, c]
             rest_bar += 0.5 * (bend @ w)
         count = labels.count
-        sums.add(X[rows], A, [part * count[:, None] for part in A_bar], rest, count * rest_bar)
+        A_bar = [part * count[:, None] for part in A_bar]
+        sums.add(X[block.rows], block.A, A_bar, block.rest, count * rest_bar)
     return shard, sums.result()

@@ -20,12 +20,21 @@ Cost: O(L³) per row. Reference: Naish-Guzman & Holden (2008), The generalized F
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpclass._typing import Array
+from gpclass.latent.base import SiteRule, labels_of
+from gpclass.latent.basis import blocks
+from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import SHARPEST, RowMarginals, RowSites, precision
+from gpclass.model.rows import Labels, Shard
+
+if TYPE_CHECKING:
+    from gpclass.latent.low_rank_q import Spec
 
 
 @dataclass(frozen=True)
@@ -45,9 +54,7 @@ class Seen:
             S = np.linalg.solve(np.eye(len(rest)) + W * rest.T[:, None, :], W)
             S = 0.5 * (S + S.transpose(0, 2, 1))
             diagonal = np.einsum("rll->rl", S)
-            np.maximum(
-                diagonal, 0.0, out=diagonal
-            )  # a row that is certain of its class: only rounding remains
+            np.maximum(diagonal, 0.0, out=diagonal)  # of a row certain of its class only rounding remains
             return cls(sites, rest, S, sites.b - np.einsum("rab,br->ar", S, rest * sites.b))
         D = sites.W[:, 0, 0][None] if sites.D is None else sites.D
         G = 1.0 + rest * D
@@ -78,7 +85,8 @@ class Seen:
         """½ log|I + ΛW|, (r,): the rows' part of ½ log|I + K W|."""
         if len(self.rest) == 1:
             return np.asarray(0.5 * np.log1p(self.rest[0] * self.sites.W[:, 0, 0]))
-        return np.asarray(0.5 * _log_det(self.sites.W, self.rest))
+        system = np.eye(len(self.rest)) + self.rest.T[:, :, None] * self.sites.W
+        return np.asarray(0.5 * np.linalg.slogdet(system)[1])
 
     def alpha(self, mean: Array) -> Array:
         """α = r − S μ for μ (L, r)."""
@@ -102,6 +110,27 @@ class Seen:
         return RowMarginals(f, 0.5 * (cov + cov.transpose(0, 2, 1)), self.sites)
 
 
-def _log_det(W: Array, rest: Array) -> Array:
-    """log|I + ΛW|, (r,)."""
-    return np.asarray(np.linalg.slogdet(np.eye(len(rest)) + rest.T[:, :, None] * W)[1])
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows of a shard under the prior."""
+
+    rows: slice
+    A: list[Array]  # (r, m) per kernel
+    rest: Array  # (L, r)
+    labels: Labels
+
+
+def row_blocks(shard: Shard, likelihood: Likelihood, spec: Spec) -> Iterator[Block]:
+    """The rows of a shard, block by block."""
+    for rows, A, rest in blocks(shard, spec.bases):
+        yield Block(rows, A, spec.rest(rest), labels_of(shard, likelihood, rows))
+
+
+def seen_blocks(
+    shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule
+) -> Iterator[tuple[Block, Seen]]:
+    """The same with the sites that the shard holds, as seen from u."""
+    k = rule.numbers(likelihood, spec.L)
+    for block in row_blocks(shard, likelihood, spec):
+        numbers = shard.kept[:k, block.rows]
+        yield block, Seen.of(rule.sites(likelihood, block.labels, numbers), block.rest)

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpclass._typing import Array, IntArray
-from gpclass.latent.base import Target, labels_of
-from gpclass.latent.basis import blocks
-from gpclass.latent.low_rank import LowRankPrior, Q, Spec
+from gpclass._typing import Array, Generator, IntArray
+from gpclass.latent.base import Target
+from gpclass.latent.low_rank import LowRankPrior
+from gpclass.latent.low_rank_q import Q, Spec
+from gpclass.latent.low_rank_rows import row_blocks
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.rows import Shard, Sums
 
@@ -57,7 +58,6 @@ class LowRankTarget(Target):
 
     @property
     def dimension(self) -> int:
-        """L m."""
         return len(self.q.mean)
 
     def latents(self, xi: Array) -> Array:
@@ -65,67 +65,49 @@ class LowRankTarget(Target):
         return self.q.draws(xi)
 
     def spread(self, xi: Array) -> Array:
-        """u − μ of ξ."""
         return self.latents(xi) - self.q.mean
 
     def prior_coordinates(self, xi: Array) -> Array:
         """u is white under the prior."""
         return self.latents(xi)
 
-    def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
-        """ξ of u."""
+    def from_prior_coordinates(self, eta: Array, rng: Generator | None = None) -> Array:
         return np.asarray((eta - self.q.mean) @ self.q.L)
 
-    def log_ratio(self, f: Array) -> Array:
-        """r(u), (M,)."""
+    def log_likelihood(self, f: Array) -> Array:
         _, sums = self.problem.map(log_likelihood, self.problem.rows.held, self._prior.spec, f)
-        return np.asarray(sums["log_likelihood"] + self._change(f, self.from_prior_coordinates(f)))
+        return np.asarray(sums["log_likelihood"])
+
+    def log_guide(self, f: Array) -> Array:
+        xi = self.from_prior_coordinates(f)
+        squares = np.einsum("ms,ms->m", f, f) - np.einsum("ms,ms->m", xi, xi)
+        return np.asarray(0.5 * squares + float(np.log(np.diag(self.q.L)).sum()))
 
     def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
-        """r(u), (M,), and its gradient in ξ."""
         xi = self.from_prior_coordinates(f)
-        _, sums = self.problem.map(slope, self.problem.rows.held, self._prior.spec, f)
+        _, sums = self.problem.map(log_likelihood, self.problem.rows.held, self._prior.spec, f, True)
         inner = solve_triangular(self.q.L, (sums["slope"] - f).T, lower=True, check_finite=False).T
-        return np.asarray(sums["log_likelihood"] + self._change(f, xi)), np.asarray(inner + xi)
-
-    def _change(self, u: Array, xi: Array) -> Array:
-        squares = np.einsum("ms,ms->m", xi, xi) - np.einsum("ms,ms->m", u, u)
-        return np.asarray(0.5 * squares - float(np.log(np.diag(self.q.L)).sum()))
+        return np.asarray(sums["log_likelihood"] - self.log_guide(f)), np.asarray(inner + xi)
 
     def some_latents(self, eta: Array, some: IntArray) -> Array:
-        """Some of u."""
         return np.asarray(eta[:, some])
 
 
-def _values(A: list[Array], spec: Spec, U: Array) -> Array:
-    """g (L, r, M) of draws U (M, L m)."""
-    parts = U.reshape(len(U), spec.L, spec.m)
-    return np.stack([A_c @ parts[:, c].T for c, A_c in enumerate(spec.per_latent(A))])
-
-
-def log_likelihood(shard: Shard, likelihood: Likelihood, spec: Spec, U: Array) -> tuple[Shard, Sums]:
-    """Σ_i c_i log ℓ_i(A_i u) for every draw."""
-    total = np.zeros(len(U))
-    for rows, A, rest in blocks(shard, spec.bases):
-        labels, lam = labels_of(shard, likelihood, rows), spec.rest(rest)
-        step = max(1, CELLS // (spec.L * len(A[0])))
-        for a in range(0, len(U), step):
-            few = slice(a, a + step)
-            total[few] += labels.count @ likelihood.smear(labels, _values(A, spec, U[few]), lam)
-    return shard, {"log_likelihood": total}
-
-
-def slope(shard: Shard, likelihood: Likelihood, spec: Spec, U: Array) -> tuple[Shard, Sums]:
-    """The same with its gradient by u, (M, L m)."""
-    total, slopes = np.zeros(len(U)), np.zeros(U.shape)
-    for rows, A, rest in blocks(shard, spec.bases):
-        labels, lam, each = labels_of(shard, likelihood, rows), spec.rest(rest), spec.per_latent(A)
-        step = max(1, CELLS // (spec.L * len(A[0])))
-        for a in range(0, len(U), step):
-            few = slice(a, a + step)
-            g = _values(A, spec, U[few])
-            total[few] += labels.count @ likelihood.smear(labels, g, lam)
-            first, _ = likelihood.smear_slopes(labels, g, lam)
-            part = [(labels.count[:, None] * first[c]).T @ each[c] for c in range(spec.L)]
-            slopes[few] += np.concatenate(part, axis=1)
-    return shard, {"log_likelihood": total, "slope": slopes}
+def log_likelihood(
+    shard: Shard, likelihood: Likelihood, spec: Spec, U: Array, slopes: bool = False
+) -> tuple[Shard, Sums]:
+    """Σ_i c_i log ℓ_i(A_i u) for every draw of U (M, L m), and with ``slopes`` its gradient by u, (M, L m)."""
+    total, slope = np.zeros(len(U)), np.zeros(U.shape if slopes else 0)
+    for block in row_blocks(shard, likelihood, spec):
+        labels, each = block.labels, spec.per_latent(block.A)
+        step = max(1, CELLS // (spec.L * len(each[0])))
+        for begin in range(0, len(U), step):
+            few = slice(begin, begin + step)
+            parts = U[few].reshape(-1, spec.L, spec.m)
+            g = np.stack([A @ parts[:, c].T for c, A in enumerate(each)])  # (L, r, M)
+            total[few] += labels.count @ likelihood.smear(labels, g, block.rest)
+            if slopes:
+                first, _ = likelihood.smear_slopes(labels, g, block.rest)
+                part = [(labels.count[:, None] * d).T @ A for d, A in zip(first, each, strict=True)]
+                slope[few] += np.concatenate(part, axis=1)
+    return shard, {"log_likelihood": total, "slope": slope}

@@ -1,116 +1,221 @@
 r"""The posterior in coordinates in which a Gaussian approximation, or the prior, is standard normal.
 
-Let K = L Lᵀ and let sites exp(h_i f_i − ½ t_i f_i²) make of the prior the Gaussian q(f) = N(m, A Aᵀ), with
+Prior blocks K_c = L_c L_cᵀ, one per latent value, and sites exp(b_i·f_i − ½ f_iᵀW_i f_i) in the short form D of
+:mod:`gpclass.likelihoods.local` make the Gaussian q(f) = N(m, Σ). The other factor of the posterior is
 
-    C Cᵀ = I + LᵀTL,   A = L C⁻ᵀ,   m = A Aᵀ h,   log Z_q = ½ hᵀm − log|C|.
+    r(f) = Σ_i w_i log p(y_i|f_i) − Σ_i (b_i·f_i − ½ f_iᵀW_i f_i) + log Z_q,   log Z_q = ½ bᵀm − ½ log|I + K W|.
 
-In ξ, f = m + A ξ, q is N(0, I) and the remaining factor of the posterior is
+With C_c C_cᵀ = I + L_cᵀD_cL_c and A_c = L_c C_c⁻ᵀ one latent value per row has Σ = A Aᵀ and f = m + A ξ, ξ ~ N(0, I).
+Several have, with Σ_c = (K_c⁻¹ + D_c)⁻¹ = A_c A_cᵀ, F = Σ_c E_c = R Rᵀ (:mod:`gpclass.latent.coupled`), s_i = Σ_c D_ic,
 
-    r(f) = log [p(y|f) N(f; 0, K) / q(f)] = Σ_i [log p(y_i|f_i) − h_i f_i + ½ t_i f_i²] + log Z_q.
+    Σ = blockdiag(Σ_c) + U Uᵀ,   U_c = Σ_c D_c R⁻ᵀ,   so   f_c = m_c + A_c ξ_c + U_c ζ,   ξ_c, ζ ~ N(0, I):
 
-No inverse of K occurs, so a nearly singular K does no harm; without sites (t = h = 0) q is the prior and r
-the log likelihood. Importance weights are exp(r); annealing, elliptical slices and Hamiltonian dynamics move ξ.
-Cost: O(n³) once, O(n²) per draw.
-Fails when: K has no factor even with jitter (:mod:`gpclass.numerics.linalg`); the jitter is reported.
-Reference: Rasmussen & Williams (2006), §3.4; Filippone (2014), eq. 13.
+n numbers more than latent values, the further ones ζ for the coupling by the labels, and no matrix of nC×nC.
+Samplers of N(ξ; 0, I) exp(r(f(ξ))) need not know: the implied density of f is q exp(r), the posterior.
+Given f, ζ = Rᵀs⁻¹(Σ_c D_c (f_c − m_c)) + Rᵀs^(-½) z, z ~ N(0, I): a chain that starts from f draws it.
+
+No inverse of K occurs, so a nearly singular K does no harm. Around the prior there are no sites, no ζ, and A_c = L_c.
+Importance weights are exp(r); annealing, elliptical slices and Hamiltonian dynamics move ξ.
+Cost: O(C n³) once, 2 C n² per draw (n² for one latent value); memory 3 C n² numbers.
+Fails when: some K_c has no factor even with jitter (:mod:`gpclass.numerics.linalg`); the jitter is reported.
+Reference: Rasmussen & Williams (2006), §3.4 and §3.5; Filippone (2014), eq. 13. ζ is this package's own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gpclass._typing import Array, IntArray
-from gpclass.latent.base import Target
+from gpclass._typing import Array, Generator, IntArray
+from gpclass.latent.base import Target, per_latent
+from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import dense_prior
+from gpclass.likelihoods.local import times_precision
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
 
 
 @dataclass(frozen=True, eq=False)
+class WhiteSites:
+    """Sites and what they make of the prior."""
+
+    D: Array  # (C, n)
+    b: Array  # (C, n)
+    C: Array  # (C, n, n), factors of I + L_cᵀD_cL_c
+    log_z: float  # log ∫ prior × sites
+    coupling: Coupling | None = None  # with several latent values per row
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling:
+    """The part of q's covariance between the latent values of a row."""
+
+    R: Array  # (n, n), factor of F
+    U: Array  # (C, n, n)
+    tie: Array  # (C, n, n), L_c⁻¹U_c
+
+
+@dataclass(frozen=True, eq=False)
 class Whitened(Target):
-    """The posterior of f as N(ξ; 0, I) exp(r(f)), f = m + A ξ; see the module."""
+    """The posterior of f, (C n) numbers latent value by latent value, as N(ξ; 0, I) exp(r(f)); see the module."""
 
     problem: Problem
     y: Array  # (n,), or (M, n): separate labels for each row of f
-    L: Array  # (n, n), root of the prior covariance
-    C: Array | None  # (n, n); None if q is the prior
-    A: Array  # (n, n), root of q's covariance
-    m: Array  # (n,), mean of q
-    centre: Array  # (n,), L⁻¹m
-    t: Array  # (n,), site precisions
-    h: Array  # (n,), site shifts
-    log_z: float  # log ∫ N(f; 0, K) Π sites
+    prior_roots: list[Array]  # L_c (n, n): one if the latent values share it, else C
+    A: Array  # (1 or C, n, n)
+    m: Array  # (C n,), mean of q
+    centre: Array  # (C n,), L_c⁻¹m_c
+    sites: WhiteSites | None  # None if q is the prior
     jitter: float
 
     @property
+    def L(self) -> Array:
+        """The root of the prior of the first latent value, (n, n)."""
+        return self.prior_roots[0]
+
+    @property
     def dimension(self) -> int:
-        """Of ξ."""
-        return len(self.m)
+        return len(self.m) + (0 if self._coupling is None else self.problem.n)
 
-    def latents(self, xi: Array) -> Array:
-        """The values f of ξ, both (M, n)."""
-        return np.asarray(xi @ self.A.T + self.m)
-
-    def spread(self, xi: Array) -> Array:
-        """The f − m of ξ, (M, n)."""
-        return np.asarray(xi @ self.A.T)
-
-    def prior_coordinates(self, xi: Array) -> Array:
-        """The coordinates η with f = L η, (M, n)."""
-        if self.C is None:
-            return xi
-        return np.asarray(self.centre + solve_triangular(self.C, xi.T, lower=True, trans="T").T)
-
-    def from_prior_coordinates(self, eta: Array, rng: np.random.Generator | None = None) -> Array:
-        """ξ of η, (M, n); deterministic."""
-        return eta if self.C is None else np.asarray((eta - self.centre) @ self.C)
-
-    def log_ratio(self, f: Array) -> Array:
-        """r(f), (M,), for f (M, n): the log weight of a draw from q."""
-        terms = self.problem.weighted(self.problem.likelihood.log(self.y, f[..., None, :]))
-        if self.C is None:
-            return np.asarray(terms.sum(axis=-1))
-        return np.asarray((terms - f * (self.h - 0.5 * self.t * f)).sum(axis=-1) + self.log_z)
-
-    def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
-        """r(f), (M,), and its gradient in ξ, (M, n)."""
-        log_p, d1 = self.problem.likelihood.slope(self.y, f[:, None])
-        terms, slope = self.problem.weighted(log_p), self.problem.weighted(d1[:, 0])
-        if self.C is not None:
-            terms = terms - f * (self.h - 0.5 * self.t * f)
-            slope = slope - self.h + self.t * f
-        return np.asarray(terms.sum(axis=-1) + self.log_z), np.asarray(slope @ self.A)
-
-    def of_chains(self, chains: IntArray) -> Whitened:
-        """The target of some chains, if each chain has separate labels."""
-        return self if self.y.ndim == 1 else replace(self, y=self.y[chains])
+    @property
+    def details(self) -> dict[str, Any]:
+        if self.problem.n_latents == 1:
+            return {}
+        arrays = [*self.prior_roots, self.A]
+        if self.sites is not None:
+            arrays.append(self.sites.C)
+        if self._coupling is not None:
+            arrays += [self._coupling.U, self._coupling.tie]
+        return {"n_classes": self.problem.n_latents, "memory_mb": sum(a.nbytes for a in arrays) / 2**20}
 
     @property
     def roots(self) -> list[Array] | None:
-        """The root of the prior, if not the problem's own."""
-        return None if self.L is dense_prior(self.problem).roots[0] else [self.L]
+        return None if self.L is dense_prior(self.problem).roots[0] else self.prior_roots
+
+    def latents(self, xi: Array) -> Array:
+        return self.spread(xi) + self.m
+
+    def spread(self, xi: Array) -> Array:
+        out = self._own(xi).swapaxes(0, 1) @ self.A.transpose(0, 2, 1)  # (C, M, n)
+        if self._coupling is not None:
+            out += self._shared(xi) @ self._coupling.U.transpose(0, 2, 1)
+        return np.asarray(out.swapaxes(0, 1).reshape(len(xi), -1))
+
+    def prior_coordinates(self, xi: Array) -> Array:
+        """The coordinates η with f_c = L_c η_c, (M, C n)."""
+        if self.sites is None:
+            return xi
+        own = self._own(xi)
+        out = np.empty_like(own)
+        for c, C in enumerate(self.sites.C):
+            out[:, c] = solve_triangular(C, own[:, c].T, lower=True, trans="T", check_finite=False).T
+            if self._coupling is not None:
+                out[:, c] += self._shared(xi) @ self._coupling.tie[c].T
+        return np.asarray(self.centre + out.reshape(len(xi), -1))
+
+    def from_prior_coordinates(self, eta: Array, rng: Generator | None = None) -> Array:
+        """ξ of η; ζ is drawn given f, or its mean without a generator."""
+        sites, coupling, M, n = self.sites, self._coupling, len(eta), self.problem.n
+        if sites is None:
+            return eta
+        gap = (eta - self.centre).reshape(M, -1, n)
+        if coupling is None:
+            return np.asarray(gap[:, 0] @ sites.C[0])
+        roots = per_latent(self.prior_roots, self.problem.n_latents)
+        off = np.stack([gap[:, c] @ L.T for c, L in enumerate(roots)], axis=1)  # f − m
+        s = sites.D.sum(axis=0)
+        zeta = ((sites.D * off).sum(axis=1) / s) @ coupling.R
+        if rng is not None:
+            zeta += (rng.standard_normal((M, n)) / np.sqrt(s)) @ coupling.R
+        own = [(gap[:, c] - zeta @ coupling.tie[c].T) @ C for c, C in enumerate(sites.C)]
+        return np.hstack([*own, zeta])
+
+    def log_likelihood(self, f: Array) -> Array:
+        terms = self.problem.weighted(self.problem.likelihood.log(self.y, self._per_latent(f)))
+        return np.asarray(terms.sum(axis=1))
+
+    def log_guide(self, f: Array) -> Array:
+        if self.sites is None:
+            return np.zeros(len(f))
+        F = self._per_latent(f)
+        terms = F * (self.sites.b - 0.5 * times_precision(self.sites.D, F))
+        return np.asarray(terms.sum(axis=(1, 2)) - self.sites.log_z)
+
+    def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
+        F = self._per_latent(f)
+        log_p, slope = self.problem.likelihood.slope(self.y, F)
+        total = self.problem.weighted(log_p).sum(axis=1) - self.log_guide(f)
+        slope = self.problem.weighted(slope)
+        if self.sites is not None:
+            slope = slope - self.sites.b + times_precision(self.sites.D, F)
+        parts = [slope[:, c] @ A for c, A in enumerate(per_latent(list(self.A), self.problem.n_latents))]
+        if self._coupling is not None:
+            parts.append(sum(slope[:, c] @ U for c, U in enumerate(self._coupling.U)))
+        return total, np.hstack(parts)
+
+    def of_chains(self, chains: IntArray) -> Whitened:
+        return self if self.y.ndim == 1 else replace(self, y=self.y[chains])
 
     def some_latents(self, eta: Array, some: IntArray) -> Array:
-        """Latent values of η at some points, (M, len(some))."""
-        return np.asarray(eta @ self.L[some].T)
+        n, roots = self.problem.n, per_latent(self.prior_roots, self.problem.n_latents)
+        each = [eta[:, c * n : (c + 1) * n] @ roots[c][i] for c, i in (divmod(int(k), n) for k in some)]
+        return np.stack(each, axis=1)
+
+    @property
+    def _coupling(self) -> Coupling | None:
+        return None if self.sites is None else self.sites.coupling
+
+    def _own(self, xi: Array) -> Array:
+        """ξ_c, (M, C, n)."""
+        return xi[:, : len(self.m)].reshape(len(xi), -1, self.problem.n)
+
+    def _shared(self, xi: Array) -> Array:
+        """ζ, (M, n)."""
+        return xi[:, len(self.m) :]
+
+    def _per_latent(self, f: Array) -> Array:
+        """f, (M, C, n)."""
+        return f.reshape(len(f), -1, self.problem.n)
 
 
-def whiten(problem: Problem, t: Array | None = None, h: Array | None = None) -> Whitened:
-    """Coordinates in which the prior times sites (t, h) is standard normal; without sites, the prior."""
-    prior, n = dense_prior(problem), problem.n
-    L, jitter = prior.roots[0], prior.root_jitter
-    if t is None or h is None:
-        zero = np.zeros(n)
-        return Whitened(problem, problem.y, L, None, L, zero, zero, zero, zero, 0.0, jitter)
-    inner = L.T @ (t[:, None] * L)
-    inner.flat[:: n + 1] += 1.0
-    C = cholesky(inner)
-    A = solve_triangular(C, L.T, lower=True, check_finite=False).T  # L C⁻ᵀ
-    white = A.T @ h
-    m = A @ white
-    log_z = 0.5 * float(white @ white) - float(np.log(np.diag(C)).sum())
-    centre = solve_triangular(C, white, lower=True, trans="T", check_finite=False)
-    return Whitened(problem, problem.y, L, C, A, m, centre, t, h, log_z, jitter)
+def whiten(problem: Problem, alpha: Array | None = None, D: Array | None = None) -> Whitened:
+    """Coordinates in which the prior times sites is standard normal; without sites, the prior.
+
+    The sites have precisions D (C, n) in the short form, and shifts such that q has the mean K α, α (C, n).
+    """
+    prior, C, n = dense_prior(problem), problem.n_latents, problem.n
+    roots, jitter = prior.roots, prior.root_jitter
+    if alpha is None or D is None:
+        zero = np.zeros(C * n)
+        return Whitened(problem, problem.y, roots, np.stack(roots), zero, zero, None, jitter)
+    each = prior.per_latent(roots)
+    inner, A = np.empty((C, n, n)), np.empty((C, n, n))
+    for c, root in enumerate(each):
+        B = root.T @ (D[c][:, None] * root)
+        B.flat[:: n + 1] += 1.0
+        inner[c] = cholesky(B)
+        A[c] = solve_triangular(inner[c], root.T, lower=True, check_finite=False).T
+    if C == 1:
+        coupling, half_log_det = None, float(np.log(np.diag(inner[0])).sum())
+    else:
+        # The same prior, jitter included.
+        K = prior.covariances if jitter == 0.0 else [root @ root.T for root in each]
+        coupled = CoupledFactor(K, D)
+        coupling, half_log_det = _coupling(coupled, inner, A), coupled.half_log_det
+    centre = np.stack([root.T @ a for root, a in zip(each, alpha, strict=True)])
+    m = np.stack([root @ part for root, part in zip(each, centre, strict=True)])
+    b = alpha + times_precision(D, m)  # q has the mean m
+    sites = WhiteSites(D, b, inner, 0.5 * float(np.vdot(b, m)) - half_log_det, coupling)
+    return Whitened(problem, problem.y, roots, A, m.ravel(), centre.ravel(), sites, jitter)
+
+
+def _coupling(coupled: CoupledFactor, inner: Array, A: Array) -> Coupling:
+    U, tie = np.empty_like(A), np.empty_like(A)
+    for c, D in enumerate(coupled.D):
+        half = solve_triangular(coupled.L, D[:, None] * A[c], lower=True, check_finite=False)  # R⁻¹D_cA_c
+        U[c] = A[c] @ half.T
+        tie[c] = solve_triangular(inner[c], half.T, lower=True, trans="T", check_finite=False)
+    return Coupling(coupled.L, U, tie)

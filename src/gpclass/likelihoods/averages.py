@@ -25,6 +25,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import qmc
 
 from gpclass._typing import Array, IntArray
+from gpclass.likelihoods.local import symmetric_root
 from gpclass.likelihoods.utilities import log_largest
 from gpclass.numerics.special import logistic_normal
 
@@ -68,8 +69,7 @@ def log_softmax_few_nodes(means: Array, covariances: Array) -> Array:
     """
     S, _, C = means.shape
     each = max(2, SOBOL // S)
-    values, vectors = np.linalg.eigh(covariances)
-    R = (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    R = symmetric_root(covariances)
     z = normal_points(C, 1 << int(np.ceil(np.log2(S * each))))[: S * each].reshape(S, each, C)
     out = np.empty_like(means)
     for s in range(S):
@@ -114,7 +114,7 @@ def _in_the_plane(mu: Array, sigma: Array) -> Array:
         Z = np.stack(np.meshgrid(z, z, indexing="ij")).reshape(2, -1)  # (2, J²)
         keep = weights > 1e-14
         Z, weights = Z[:, keep], weights[keep]
-        for chosen in _chunks(rows, 3 * Z.shape[1]):
+        for chosen in chunks(rows, 3 * Z.shape[1]):
             g = (mu[chosen, 1:] - mu[chosen, :1])[:, :, None] + L[chosen] @ Z  # (r, 2, nodes)
             out[chosen] = _mean_softmax(np.concatenate([np.zeros_like(g[:, :1]), g], axis=1), weights)
     return out
@@ -124,14 +124,13 @@ def _by_sobol(mu: Array, sigma: Array) -> Array:
     """Four classes and more: symmetric root of the centred covariance, mirrored and exchanged points."""
     C = mu.shape[1]
     centre = np.eye(C) - 1.0 / C
-    values, vectors = np.linalg.eigh(centre @ sigma @ centre)
-    R = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ vectors.transpose(0, 2, 1)
+    R = symmetric_root(centre @ sigma @ centre)
     z = normal_points(C, SOBOL).T
     z = np.hstack([z, -z])
     Z = np.hstack([np.roll(z, k, axis=0) for k in range(C)])  # (C, 2 C SOBOL)
     weights = np.full(Z.shape[1], 1.0 / Z.shape[1])
     out = np.empty_like(mu)
-    for chosen in _chunks(np.arange(len(mu)), Z.size):
+    for chosen in chunks(np.arange(len(mu)), Z.size):
         out[chosen] = _mean_softmax(mu[chosen][:, :, None] + R[chosen] @ Z, weights)
     return out
 
@@ -161,7 +160,7 @@ def _by_separation(mu: Array, sigma: Array) -> Array:
         m, S = mu @ A.T, A @ sigma @ A.T
         order = np.argsort(m / np.sqrt(np.einsum("ikk->ik", S)), axis=1, kind="stable")  # hardest first
         m, L = np.take_along_axis(m, order, axis=1), _root(_reordered(S, order))
-        for chosen in _chunks(np.arange(N), len(w) * (d + 2)):
+        for chosen in chunks(np.arange(N), len(w) * (d + 2)):
             out[chosen, c] = _orthant(m[chosen], L[chosen], U) @ w
     out = np.maximum(out, SMALLEST)
     return np.asarray(np.log(out) - np.log(out.sum(axis=1, keepdims=True)))
@@ -187,7 +186,7 @@ def _root(S: Array) -> Array:
     return np.asarray(np.linalg.cholesky(S + scale * np.eye(S.shape[1])))
 
 
-def _chunks(rows: IntArray, cells: int) -> list[IntArray]:
+def chunks(rows: IntArray, cells: int) -> list[IntArray]:
     """Rows in pieces that fit into memory."""
     size = max(1, CELLS // cells)
     return [rows[k : k + size] for k in range(0, len(rows), size)]

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.likelihoods.split import Split
 from gpclass.model.rows import Labels
@@ -62,9 +62,7 @@ class Likelihood(ABC):
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
     site_step: ClassVar[float] = 1.0  # step of a matched site if all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
-    average_error: ClassVar[float] = (
-        0.0  # of E log p in ``average``, by which a bound may fall near its optimum
-    )
+    average_error: ClassVar[float] = 0.0  # of ``average``'s value, by which a bound may fall by itself
 
     @property
     def scale(self) -> float:
@@ -97,9 +95,8 @@ class Likelihood(ABC):
     @classmethod
     def offers(cls) -> frozenset[str]:
         """Names of what this likelihood implements."""
-        return frozenset(
-            ["log", *(name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name))]
-        )
+        own = [name for name in OPTIONAL if getattr(cls, name) is not getattr(Likelihood, name)]
+        return frozenset(["log", *own])
 
     # ---- what every likelihood has ----------------------------------------------------------------------------
 
@@ -108,7 +105,7 @@ class Likelihood(ABC):
         """The log p(y | f), (..., r), for f (..., L, r)."""
 
     @abstractmethod
-    def draw_labels(self, f: Array, rng: np.random.Generator) -> npt.NDArray[Any]:
+    def draw_labels(self, f: Array, rng: Generator) -> npt.NDArray[Any]:
         """Labels drawn given f (..., L, r), (..., r)."""
 
     # ---- what some have ---------------------------------------------------------------------------------------

@@ -30,25 +30,21 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.likelihoods import noisy_logit, smeared, split
 from gpclass.likelihoods.base import Averages, Expansion, Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
-from gpclass.likelihoods.split import STEP, PlainPower, PowerLink, Split
+from gpclass.likelihoods.powered import Power
+from gpclass.likelihoods.split import STEP, PowerLink, Split
 from gpclass.model.rows import Labels
 from gpclass.numerics import special
-from gpclass.numerics.tilted import Link, tilted_range
+from gpclass.numerics.tilted import Link
 from gpclass.propagation.sites import log_site_mass
 
-DROP = 40.0  # in nats below the mode: e^-40 of the mass is excluded
-LEGENDRE = np.polynomial.legendre.leggauss(64)
-FINE = (
-    0.1  # spacing of the table, relative to the width of the averaged link, that keeps its error below 1e-7
-)
+FINE = 0.1  # spacing of the table, relative to the averaged link's width, that keeps its error below 1e-7
 TABLE = 500  # nodes of a table of link averages
 SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean suffice
 K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
-KINK = 8.0  # beyond this the links are straight lines (logit) or parabolas (probit) in logs
 
 
 @dataclass(frozen=True)
@@ -81,20 +77,13 @@ class BinaryLikelihood(Likelihood):
             raise ValueError(f"scale_bounds must satisfy 0 < low <= high < inf, got {bounds!r}")
 
     def with_scale(self, scale: float) -> Self:
-        """The same likelihood with another scale."""
         return replace(self, scale=float(scale))
 
     # ------------------------------------------------------------------ what a link supplies, in u = s y f
 
-    @staticmethod
-    @abstractmethod
-    def _link(u: Array) -> Array:
-        """Λ(u)."""
-
-    @staticmethod
-    @abstractmethod
-    def _log_link(u: Array) -> Array:
-        """Its log."""
+    _link: ClassVar[np.ufunc]  # Λ(u)
+    _log_link: ClassVar[np.ufunc]
+    _quantile: ClassVar[np.ufunc]  # u of Λ(u)
 
     @staticmethod
     @abstractmethod
@@ -115,10 +104,6 @@ class BinaryLikelihood(Likelihood):
     @abstractmethod
     def _nodes(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
         """Quadrature for E g(u), u ~ N(a, b), g = -log Λ(-u) or a derivative of it."""
-
-    @abstractmethod
-    def link(self, p: Array | float) -> Array:
-        """The latent value at which p(y=+1) is p."""
 
     @abstractmethod
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
@@ -147,14 +132,7 @@ class BinaryLikelihood(Likelihood):
     def tilted(self, y: Array | float, mean: Array | float, var: Array | float) -> tuple[Array, Array, Array]:
         """The log Z, mean and variance of N(f; mean, var) p(y | f)/Z, elementwise."""
         y, mean, var = _as_floats(y, mean, var)
-        a = self.scale * (y * mean).ravel()
-        log_z, centre, spread = self._tilt(a, self.scale**2 * var.ravel())
-        shape = mean.shape
-        return (
-            log_z.reshape(shape),
-            y * centre.reshape(shape) / self.scale,
-            spread.reshape(shape) / self.scale**2,
-        )
+        return self._tilted(y, self._tilt(*self._in_u(y, mean, var)))
 
     def tilted_scalar(self, y: float, mean: float, var: float) -> tuple[float, float, float]:
         """:meth:`tilted` for one site, with floats in and out: for loops over sites."""
@@ -167,14 +145,17 @@ class BinaryLikelihood(Likelihood):
     ) -> tuple[Array, Array, Array]:
         """:meth:`tilted` for the factor p(y | f)^power, 0 < power <= 1, by quadrature."""
         y, mean, var, power = _as_floats(y, mean, var, power)
-        a, b = self.scale * (y * mean).ravel(), self.scale**2 * var.ravel()
-        log_z, centre, spread = _powered_tilt(self, a, b, power.ravel())
-        shape = mean.shape
-        return (
-            log_z.reshape(shape),
-            y * centre.reshape(shape) / self.scale,
-            spread.reshape(shape) / self.scale**2,
-        )
+        a, b = self._in_u(y, mean, var)
+        return self._tilted(y, Power(self._log_link, self._slopes).tilt(a, b, power.ravel()))
+
+    def _in_u(self, y: Array, mean: Array, var: Array) -> tuple[Array, Array]:
+        """Mean and variance of u, flat."""
+        return self.scale * (y * mean).ravel(), self.scale**2 * var.ravel()
+
+    def _tilted(self, y: Array, moments: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        """Log Z and the moments of f from those of u, flat, in the shape of y."""
+        log_z, centre, spread = (part.reshape(y.shape) for part in moments)
+        return log_z, y * centre / self.scale, spread / self.scale**2
 
     def expected_log_prob(
         self, y: Array | float, mean: Array | float, var: Array | float
@@ -196,24 +177,20 @@ class BinaryLikelihood(Likelihood):
         g0, g1, g2 = moments.reshape(3, *mean.shape)
         return -g0, sy * g1, -0.5 * self.scale**2 * g2
 
-    def draw_labels(self, f: Array, rng: np.random.Generator) -> Array:
-        """Labels −1 and +1 drawn given f (..., 1, r)."""
+    def draw_labels(self, f: Array, rng: Generator) -> Array:
         p = self.inverse_link(f[..., 0, :])
         return np.where(rng.random(p.shape) < p, 1.0, -1.0)
 
     # ------------------------------------------------------------------- the interface of all likelihoods
 
     def log(self, y: Array, f: Array) -> Array:
-        """The log p(y | f), (..., r), for f (..., 1, r)."""
         return self.log_prob(y, f[..., 0, :])
 
     def slope(self, y: Array, f: Array) -> tuple[Array, Array]:
-        """The log p(y | f), (M, r), and its derivative, (M, 1, r)."""
         log_p, d1, _, _ = self.derivatives(y, f[:, 0])
         return log_p, d1[:, None]
 
     def expand(self, y: Array, f: Array) -> Expansion:
-        """To second order at f (1, r)."""
         log_p, d1, d2, _ = self.derivatives(y, f[0])
         return Expansion(log_p, d1[None], np.maximum(-d2, 0.0)[None])
 
@@ -222,12 +199,10 @@ class BinaryLikelihood(Likelihood):
         return np.asarray(0.5 * cov[:, 0, 0] * self.derivatives(y, f[0])[3])[None]
 
     def average(self, y: Array, mean: Array, cov: Array) -> Averages:
-        """Averages over N(mean, cov)."""
         value, dm, dv = self.expected_log_prob(y, mean[0], cov[:, 0, 0])
         return Averages(value, dm[None], np.maximum(-2.0 * dv, 0.0)[:, None, None])
 
     def sites(self, y: Array, numbers: Array) -> RowSites:
-        """Precision and shift."""
         return RowSites(b=numbers[1:2], D=numbers[:1])
 
     def first_site(self, labels: Labels, at: RowMarginals) -> Array:
@@ -264,7 +239,6 @@ class BinaryLikelihood(Likelihood):
         return smeared.log_smeared(self, labels, g[0], rest[0])
 
     def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
-        """Derivatives of these expansions."""
         first, second = smeared.slopes(self, labels, g[0], rest[0])
         return first[None], second[None]
 
@@ -280,6 +254,10 @@ class BinaryLikelihood(Likelihood):
             links=(powered,) if noisy is None else (powered, noisy),
             power=w,
         )
+
+    def link(self, p: Array | float) -> Array:
+        """The latent value at which p(y=+1) is p."""
+        return np.asarray(self._quantile(np.asarray(p, dtype=float)) / self.scale)
 
     def inverse_link(self, f: Array | float) -> Array:
         """p(y=+1 | f)."""
@@ -297,13 +275,10 @@ class Probit(BinaryLikelihood):
 
     name: ClassVar[str] = "probit"
 
-    @staticmethod
-    def _link(u: Array) -> Array:
-        return np.asarray(ndtr(u))
-
-    @staticmethod
-    def _log_link(u: Array) -> Array:
-        return np.asarray(log_ndtr(u))
+    _link: ClassVar[np.ufunc] = ndtr
+    _log_link: ClassVar[np.ufunc] = log_ndtr
+    _quantile: ClassVar[np.ufunc] = ndtri
+    _nodes = staticmethod(special.probit_quadrature)
 
     @staticmethod
     def _slopes(u: Array) -> tuple[Array, Array, Array]:
@@ -324,25 +299,14 @@ class Probit(BinaryLikelihood):
         log_z, _, excess, tau = special.hazard_terms_scalar(z)
         return log_z, (z + b * excess) / root, (b + b * b * tau) / (1.0 + b)
 
-    @staticmethod
-    def _nodes(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
-        return special.probit_quadrature(a, b)
-
-    def link(self, p: Array | float) -> Array:
-        """The latent value at which p(y=+1) is p."""
-        return np.asarray(ndtri(np.asarray(p, dtype=float)) / self.scale)
-
     def predictive(self, mean: Array, var: Array) -> Array:
         """Φ(s m/√(1 + s² v))."""
         return np.asarray(ndtr(mean * (self.scale / np.sqrt(1.0 + self.scale**2 * var))))
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
-        """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var): log Φ(±s m/√(1 + s² v))."""
-        z = (
-            self.scale
-            * np.asarray(mean, dtype=float)
-            / np.sqrt(1.0 + self.scale**2 * np.asarray(var, dtype=float))
-        )
+        """Log Φ(±s m/√(1 + s² v))."""
+        mean, var = _as_floats(mean, var)
+        z = self.scale * mean / np.sqrt(1.0 + self.scale**2 * var)
         return np.asarray(log_ndtr(z)), np.asarray(log_ndtr(-z))
 
     def matched(self, labels: Labels, M: Array, V: Array) -> tuple[Array, Array]:
@@ -365,7 +329,6 @@ class Probit(BinaryLikelihood):
         return np.asarray(log_ndtr(self._stretch(labels, rest) * g[0]))
 
     def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
-        """In closed form."""
         if not labels.plain:
             return super().smear_slopes(labels, g, rest)
         kappa = self._stretch(labels, rest)
@@ -394,34 +357,17 @@ class Logit(BinaryLikelihood):
     _noise: ClassVar[float] = noisy_logit.NOISE
     _noisy: ClassVar[Link | None] = noisy_logit.NoisyLogit()
 
-    @staticmethod
-    def _link(u: Array) -> Array:
-        return np.asarray(expit(u))
-
-    @staticmethod
-    def _log_link(u: Array) -> Array:
-        return np.asarray(log_expit(u))
+    _link: ClassVar[np.ufunc] = expit
+    _log_link: ClassVar[np.ufunc] = log_expit
+    _quantile: ClassVar[np.ufunc] = logit
+    _tilt = staticmethod(special.logistic_tilt)
+    _tilt_scalar = staticmethod(special.logistic_tilt_scalar)
+    _nodes = staticmethod(special.logistic_quadrature)
 
     @staticmethod
     def _slopes(u: Array) -> tuple[Array, Array, Array]:
         p, q = expit(u), expit(-u)
         return q, -p * q, p * q * (p - q)
-
-    @staticmethod
-    def _tilt(a: Array, b: Array) -> tuple[Array, Array, Array]:
-        return special.logistic_tilt(a, b)
-
-    @staticmethod
-    def _tilt_scalar(a: float, b: float) -> tuple[float, float, float]:
-        return special.logistic_tilt_scalar(a, b)
-
-    @staticmethod
-    def _nodes(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
-        return special.logistic_quadrature(a, b)
-
-    def link(self, p: Array | float) -> Array:
-        """The latent value at which p(y=+1) is p."""
-        return np.asarray(logit(np.asarray(p, dtype=float)) / self.scale)
 
     def predictive(self, mean: Array, var: Array) -> Array:
         """By quadrature; if many means share a variance, by a table of it in the mean."""
@@ -437,30 +383,9 @@ class Logit(BinaryLikelihood):
         return _cubic(np.exp(self.log_predictive(grid, var)[0]), (mean - low) / step + 1.0)
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
-        """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var)."""
         if not np.any(var):
             return self.log_inverse_link(mean)
         return special.logistic_normal(mean, var, self.scale)
-
-
-def _powered_tilt(link: BinaryLikelihood, a: Array, b: Array, w: Array) -> tuple[Array, Array, Array]:
-    """The log Z, mean and variance of N(u; a, b) Λ(u)^w/Z for (n,) arrays, by three Gauss-Legendre panels.
-
-    The log integrand g is concave, with a kink of width one at zero: the panels meet on either side of it and end
-    where g has fallen by ``DROP`` from its mode, so each holds a smooth function.
-    """
-    _, left, right = tilted_range(PlainPower(link._log_link, link._slopes), a, np.sqrt(b), w, DROP)
-    edges = [left, np.clip(-KINK, left, right), np.clip(KINK, left, right), right]
-    x, weight = LEGENDRE
-    half = 0.5 * np.diff(edges, axis=0)[:, :, None]  # (3, n, 1)
-    nodes = np.asarray(edges[:-1])[:, :, None] + half * (x + 1.0)
-    log_f = w[:, None] * link._log_link(nodes) - 0.5 * (nodes - a[:, None]) ** 2 / b[:, None]
-    top = log_f.max(axis=(0, 2))
-    mass = half * weight * np.exp(log_f - top[:, None])
-    total = mass.sum(axis=(0, 2))
-    centre = (mass * nodes).sum(axis=(0, 2)) / total
-    spread = (mass * (nodes - centre[:, None]) ** 2).sum(axis=(0, 2)) / total
-    return top + np.log(total) - 0.5 * np.log(2.0 * np.pi * b), centre, spread
 
 
 def _cubic(table: Array, at: Array) -> Array:

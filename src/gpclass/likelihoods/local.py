@@ -47,9 +47,8 @@ def precision(D: Array) -> Array:
         return np.asarray(D.T[:, :, None])
     W = -D.T[:, :, None] * D.T[:, None, :] / np.maximum(D.sum(axis=0), 1e-300)[:, None, None]
     own = range(len(D))
-    W[:, own, own] = np.maximum(
-        W[:, own, own] + D.T, 0.0
-    )  # if one class has all the weight only rounding remains
+    # If one class has all the weight only rounding remains.
+    W[:, own, own] = np.maximum(W[:, own, own] + D.T, 0.0)
     return np.asarray(W)
 
 

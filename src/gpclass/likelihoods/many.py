@@ -19,7 +19,6 @@ Reference: Rasmussen & Williams (2006), §3.5; Girolami & Rogers (2006) for the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -27,14 +26,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from gpclass._typing import Array, IntArray
-from gpclass.likelihoods import nested
-from gpclass.likelihoods.averages import (
-    log_probit_average,
-    log_softmax_average,
-    log_softmax_few_nodes,
-    normal_points,
-)
+from gpclass._typing import Array, Generator, IntArray
+from gpclass.likelihoods import averages, nested
 from gpclass.likelihoods.base import Averages, Expansion, Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, symmetric_root
 from gpclass.likelihoods.nested import PointSites, other_classes
@@ -44,7 +37,6 @@ from gpclass.model.rows import Labels
 ENOUGH = 16  # components of a mixture from which a few nodes each suffice
 POINTS = 256  # normal points of an average over a Gaussian, and their mirror images
 REST_POINTS = 16  # of an average over the residual of inducing inputs, and their mirror images
-CELLS = 2_000_000  # numbers in one array
 
 
 @dataclass(frozen=True)
@@ -68,14 +60,15 @@ class MultiLikelihood(Likelihood):
         """
 
     def log(self, y: IntArray, f: Array) -> Array:
-        """The log p(y | f), (..., r), for f (..., C, r)."""
-        log_p = self.log_prob(np.ascontiguousarray(np.swapaxes(f, -1, -2)))
-        return np.asarray(log_p[..., np.arange(len(y)), y])
+        return np.asarray(self._by_row(f)[..., np.arange(len(y)), y])
 
-    def draw_labels(self, f: Array, rng: np.random.Generator) -> IntArray:
-        """Classes drawn given f (..., C, r)."""
-        steps = np.cumsum(np.exp(self.log_prob(np.ascontiguousarray(np.swapaxes(f, -1, -2)))), axis=-1)
+    def draw_labels(self, f: Array, rng: Generator) -> IntArray:
+        steps = np.cumsum(np.exp(self._by_row(f)), axis=-1)
         return np.asarray((rng.random(steps.shape[:-1])[..., None] > steps[..., :-1]).sum(axis=-1))
+
+    def _by_row(self, f: Array) -> Array:
+        """Log probability of every class, (..., r, C), for f (..., C, r)."""
+        return self.log_prob(np.ascontiguousarray(np.swapaxes(f, -1, -2)))
 
 
 @dataclass(frozen=True)
@@ -86,37 +79,33 @@ class Softmax(MultiLikelihood):
     average_error: ClassVar[float] = 3e-3
 
     def log_prob(self, f: Array) -> Array:
-        """Log probability of every class, for latent values f (..., C)."""
         return np.asarray(f - logsumexp(f, axis=-1, keepdims=True))
 
     def log_predictive(self, means: Array, covariances: Array) -> Array:
-        """Log probabilities averaged over N(means, covariances), (S, m, C)."""
         S, m, C = means.shape
         if S >= ENOUGH and C > 2:
-            return log_softmax_few_nodes(means, covariances)
+            return averages.log_softmax_few_nodes(means, covariances)
         full = np.broadcast_to(covariances, (S, m, C, C)).reshape(-1, C, C)
-        return log_softmax_average(means.reshape(-1, C), full).reshape(S, m, C)
+        return averages.log_softmax_average(means.reshape(-1, C), full).reshape(S, m, C)
 
     def log(self, y: IntArray, f: Array) -> Array:
-        """The log p(y | f), (..., r), for f (..., C, r)."""
         top = f.max(axis=-2)
         true = np.take_along_axis(f, np.broadcast_to(y, top.shape)[..., None, :], axis=-2)[..., 0, :]
         return np.asarray(true - top - np.log(np.exp(f - top[..., None, :]).sum(axis=-2)))
 
     def slope(self, y: IntArray, f: Array) -> tuple[Array, Array]:
-        """The log p(y | f), (M, r), and its gradient, (M, C, r)."""
         top = f.max(axis=1)
         pi = np.exp(f - top[:, None])
         total = pi.sum(axis=1)
         pi /= total[:, None]
         log_p = f[:, y, np.arange(len(y))] - top - np.log(total)
-        return np.asarray(log_p), np.asarray(_one_hot(y, f.shape[1]) - pi)
+        return np.asarray(log_p), np.asarray(one_hot(y, f.shape[1]) - pi)
 
     def expand(self, y: IntArray, f: Array) -> Expansion:
         """To second order at f (C, r): curvature diag(π) − π πᵀ."""
         log_pi = f - logsumexp(f, axis=0)
         pi = np.exp(log_pi)
-        return Expansion(log_pi[y, np.arange(len(y))], _one_hot(y, len(f)) - pi, pi)
+        return Expansion(log_pi[y, np.arange(len(y))], one_hot(y, len(f)) - pi, pi)
 
     def third(self, y: IntArray, f: Array, cov: Array) -> Array:
         """−½ π_c [Σ_cc − Σ_a π_a Σ_aa − 2 (Σπ)_c + 2 πᵀΣπ]."""
@@ -132,17 +121,11 @@ class Softmax(MultiLikelihood):
         value, slope, W = np.empty(r), np.empty((C, r)), np.empty((r, C, C))
         root = symmetric_root(cov)
         z = _mirrored(C, POINTS)
-        for rows in _chunks(r, C * z.shape[1]):
+        for rows in averages.chunks(np.arange(r), C * z.shape[1]):
             f = mean.T[rows][:, :, None] + root[rows] @ z  # (r, C, nodes)
-            own = y[rows]
-            f -= f.max(axis=1, keepdims=True)
-            true = f[np.arange(len(own)), own]
-            pi = np.exp(f, out=f)
-            total = pi.sum(axis=1)
-            pi /= total[:, None]
-            value[rows] = (true - np.log(total)).mean(axis=1)
+            value[rows], pi = softmax_at(f, y[rows])
             average = pi.mean(axis=2)
-            slope[:, rows] = _one_hot(own, C) - average.T
+            slope[:, rows] = one_hot(y[rows], C) - average.T
             W[rows] = -(pi @ pi.transpose(0, 2, 1)) / z.shape[1]
             W[rows] += average[:, :, None] * np.eye(C)
         return Averages(value, slope, W)
@@ -154,17 +137,16 @@ class Softmax(MultiLikelihood):
         if not np.any(rest):
             return np.asarray(labels.power_column * self._log_true(labels.y, g[:, :, :, None])[..., 0])
         e = np.sqrt(rest)[:, :, None] * _mirrored(C, REST_POINTS)[:, None, :]  # (C, r, nodes)
-        for rows in _chunks(r, M * C * e.shape[2]):
+        for rows in averages.chunks(np.arange(r), M * C * e.shape[2]):
             log_p = self._log_true(labels.y[rows], g[:, rows, :, None] + e[:, rows, None, :])
             out[rows] = logsumexp(labels.take(rows).power_column[..., None] * log_p, axis=2)
         return np.asarray(out - np.log(e.shape[2]))
 
     def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
-        """By the same points."""
         C, r, M = g.shape
         first, second = np.empty((C, r, M)), np.empty((C, r, M))
         e = np.sqrt(rest)[:, :, None] * _mirrored(C, REST_POINTS)[:, None, :]
-        for rows in _chunks(r, 3 * M * C * e.shape[2]):
+        for rows in averages.chunks(np.arange(r), 3 * M * C * e.shape[2]):
             part, y = labels.take(rows), labels.y[rows]
             f = g[:, rows, :, None] + e[:, rows, None, :]  # (C, r, M, nodes)
             pi = np.exp(f - f.max(axis=0))
@@ -172,7 +154,7 @@ class Softmax(MultiLikelihood):
             w = part.power_column[..., None]
             mass = w * np.log(np.maximum(pi[y, np.arange(len(y))], 1e-300))
             share = np.exp(mass - logsumexp(mass, axis=2, keepdims=True))
-            d1 = w * (_one_hot(y, C)[:, :, None, None] - pi)  # of w log π_y
+            d1 = w * (one_hot(y, C)[:, :, None, None] - pi)  # of w log π_y
             first[:, rows] = (share * d1).sum(axis=3)
             second[:, rows] = (share * (d1**2 - w * pi * (1.0 - pi))).sum(axis=3)
         return first, second
@@ -192,21 +174,13 @@ class MultinomialProbit(MultiLikelihood):
     site_step: ClassVar[float] = 0.7
 
     def log_prob(self, f: Array) -> Array:
-        """Log probability of every class, for latent values f (..., C)."""
         flat = f.reshape(-1, f.shape[-1])
         return log_largest(flat, np.ones(f.shape[-1]), fine=False).reshape(f.shape)
 
     def log_predictive(self, means: Array, covariances: Array) -> Array:
-        """Log probabilities averaged over N(means, covariances), (S, m, C)."""
         S, m, C = means.shape
-        if C > 2 and not np.any(
-            covariances[..., ~np.eye(C, dtype=bool)]
-        ):  # independent utilities, many draws
-            sds = np.sqrt(1.0 + np.einsum("smcc->smc", covariances))
-            each = np.broadcast_to(sds, means.shape).reshape(-1, C)
-            return log_largest(means.reshape(-1, C), each, fine=S == 1).reshape(S, m, C)
         full = np.broadcast_to(covariances, (S, m, C, C)).reshape(-1, C, C)
-        return log_probit_average(means.reshape(-1, C), full, fine=S == 1).reshape(S, m, C)
+        return averages.log_probit_average(means.reshape(-1, C), full, fine=S == 1).reshape(S, m, C)
 
     def site_numbers(self, L: int) -> int:
         """Precision and shift of C − 1 constraints."""
@@ -284,7 +258,17 @@ class MultinomialProbit(MultiLikelihood):
         return flat, scale
 
 
-def _one_hot(y: IntArray, C: int) -> Array:
+def softmax_at(f: Array, y: IntArray) -> tuple[Array, Array]:
+    """Mean over the nodes of log p(y | f), (r,), and softmax of f (r, C, nodes), which is overwritten."""
+    f -= f.max(axis=1, keepdims=True)
+    true = f[np.arange(len(y)), y]
+    pi = np.exp(f, out=f)
+    total = pi.sum(axis=1)
+    pi /= total[:, None]
+    return (true - np.log(total)).mean(axis=1), pi
+
+
+def one_hot(y: IntArray, C: int) -> Array:
     """Labels as zeros and ones, (C, r)."""
     return np.asarray(np.arange(C)[:, None] == y, dtype=float)
 
@@ -292,16 +276,9 @@ def _one_hot(y: IntArray, C: int) -> Array:
 @cache
 def _mirrored(C: int, N: int) -> Array:
     """Fixed standard normal points and their mirror images, (C, 2N or more); cubic polynomials have no error."""
-    z = normal_points(C, max(N, 1 << int(np.ceil(np.log2(4 * C))))).T
+    z = averages.normal_points(C, max(N, 1 << int(np.ceil(np.log2(4 * C))))).T
     values, vectors = np.linalg.eigh(z @ z.T / z.shape[1])
     z = (vectors / np.sqrt(values)) @ vectors.T @ z
     z = np.hstack([z, -z])
     z.flags.writeable = False
     return np.asarray(z)
-
-
-def _chunks(r: int, cells: int) -> Iterator[IntArray]:
-    """Rows in pieces of at most CELLS cells."""
-    size = max(1, CELLS // cells)
-    for begin in range(0, r, size):
-        yield np.arange(begin, min(begin + size, r))

@@ -11,12 +11,12 @@ exactly if ℓ were a parabola. The relative error is of order ε⁴: 10⁻⁶ f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.likelihoods.powered import Power
 from gpclass.numerics.tilted import Link
 
 SHARP = 0.003  # ε², for a weight of at most one
@@ -33,24 +33,7 @@ class Split:
     power: Array  # (r,)
 
 
-@dataclass(frozen=True)
-class PlainPower:
-    """Λ^w."""
-
-    log_link: Callable[[Array], Array]
-    derivatives: Callable[[Array], tuple[Array, Array, Array]]  # of its logarithm
-
-    def log(self, u: Array, w: Array | float) -> Array:
-        """The log of the factor."""
-        return np.asarray(w * self.log_link(u))
-
-    def slopes(self, u: Array, w: Array | float) -> tuple[Array, Array]:
-        """Its first two derivatives."""
-        d1, d2, _ = self.derivatives(u)
-        return w * d1, w * d2
-
-
-class PowerLink(PlainPower):
+class PowerLink(Power):
     """Λ^w, corrected for the noise."""
 
     def log(self, u: Array, w: Array | float) -> Array:

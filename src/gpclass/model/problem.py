@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, Generator
 from gpclass.covariance import Covariance
 from gpclass.latent.base import Form, LatentPrior
 from gpclass.latent.dense import Dense
@@ -172,7 +172,7 @@ class Problem(Parameters):
         """The prior over the latent values at the rows."""
         return self.form.prior(self)
 
-    def placed(self, rng: np.random.Generator) -> Problem:
+    def placed(self, rng: Generator) -> Problem:
         """The same problem once its form has chosen what it needs, such as inducing inputs, at this θ."""
         return replace(self, form=self.form.placed(self, rng))
 
@@ -210,8 +210,3 @@ def sample_of(problem: Problem, most: int) -> Array:
     from gpclass.latent.inducing import sample_rows  # it builds on the rows
 
     return problem.rows.take(sample_rows(problem.n, most, np.random.default_rng(0)))[0]
-
-
-def places(weights: Array) -> IntArray:
-    """Which row each of the repeated rows of whole weights is."""
-    return np.repeat(np.arange(len(weights)), np.rint(weights).astype(int))

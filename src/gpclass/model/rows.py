@@ -88,13 +88,9 @@ def add(left: Mapping[str, Any], right: Mapping[str, Any]) -> Sums:
     """The sum of two results: arrays and numbers add, lists are joined, ``max_*`` takes the larger."""
     if left.keys() != right.keys():
         raise ValueError(f"two shards gave different sums: {sorted(left)} and {sorted(right)}")
-    return {key: _combine(key, left[key], right[key]) for key in left}
-
-
-def _combine(key: str, a: Any, b: Any) -> Any:
-    if key.startswith("max_"):
-        return max(a, b)
-    return a + b  # of arrays and numbers a sum, of lists both
+    return {
+        key: max(left[key], right[key]) if key.startswith("max_") else left[key] + right[key] for key in left
+    }
 
 
 class Executor(Protocol):
@@ -138,12 +134,9 @@ class Local:
         if len(held) == 1:
             shard, sums = work(held[0], *arguments)
             return [shard], sums
-        threads = self.threads or allowed_threads()
+        threads, new, total = self.threads or allowed_threads(), [], None
         with one_thread():
-            together = threads > 1 and len(held) > 1
-            side_by_side = pool(threads).map if together else map
-            new: list[Any] = []
-            total: Sums | None = None
+            side_by_side = pool(threads).map if threads > 1 else map
             for shard, sums in side_by_side(lambda shard: work(shard, *arguments), held):
                 new.append(shard)
                 total = sums if total is None else add(total, sums)
@@ -215,16 +208,12 @@ class ArraySource:
 
     def shards(self) -> list[Shard]:
         """Consecutive rows; views, no copies."""
-        size = self.shard_rows or shard_size(self.n)
-        return [
-            Shard(
-                self.X[a : a + size],
-                self.y[a : a + size],
-                None if self.weights is None else self.weights[a : a + size],
-                first=a,
-            )
-            for a in range(0, self.n, size)
-        ]
+        size, made = self.shard_rows or shard_size(self.n), []
+        for first in range(0, self.n, size):
+            part = slice(first, first + size)
+            weights = None if self.weights is None else self.weights[part]
+            made.append(Shard(self.X[part], self.y[part], weights, first))
+        return made
 
     def take(self, rows: IntArray) -> tuple[Array, npt.NDArray[Any], Array | None]:
         """Some rows."""

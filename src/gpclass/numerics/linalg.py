@@ -17,6 +17,8 @@ from gpclass._typing import Array, BoolArray
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # tried in turn, relative to the mean of the diagonal
 
+CURE = "standardise the features, check that the kernel is a valid covariance function, or add a WhiteKernel to it"
+
 
 class NotPositiveDefiniteError(ValueError):
     """The matrix is not a covariance, even with the largest jitter."""
@@ -50,7 +52,7 @@ def factor(
             continue
     raise NotPositiveDefiniteError(
         f"{what} is not positive definite, even with {JITTERS[-1]:g} of its mean diagonal added to the "
-        "diagonal; check that the kernel is a valid covariance function, or add a WhiteKernel to it"
+        f"diagonal; {CURE}"
     )
 
 
@@ -71,8 +73,8 @@ class SiteFactor:
         L, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
         if info != 0:
             raise NotPositiveDefiniteError(
-                "I + T^(1/2) K T^(1/2) is not positive definite: K is not a covariance matrix; "
-                "check that the kernel is a valid covariance function, or add a WhiteKernel to it"
+                f"I + T^(1/2) K T^(1/2) is not positive definite: K, up to {np.max(np.diag(K)):.2g}, is not a "
+                f"covariance matrix, or is too large for its rounding; {CURE}"
             )
         self.L = L  # lower triangle; the upper one is undefined
 

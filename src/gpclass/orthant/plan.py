@@ -8,7 +8,7 @@ unbiased.
 - Strength: EP's own sites if the pilot's weights are even; otherwise sites widened about EP's mean to 0.9 of
   their precision, since EP's Gaussian is slightly too narrow (on hard problems the variance falls by up to a
   third).
-- Defence: if the pilot's weights have a heavy tail (q too narrow along directions in which the constraints no
+- Defence: if the pilot's weights may have a heavy tail (q too narrow along directions in which the constraints no
   longer bind), 5 % of the draws come from exponential tilting, N(mu, S): the prior's covariance shifted to EP's
   mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and so are those of
   the mixture. (Sites raised to a power return to the prior's mean: for the same tail they cost several times the
@@ -30,7 +30,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box, BoxFactors
 from gpclass.orthant.guided import Proposal, mixture_draws, propose
 from gpclass.orthant.uniforms import PointSet, points
-from gpclass.orthant.weights import KHAT_LIMIT, effective_size, pareto_khat, relative_weights
+from gpclass.orthant.weights import effective_size, pareto_khat, relative_weights
 from gpclass.propagation import expectation_propagation
 from gpclass.propagation.sites import SiteApproximation, Sites
 
@@ -39,6 +39,7 @@ ORDERS: tuple[str, ...] = get_args(Order)
 POWER = 0.9  # of the sites of the proposal
 DEFENCE = 0.05  # share of draws from the tilted prior, if needed
 THIN = 0.75  # tail index above which the defence is used
+UNEVEN = 0.4  # k-hat of the pilot, itself known to 0.2, above which the defence is used
 PILOT = 400
 PILOT_EVEN = 0.998  # share of effective draws above which EP's own sites suffice
 
@@ -102,7 +103,7 @@ def make_plan(
     plan = bare_plan(box, ep, order=place, power=1.0, defend=False)
     log_w = plan.draw("random", [PILOT], rng)[1]
     if effective_size(log_w) < PILOT_EVEN * PILOT:
-        plan = bare_plan(box, ep, order=place, defend=pareto_khat(log_w) > KHAT_LIMIT or None)
+        plan = bare_plan(box, ep, order=place, defend=pareto_khat(log_w) > UNEVEN or None)
     return replace(plan, spread=float(relative_weights(log_w).std()))
 
 

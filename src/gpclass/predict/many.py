@@ -16,7 +16,15 @@ from gpclass._typing import Array
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.many import MultiLikelihood
 from gpclass.posterior import LatentMixture
-from gpclass.predict.results import Prediction, Uncertainty, group_error, group_starts, log_sum
+from gpclass.predict.results import (
+    Prediction,
+    Uncertainty,
+    even_components,
+    group_error,
+    group_starts,
+    log_sum,
+    point_blocks,
+)
 
 CELLS = 500_000  # components × points × classes taken at once
 POINTS = 512  # points of the mixture for an interval
@@ -26,16 +34,17 @@ def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Predictio
     """Probabilities of the C classes at the points of a mixture."""
     m, C = mixture.means.shape[1:]
     log_proba = np.empty((m, C))
-    mcse = np.empty((m, C))
+    mcse = np.full((m, C), np.nan)
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None, None]
     starts, order = group_starts(mixture.group)
     for block in _blocks(mixture):
         each = likelihood.log_predictive(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
         log_proba[block] = log_sum(log_w + each)
-        off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
-        mcse[block] = group_error(np.add.reduceat(off[order], starts, axis=0))
-    return Prediction(np.exp(log_proba), log_proba, mcse)
+        if len(starts) > 1:
+            off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
+            mcse[block] = group_error(off, starts, order)
+    return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 
 def many_uncertainty(mixture: LatentMixture, likelihood: MultiLikelihood, level: float) -> Uncertainty:
@@ -63,8 +72,7 @@ def _points(mixture: LatentMixture, block: slice) -> tuple[Array, Array]:
     S, _, C = means.shape
     weights = mixture.weights
     if S > POINTS:  # one point per component, of as many components as needed, evenly through the weights
-        chosen = np.searchsorted(np.cumsum(weights), (np.arange(POINTS) + 0.5) / POINTS)
-        chosen = np.minimum(chosen, S - 1)
+        chosen = even_components(weights, POINTS)
         means, weights = means[chosen], np.full(POINTS, 1.0 / POINTS)
         covariances = covariances if len(covariances) == 1 else covariances[chosen]
         S = POINTS
@@ -89,8 +97,5 @@ def _quantiles(p: Array, w: Array, levels: tuple[float, float]) -> tuple[Array, 
 
 
 def _blocks(mixture: LatentMixture) -> Iterator[slice]:
-    """Slices of points, each of at most CELLS cells (or one point)."""
     S, m, C = mixture.means.shape
-    size = max(1, CELLS // (max(S, POINTS) * C))
-    for start in range(0, m, size):
-        yield slice(start, min(start + size, m))
+    return point_blocks(max(S, POINTS) * C, m, CELLS)

@@ -21,7 +21,6 @@ Reference: Owen (2013), Monte Carlo theory, methods and examples, §9.2; Geyer (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -30,7 +29,15 @@ from scipy.special import ndtr, ndtri
 from gpclass._typing import Array, IntArray
 from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.posterior import LatentMixture
-from gpclass.predict.results import Prediction, Uncertainty, group_error, group_starts, log_sum
+from gpclass.predict.results import (
+    Prediction,
+    Uncertainty,
+    even_components,
+    group_error,
+    group_starts,
+    log_sum,
+    point_blocks,
+)
 
 _CELLS = 500_000  # components × points taken at once: 4 MB per array, under 64 MB with all temporaries
 RARE = 1e-3  # probabilities below it are summed in logs
@@ -42,15 +49,7 @@ _MAX_STEPS = 200
 
 
 def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Prediction:
-    """Probabilities of the classes -1 and +1 (in this order) at the points of a mixture.
-
-    Parameters
-    ----------
-    mixture : LatentMixture
-        Latent values at m points, one latent per point.
-    likelihood : BinaryLikelihood
-        The link to average.
-    """
+    """Probabilities of the classes -1 and +1 (in this order) at the points of a mixture, one latent value each."""
     _check_binary(mixture)
     m = mixture.means.shape[1]
     log_proba = np.empty((m, 2))
@@ -58,7 +57,7 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predictio
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None]
     starts, order = group_starts(mixture.group)
-    for points in _point_blocks(mixture):
+    for points in point_blocks(len(mixture.weights), m, _CELLS):
         mean, var = mixture.means[:, points, 0], mixture.covariances[:, points, 0, 0]
         block = np.arange(points.start, points.stop)
         if len(mixture.weights) > 1:
@@ -77,10 +76,9 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predictio
             rarer = np.where(log_proba[block, 1] < log_proba[block, 0], plus, minus)
             log_p = log_proba[block].min(axis=1)
             off = np.exp(log_w + (rarer - log_p)) - mixture.weights[:, None]  # (S, r) w_s (g_s - p)/p
-            off = np.add.reduceat(off[order], starts, axis=0)
-            mcse[block] = (np.exp(log_p) * group_error(off))[:, None]
+            mcse[block] = (np.exp(log_p) * group_error(off, starts, order))[:, None]
     np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one except for rounding
-    return Prediction(np.exp(log_proba), log_proba, mcse)
+    return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 
 def _ordinary(
@@ -98,31 +96,19 @@ def _ordinary(
     w = mixture.weights
     g = likelihood.predictive(mean, var)  # (S, r)
     p = np.clip(w @ g, EDGE, 1.0 - EDGE)
+    if len(starts) == 1:
+        return p, np.full(len(p), np.nan)
     if len(starts) <= MANY_GROUPS:
         sums = np.zeros((len(starts), len(w)))
         bounds = np.append(starts, len(w))
         for row, (begin, end) in enumerate(pairwise(bounds)):
             sums[row, order[begin:end]] = w[order[begin:end]]
-        off = sums @ g - sums.sum(axis=1)[:, None] * p
-    else:
-        off = w[:, None] * (g - p)
-        if len(starts) < len(w):
-            off = np.add.reduceat(off[order], starts, axis=0)
-    return p, group_error(off)
+        return p, group_error(sums @ g - sums.sum(axis=1)[:, None] * p, starts, order)
+    return p, group_error(w[:, None] * (g - p), starts, order)
 
 
 def two_uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level: float) -> Uncertainty:
-    """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of p(x).
-
-    Parameters
-    ----------
-    mixture : LatentMixture
-        Latent values at m points, one latent per point.
-    likelihood : BinaryLikelihood
-        The link.
-    level : float
-        Posterior probability that the interval holds, between 0 and 1.
-    """
+    """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of p(x)."""
     prediction = two_proba(mixture, likelihood)
     tail = 0.5 * (1.0 - level)
     low = likelihood.log_inverse_link(mixture_quantile(mixture, tail))
@@ -145,12 +131,11 @@ def mixture_quantile(mixture: LatentMixture, level: float) -> Array:
         return np.asarray(means[0] + ndtri(level) * sds[0])
     weights = mixture.weights
     if len(weights) > QUANTILE_COMPONENTS:  # evenly by weight: sufficient for a limit of an interval
-        ticks = (np.arange(QUANTILE_COMPONENTS) + 0.5) / QUANTILE_COMPONENTS
-        chosen = np.minimum(np.searchsorted(np.cumsum(weights), ticks), len(weights) - 1)
+        chosen = even_components(weights, QUANTILE_COMPONENTS)
         means, sds = means[chosen], sds if len(sds) == 1 else sds[chosen]
         weights = np.full(QUANTILE_COMPONENTS, 1.0 / QUANTILE_COMPONENTS)
     out = np.empty(means.shape[1])
-    for block in _blocks(len(weights), means.shape[1]):
+    for block in point_blocks(len(weights), means.shape[1], _CELLS):
         out[block] = _solve_quantile(weights, means[:, block], sds[:, block], level)
     return out
 
@@ -188,20 +173,8 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
     return q
 
 
-def _point_blocks(mixture: LatentMixture) -> Iterator[slice]:
-    """Slices of points, each of at most _CELLS cells (or one point)."""
-    S, m, _ = mixture.means.shape
-    return _blocks(S, m)
-
-
-def _blocks(S: int, m: int) -> Iterator[slice]:
-    size = max(1, _CELLS // S)
-    for start in range(0, m, size):
-        yield slice(start, min(start + size, m))
-
-
 def _check_binary(mixture: LatentMixture) -> None:
     """Two classes have one latent value per point."""
-    if mixture.means.shape[2] != 1:
-        latents = mixture.means.shape[2]
+    latents = mixture.means.shape[2]
+    if latents != 1:
         raise ValueError(f"two classes need one latent value per point, the mixture has {latents}")

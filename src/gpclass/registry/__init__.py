@@ -5,7 +5,6 @@ The table of :mod:`gpclass.registry.rows` is the only list; valid combinations a
 both. To add a method, write its file and add its row there.
 """
 
-from gpclass.registry.lookup import get_inference, get_strategy
 from gpclass.registry.matrix import (
     Cell,
     cell,
@@ -17,7 +16,7 @@ from gpclass.registry.matrix import (
     inferences_for,
     takes_many,
 )
-from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES, Method, methods
+from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES, Method, get_inference, get_strategy, methods
 
 __all__ = [
     "FORMS",

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from gpclass.hyper.base import Strategy
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Form
-from gpclass.likelihoods import LIKELIHOODS, Likelihood, get_likelihood
-from gpclass.registry.lookup import get_inference
-from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES
+from gpclass.likelihoods import Likelihood, get_likelihood
+from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES, get_inference, likelihoods_for
 
 CLASSES = ("two", "many")
 
@@ -37,22 +37,6 @@ class Cell:
     def runs(self) -> bool:
         """Whether the combination runs."""
         return self.likelihood is not None
-
-
-def likelihoods_for(inference: Inference, form: type[Form], many: bool) -> list[str]:
-    """Likelihoods that an inference supports under a form of the prior, the preferred ones first."""
-    own = inference.own_likelihood
-    if many and inference.only_two:
-        return []
-    able = [
-        name
-        for name, cls in LIKELIHOODS.items()
-        if cls.many == many
-        and (own is None or own.name == name)
-        and inference.way(cls, form.offers) is not None
-    ]
-    order = inference.prefers
-    return sorted(able, key=lambda name: order.index(name) if name in order else len(order))
 
 
 def why_no_likelihood(inference: Inference, form: type[Form], many: bool) -> str:
@@ -83,20 +67,17 @@ def cell(inference: Inference, strategy: Strategy, form: type[Form], classes: st
 
 def cells() -> Iterator[Cell]:
     """Every combination of registered parts."""
-    for form in FORMS.values():
-        for classes in CLASSES:
-            for inference in INFERENCES.values():
-                for strategy in STRATEGIES.values():
-                    yield cell(inference.default, strategy.default, form, classes)
+    every = product(FORMS.values(), CLASSES, INFERENCES.values(), STRATEGIES.values())
+    for form, classes, inference, strategy in every:
+        yield cell(inference.default, strategy.default, form, classes)
 
 
 def counts() -> dict[tuple[str, str], tuple[int, int]]:
     """Per (classes, form): inferences that run with some strategy, and cells that run."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
-    for form in FORMS:
-        for classes in CLASSES:
-            running = [c for c in cells() if c.form == form and c.classes == classes and c.runs]
-            found[classes, form] = (len({c.inference for c in running}), len(running))
+    for form, classes in product(FORMS, CLASSES):
+        running = [c for c in cells() if c.form == form and c.classes == classes and c.runs]
+        found[classes, form] = (len({c.inference for c in running}), len(running))
     return found
 
 

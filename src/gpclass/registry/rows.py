@@ -5,40 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from typing import Any, Generic, TypeVar
 
-from gpclass.hyper import EM, HMC, Alternate, CrossValidation, Fixed, Map, Maximize, PseudoMarginal
+from gpclass import hyper, inference
 from gpclass.hyper.base import Strategy
-from gpclass.inference import (
-    AMP,
-    DSGQ,
-    EP,
-    GPCMC,
-    Annealed,
-    ControlVariables,
-    EllipticalSlice,
-    Exact,
-    Gibbs,
-    Importance,
-    Laplace,
-    LatentHMC,
-    Variational,
-)
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Form
 from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import LIKELIHOODS
+from gpclass.names import did_you_mean
 
 T_co = TypeVar("T_co", bound=Inference | Strategy, covariant=True)
 
 
 @dataclass(frozen=True)
 class Method(Generic[T_co]):
-    """One row: a name and its method. Valid combinations are computed from what the class declares."""
+    """One row: a method, by its name. Valid combinations are computed from what the class declares."""
 
-    name: str
-    axis: str  # "inference" or "hyperparameters"
     factory: Callable[[], T_co]
     summary: str
     cost: str  # in points n, particles or draws M
@@ -49,6 +34,16 @@ class Method(Generic[T_co]):
     def default(self) -> T_co:
         """A configured object with the default settings."""
         return self.factory()
+
+    @property
+    def name(self) -> str:
+        """As the class declares it."""
+        return self.default.name
+
+    @property
+    def axis(self) -> str:
+        """What it is a choice of, "inference" or "hyperparameters"."""
+        return "inference" if isinstance(self.default, Inference) else "hyperparameters"
 
     @property
     def brief(self) -> Inference | Strategy:
@@ -70,30 +65,17 @@ class Method(Generic[T_co]):
         """Names of the likelihoods that an inference supports, under some prior."""
         if not isinstance(self.default, Inference):
             return ()
-        own = self.default.own_likelihood
-        offers = [form.offers for form in FORMS.values()]
-        return tuple(
-            name
-            for name, cls in LIKELIHOODS.items()
-            if (own is None or own.name == name)
-            and not (cls.many and self.default.only_two)
-            and any(self.default.way(cls, offer) for offer in offers)
-        )
+        cases = product(FORMS.values(), (False, True))
+        able = {name for form, many in cases for name in likelihoods_for(self.default, form, many)}
+        return tuple(name for name in LIKELIHOODS if name in able)
 
     def as_data(self) -> dict[str, Any]:
         """The row as plain data."""
-        found: dict[str, Any] = {
-            key: getattr(self, key) for key in ("name", "axis", "summary", "cost", "reference", "exact")
-        }
-        if self.axis == "inference":
-            return {
-                **found,
-                "likelihoods": list(self.likelihoods),
-                "evidence": self.evidence,
-                "gradient": self.gradient,
-            }
-        assert isinstance(self.default, Strategy)
-        return {**found, "needs": self.default.needs}
+        shared = ("name", "axis", "summary", "cost", "reference", "exact")
+        if isinstance(self.default, Strategy):
+            return {key: getattr(self, key) for key in shared} | {"needs": self.default.needs}
+        own = {"likelihoods": list(self.likelihoods), "evidence": self.evidence, "gradient": self.gradient}
+        return {key: getattr(self, key) for key in shared} | own
 
 
 FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank)}
@@ -103,122 +85,94 @@ INFERENCES: Mapping[str, Method[Inference]] = {
     row.name: row
     for row in (
         Method(
-            "exact",
-            "inference",
-            Exact,
+            inference.Exact,
             "The exact posterior by draws guided by EP, each number with its Monte Carlo error",
             "EP, then O(n²M) for M draws",
             "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
         ),
         Method(
-            "ep",
-            "inference",
-            EP,
+            inference.EP,
             "Expectation propagation: sites that match moments",
             "O(n³) per sweep, 3 to 10 sweeps",
             "Minka (2001); Filippone & Girolami (2014)",
         ),
         Method(
-            "gpc-mc",
-            "inference",
-            GPCMC,
+            inference.GPCMC,
             "The particle algorithm of Atiya et al. with the soft count",
             "O(n²M) for M draws, M of 10⁴ to 10⁶",
             "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
         ),
         Method(
-            "gpc-mc-hard",
-            "inference",
-            partial(GPCMC, soft=False),
+            partial(inference.GPCMC, soft=False),
             "The same with the hard count, which is unbiased",
             "O(n²M) for M draws, M of 10⁴ to 10⁶",
             "Atiya, Abdel-Gawad & Fayed (2020)",
             exact=True,
         ),
         Method(
-            "laplace",
-            "inference",
-            Laplace,
+            inference.Laplace,
             "Laplace's approximation: a Gaussian at the mode",
             "O(n³) per Newton step, 2 to 6 steps",
             "Williams & Barber (1998)",
         ),
         Method(
-            "variational",
-            "inference",
-            Variational,
+            inference.Variational,
             "The Gaussian closest in KL divergence; its evidence is a lower bound",
             "O(n³) per step, 5 to 30 steps",
             "Opper & Archambeau (2009)",
         ),
         Method(
-            "amp",
-            "inference",
-            AMP,
+            inference.AMP,
             "Aitchison's maximum posterior: the mode of the latent field, kriged, without averaging",
             "O(n³) per Newton step, 3 to 8 steps",
             "Röder, Tolosana-Delgado & Hamprecht (2011)",
         ),
         Method(
-            "dsgq",
-            "inference",
-            DSGQ,
+            inference.DSGQ,
             "Doubly stochastic Gaussian quadrature: exact, with the probit stretched to the logistic function",
             "EP, then O(n²M) for M draws",
             "Röder, Tolosana-Delgado & Hamprecht (2011)",
             exact=True,
         ),
         Method(
-            "importance",
-            "inference",
-            Importance,
+            inference.Importance,
             "Weighted draws from EP's or Laplace's Gaussian; an unbiased evidence",
             "EP or Laplace, then O(n²M) for M draws",
             "Filippone & Girolami (2014)",
             exact=True,
         ),
         Method(
-            "annealed",
-            "inference",
-            Annealed,
+            inference.Annealed,
             "Draws carried from a Gaussian to the posterior through temperatures; an unbiased evidence",
             "EP or Laplace, then O(n^2.5 M) for M draws",
             "Neal (2001); Filippone (2014)",
             exact=True,
         ),
         Method(
-            "elliptical-slice",
-            "inference",
-            EllipticalSlice,
+            inference.EllipticalSlice,
             "Markov chains along ellipses of a Gaussian; nothing to tune",
             "O(n²) per step and chain",
             "Murray, Adams & MacKay (2010)",
             exact=True,
         ),
         Method(
-            "hmc",
-            "inference",
-            LatentHMC,
+            inference.LatentHMC,
             "Hamiltonian Monte Carlo over whitened latent values",
             "O(n²) per leapfrog step and chain",
             "Neal (2011)",
             exact=True,
         ),
         Method(
-            "gibbs",
-            "inference",
-            Gibbs,
+            inference.Gibbs,
             "One latent value at a time; slow if neighbours are strongly correlated",
             "O(n²) per scan and chain, in n dependent steps",
             "Neal (1999)",
             exact=True,
         ),
         Method(
-            "control-variables",
-            "inference",
-            ControlVariables,
+            inference.ControlVariables,
             "The function moved through its values at a few points; RBF kernels",
             "O(n²C) per sweep and chain, C control points",
             "Titsias, Lawrence & Rattray (2009)",
@@ -230,68 +184,46 @@ INFERENCES: Mapping[str, Method[Inference]] = {
 STRATEGIES: Mapping[str, Method[Strategy]] = {
     row.name: row
     for row in (
+        Method(hyper.Fixed, "Kernel parameters as given", "one inference", "", exact=True),
         Method(
-            "fixed",
-            "hyperparameters",
-            Fixed,
-            "Kernel parameters as given",
-            "one inference",
-            "",
-            exact=True,
-        ),
-        Method(
-            "maximize",
-            "hyperparameters",
-            Maximize,
+            hyper.Maximize,
             "Kernel parameters that maximise the evidence",
             "20 to 100 inferences",
             "Williams & Barber (1998)",
         ),
         Method(
-            "map",
-            "hyperparameters",
-            Map,
+            hyper.Map,
             "Kernel parameters that maximise evidence times prior",
             "20 to 100 inferences",
             "Williams & Barber (1998)",
         ),
         Method(
-            "em",
-            "hyperparameters",
-            EM,
+            hyper.EM,
             "Variational EM: a Gaussian posterior, then ascent on the expected log prior",
             "10 to 100 inferences, some factorisations of K each",
             "Cho, Kim & Park (2015)",
         ),
         Method(
-            "cv",
-            "hyperparameters",
-            CrossValidation,
+            hyper.CrossValidation,
             "Parameters with the best cross-validated score, for any inference and any parameter",
             "candidates × folds inferences, 105 by default",
             "Röder, Tolosana-Delgado & Hamprecht (2011)",
         ),
         Method(
-            "hmc",
-            "hyperparameters",
-            HMC,
+            hyper.HMC,
             "Kernel parameters sampled by Hamiltonian dynamics on Laplace's or EP's evidence",
             "chains × iterations × leapfrog steps inferences, 3000 or more",
             "Williams & Barber (1998)",
         ),
         Method(
-            "pseudo-marginal",
-            "hyperparameters",
-            PseudoMarginal,
+            hyper.PseudoMarginal,
             "Kernel parameters sampled exactly, with an unbiased evidence",
             "chains × iterations inferences, 3500 or more",
             "Andrieu & Roberts (2009); Filippone (2014)",
             exact=True,
         ),
         Method(
-            "alternate",
-            "hyperparameters",
-            Alternate,
+            hyper.Alternate,
             "Latent values and kernel parameters sampled in turn",
             "chains × iterations × O(n³), 3000 iterations or more",
             "Neal (1999); Yu & Meng (2011)",
@@ -305,3 +237,46 @@ def methods(axis: str | None = None) -> list[Method[Any]]:
     """All methods, or those of one axis (``"inference"`` or ``"hyperparameters"``)."""
     rows: list[Method[Any]] = [*INFERENCES.values(), *STRATEGIES.values()]
     return [row for row in rows if axis in (None, row.axis)]
+
+
+def get_inference(spec: Any) -> Inference:
+    """A configured inference from its name, or the object itself."""
+    if isinstance(spec, Inference):
+        return spec
+    return _configured(spec, INFERENCES, "inference")
+
+
+def get_strategy(spec: Any) -> Strategy:
+    """A configured strategy from its name, or the object itself."""
+    if isinstance(spec, Strategy):
+        return spec
+    return _configured(spec, STRATEGIES, "hyperparameters")
+
+
+def _configured(spec: Any, table: Mapping[str, Method[T_co]], what: str) -> T_co:
+    if not isinstance(spec, str):
+        raise ValueError(
+            f"{what} must be one of {', '.join(map(repr, table))} or a configured object such as "
+            f"{next(iter(table.values())).default!r}, got {spec!r}"
+        )
+    if spec not in table:
+        raise ValueError(
+            f"{what}={spec!r} is not known{did_you_mean(spec, table)} The names are {', '.join(map(repr, table))}"
+        )
+    return table[spec].factory()
+
+
+def likelihoods_for(inference: Inference, form: type[Form], many: bool) -> list[str]:
+    """Likelihoods that an inference supports under a form of the prior, the preferred ones first."""
+    own = inference.own_likelihood
+    if many and inference.only_two:
+        return []
+    able = [
+        name
+        for name, cls in LIKELIHOODS.items()
+        if cls.many == many
+        and (own is None or own.name == name)
+        and inference.way(cls, form.offers) is not None
+    ]
+    order = inference.prefers
+    return sorted(able, key=lambda name: order.index(name) if name in order else len(order))

@@ -17,7 +17,8 @@ from gpclass.hyper.staged.stage import Rule, Stage
 from gpclass.inference import EP
 from gpclass.latent.basis import whiten
 from gpclass.latent.inducing import choose_inducing
-from gpclass.latent.low_rank import LowRank, Q
+from gpclass.latent.low_rank import LowRank
+from gpclass.latent.low_rank_q import Q
 from gpclass.likelihoods import Logit, Probit
 from gpclass.likelihoods.local import precision
 from gpclass.likelihoods.smeared import _at, _clenshaw, _expand, log_smeared

@@ -21,7 +21,8 @@ from gpclass.inference.exact import Exact
 from gpclass.latent.basis import blocks
 from gpclass.latent.dense import Dense
 from gpclass.latent.inducing import sample_rows
-from gpclass.latent.low_rank import LowRank, LowRankPrior, Spec
+from gpclass.latent.low_rank import LowRank, LowRankPrior
+from gpclass.latent.low_rank_q import Spec
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Shard, Sums, let_go

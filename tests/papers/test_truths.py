@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from papers import truths
 from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from gpclass.orthant import truths
 from tests.normal import box_probability, log_orthant
 
 

@@ -1,0 +1,164 @@
+"""Are stated Monte Carlo errors right? Repeated exact fits of hard and easy problems, written to docs/calibration.md.
+
+``python -m benchmarks.calibration [--seeds 200] [--minutes M] [--jobs 2]``: every cell of {model} × {n} × {signal
+variance} × {data} fits one problem with ``--seeds`` random states and compares each run with the mean of the others.
+Finished cells are kept in calibration.json, so that an interrupted run goes on where it stopped.
+"""
+
+import argparse
+import json
+import time
+from itertools import product
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from benchmarks.common import HERE, cpu
+from gpclass.inference import Exact
+from gpclass.latent.low_rank import LowRank
+from gpclass.likelihoods import Logit, MultinomialProbit, Probit
+from gpclass.model.problem import Problem
+from gpclass.predict import predict_proba
+
+KEPT = HERE / "calibration.json"
+PAGE = HERE.parent / "docs" / "calibration.md"
+MODELS = ("probit", "logit", "fractional weights", "multinomial probit", "sparse", "many sparse")
+SIZES = (30, 200)
+VARIANCES = (1.0, 10.0, 100.0, 1000.0)
+DATA = ("balanced", "2 against 40", "separable", "duplicates that disagree")
+INDUCING = 20
+
+
+def make(model, n, variance, kind):
+    """A problem, and the points where probabilities are compared: ten rows and ten new ones."""
+    rng = np.random.default_rng([n, DATA.index(kind)])
+    many = "m" in model[:1]  # multinomial probit, many sparse
+    if kind.startswith("duplicates"):
+        X = np.repeat(rng.standard_normal((n // 2, 2)), 2, axis=0)
+    else:
+        X = rng.standard_normal((n, 2))
+    f = 1.5 * np.sin(2 * X[:, 0]) + X[:, 1] + (0.0 if kind == "separable" else 0.7) * rng.standard_normal(n)
+    cut = np.sort(f)[-max(2, round(n / 21)) - 1] if kind.startswith("2") else 0.0
+    index = (f > cut).astype(int)
+    if kind.startswith("duplicates"):
+        index[1::2] = 1 - index[::2]
+    if many:
+        index = index + (f > cut + 1.0) * (index > 0)
+        index[:3] = range(3)
+    likelihood = MultinomialProbit() if many else Logit() if model == "logit" else Probit()
+    weights = rng.uniform(0.3, 1.7, n) if model == "fractional weights" else None
+    form = LowRank(m=INDUCING) if "sparse" in model else None
+    problem = Problem.of(
+        X,
+        likelihood.encode(index),
+        ConstantKernel(variance) * RBF(1.0),
+        likelihood,
+        weights,
+        3 if many else 2,
+        form,
+    )
+    return problem.placed(np.random.default_rng(0)), np.vstack([X[:10], rng.standard_normal((10, 2))])
+
+
+def runs(model, n, variance, kind, seeds):
+    """Log evidence, its error, probabilities, their errors, and whether a warning was given, per seed."""
+    problem, points = make(model, n, variance, kind)
+    engine, start, found = Exact(), None, []
+    for seed in range(seeds):
+        posterior = engine(problem, np.random.default_rng(seed), start=start)
+        start = start or posterior
+        got = predict_proba(posterior.latent(points), problem.likelihood)
+        warned = bool(posterior.report.warnings) or not posterior.report.converged
+        found.append(
+            (posterior.evidence.log_z, posterior.evidence.error, got.proba[:, -1], got.mcse[:, -1], warned)
+        )
+    return [np.array(column) for column in zip(*found, strict=True)]
+
+
+def cell(model, n, variance, kind, seeds):
+    """The figures of one cell."""
+    begin = time.process_time()
+    log_z, error, p, mcse, warned = runs(model, n, variance, kind, seeds)
+    z_p = _against_the_others(p, mcse)
+    z_log = _against_the_others(log_z[:, None], error[:, None])[:, 0]
+    order = np.argsort(mcse.mean(axis=0))
+    worst, median = order[-1], order[len(order) // 2]
+    ratio = np.exp(log_z - log_z.max())
+    return {
+        "seeds": seeds,
+        "rms": float(np.sqrt(np.nanmean(z_p**2))),
+        "worst": float(np.mean(np.abs(z_p[:, worst]) < 2)),
+        "median": float(np.mean(np.abs(z_p[:, median]) < 2)),
+        "evidence": float(np.mean(np.abs(z_log) < 2)),
+        "skew": float((np.exp(np.mean(log_z)) / np.exp(log_z.max()) / ratio.mean()) - 1),
+        "warned": float(warned.mean()),
+        "missed without warning": float(np.mean((np.abs(z_p[:, worst]) >= 2) & ~warned)),
+        "seconds": (time.process_time() - begin) / seeds,
+    }
+
+
+def _against_the_others(values, errors):
+    """z of every run: its distance from the mean of the other runs, over both errors."""
+    k = len(values)
+    others = (values.sum(axis=0) - values) / (k - 1)
+    spread = values.std(axis=0, ddof=1) / np.sqrt(k - 1)
+    return (values - others) / np.sqrt(np.square(errors) + np.square(spread) + 1e-24)
+
+
+def page(kept):
+    """The table."""
+    lines = [
+        "# Are the stated errors right?",
+        "",
+        "Each row is one problem, fitted exactly with the default tolerance and many random states. Every run is",
+        "compared with the mean of the others: rms of z (1 is ideal), the share of runs within ±2 mcse of the",
+        "probability at the point with the largest and with the median mcse and of log p(y) (0.95 is ideal), the share",
+        "of runs with a warning, and the share that missed at the worst point without one.",
+        f"Made by `python -m benchmarks.calibration` on {cpu()}.",
+        "",
+        "| model | n | variance | data | runs | rms z | worst point | median point | log p(y) | warned | silent |",
+        "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for model, n, variance, kind in product(MODELS, SIZES, VARIANCES, DATA):
+        r = kept.get(_key(model, n, variance, kind))
+        if r is not None:
+            lines.append(
+                f"| {model} | {n} | {variance:g} | {kind} | {r['seeds']} | {r['rms']:.2f} | {r['worst']:.2f} "
+                f"| {r['median']:.2f} | {r['evidence']:.2f} | {r['warned']:.2f} | {r['missed without warning']:.2f} |"
+            )
+    PAGE.write_text("\n".join(lines) + "\n")
+
+
+def _key(*parts):
+    return " / ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in parts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=np.inf, help="start no further cell after this time")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
+    parser.add_argument("--models", nargs="*", default=list(MODELS))
+    settings = parser.parse_args()
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    todo = [c for c in product(settings.models, settings.sizes, VARIANCES, DATA) if _key(*c) not in kept]
+    todo.sort(key=lambda c: c[1])
+    end = time.monotonic() + 60 * settings.minutes
+
+    def work(*one):
+        return one, cell(*one, settings.seeds) if time.monotonic() < end else None
+
+    for one, figures in Parallel(settings.jobs, return_as="generator_unordered")(
+        delayed(work)(*c) for c in todo
+    ):
+        if figures is not None:
+            kept[_key(*one)] = figures
+            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+            print(_key(*one), {k: round(v, 3) for k, v in figures.items()}, flush=True)
+    page(kept)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Inferences with few draws, for tests whose claim does not depend on how many there are."""
+
+from gpclass.inference import GPCMC, Annealed, EllipticalSlice, Exact, Importance, LatentHMC
+
+SHORT = {
+    "exact": Exact(n_samples=200),
+    "importance": Importance(200),
+    "annealed": Annealed(60),
+    "elliptical-slice": EllipticalSlice(chains=2, draws=20, thin=1),
+    "hmc": LatentHMC(chains=2, draws=20),
+    "gpc-mc": GPCMC(n_samples=2000, runs=4),
+    "gpc-mc-hard": GPCMC(n_samples=2000, runs=4, soft=False),
+}
+
+
+def short(name):
+    """The inference of a name, with few draws if it draws."""
+    return SHORT.get(name, name)
