@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gpclass._typing import Array, Generator
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.annealed import Annealed, Transition, annealed_evidence, ladder
 from gpclass.inference.around import check_around
 from gpclass.inference.base import Inference, Way
