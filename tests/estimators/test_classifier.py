@@ -390,7 +390,7 @@ def test_too_large_for_memory(moons, monkeypatch):
 
 
 def test_memory_of_an_orthant_of_many_classes(monkeypatch):
-    """300 rows of 20 classes are an orthant of 5700 coordinates: 2.9 GB were measured, 8 matrices of n rows are 115 MB."""
+    """300 rows of 20 classes are an orthant of 5700 coordinates: 2.9 GB measured, not the 115 MB of n × n."""
     X, y = np.random.default_rng(0).standard_normal((300, 2)), np.arange(300) % 20
     monkeypatch.setattr(checks, "available_memory", lambda: 2.7e9)
     for name in ("exact", "gpc-mc"):
