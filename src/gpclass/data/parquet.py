@@ -127,7 +127,6 @@ class ParquetRows:
     needed: tuple[str, ...] = ()  # columns whose missing values drop a row
 
     def __call__(self) -> Array:
-        """The rows, (r, D)."""
         found = [self._matrix(piece) for piece in self.pieces]
         return found[0] if len(found) == 1 else np.concatenate(found)
 

@@ -280,7 +280,6 @@ class MappedRows:
     stop: int
 
     def __call__(self) -> Array:
-        """The rows, (r, d)."""
         name = f"rows {self.start} to {self.stop - 1} of {self.file}"
         try:
             whole = np.memmap(self.file, self.dtype, "r", self.offset, self.shape, self.order)
@@ -336,5 +335,4 @@ class ArrayRows:
     name: str
 
     def __call__(self) -> Array:
-        """The rows, (r, d)."""
         return checked(self.X, self.name)

@@ -88,7 +88,6 @@ class CrossValidation(Strategy):
 
     @classmethod
     def brief(cls) -> CrossValidation:
-        """Two candidates, two folds."""
         return cls(n_points=1, folds=2)
 
     def __post_init__(self) -> None:
@@ -111,7 +110,6 @@ class CrossValidation(Strategy):
                 raise ValueError(f"the range of {name} must satisfy 0 < low <= high, not {limits!r}")
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Score all candidates and fit the best to all rows."""
         problem = problem.placed(run.rng)
         fold = self._fold_of(problem, run.rng)
         seed = int(run.rng.integers(2**63))

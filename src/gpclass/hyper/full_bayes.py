@@ -90,7 +90,6 @@ class FullBayes(Strategy):
         check_priors(self.default_priors)
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Sample θ."""
         if len(problem.theta) == 0:
             raise ValueError(
                 f"hyperparameters={self.name!r} samples kernel parameters, and all of this kernel's are fixed; "

@@ -22,5 +22,4 @@ class Map(Maximize):
     name: ClassVar[str] = "map"
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Maximise the log evidence plus the log prior."""
         return self._search(problem, inference, run, resolve_priors(run.priors, problem.names, problem.theta))

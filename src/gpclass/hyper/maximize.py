@@ -94,16 +94,13 @@ class Maximize(Strategy):
         check_settings(self, positive=("tol", "gradient_tol"), whole=("max_iter",))
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Maximise from the kernel's parameters, and from ``run.n_restarts`` random ones."""
         return self._search(problem, inference, run, prior=None)
 
     @classmethod
     def brief(cls) -> Self:
-        """Three iterations."""
         return cls(max_iter=3, polish_steps=1)
 
     def why_not(self, inference: Inference) -> str:
-        """The reason, with the remedy."""
         return (
             f"{super().why_not(inference)}; use hyperparameters='fixed', or fit the kernel parameters with "
             "inference='ep' first"

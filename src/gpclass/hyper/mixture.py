@@ -36,7 +36,6 @@ class ThetaMixture(Posterior):
 
     @property
     def n_components(self) -> int:
-        """Number of Gaussians in the mixture, at most."""
         return len(self.theta) * self.of.packed_components(self.vectors[0])
 
     def posteriors(self) -> Iterator[tuple[int, float, Problem, Posterior]]:
@@ -71,7 +70,6 @@ class ThetaMixture(Posterior):
         )
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
-        """Joint draws over X_new, (n, m, L), θ and f integrated."""
         parts = list(self.posteriors())
         counts = rng.multinomial(n, np.array([weight for _, weight, _, _ in parts]))
         drawn = [

@@ -70,7 +70,6 @@ class IntervalNormal(Aitchison):
         return np.asarray(-0.5 * u**2 - np.log(self.logit_sd) - 0.5 * np.log(2.0 * np.pi))
 
     def cdf(self, z: npt.ArrayLike) -> Array:
-        """P(Z <= z)."""
         with np.errstate(divide="ignore"):
             x = logit(np.clip(np.asarray(z, dtype=float), 0.0, 1.0))
         return np.asarray(ndtr((x - self.logit_mean) / self.logit_sd))
@@ -79,7 +78,6 @@ class IntervalNormal(Aitchison):
         return np.asarray(self.logit_mean + self.logit_sd * ndtri(q))
 
     def draws(self, n: int, rng: np.random.Generator) -> Array:
-        """N independent draws."""
         return np.asarray(expit(rng.normal(self.logit_mean, self.logit_sd, n)))
 
     def centre(self) -> float:
