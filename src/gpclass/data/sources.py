@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from os import PathLike
 from typing import Any, Literal, TypeAlias
@@ -309,7 +310,7 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Fou
         file = str(X.filename), X.dtype.str, X.shape, int(X.offset), order
         parts = [MappedRows(*file, a, b) for a, b in pairwise(bounds)]
     else:  # a view of a map: its position in the file is unknown
-        parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in pairwise(bounds)]
+        parts = [partial(checked, X[a:b], f"rows {a} to {b - 1} of X") for a, b in pairwise(bounds)]
     return gathered(parts, np.diff(bounds), labels, sample_weight, class_weight, X.shape[1], None)
 
 
@@ -325,14 +326,3 @@ def _is_whole_file(X: Any) -> bool:
     while isinstance(base.base, np.ndarray):
         base = base.base
     return bool(base.size == X.size and same.nbytes == X.nbytes)
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayRows:
-    """Rows of an array in memory."""
-
-    X: Any
-    name: str
-
-    def __call__(self) -> Array:
-        return checked(self.X, self.name)

@@ -17,7 +17,6 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.numerics.files import replacing
-from gpclass.numerics.fingerprint import fingerprint as fingerprint  # for those who import it from here
 
 if TYPE_CHECKING:
     from gpclass.hyper.chains import Chain
