@@ -170,7 +170,6 @@ class DaskExecutor:
                 raise self._explained(error) from error
 
     def _explained(self, error: Exception) -> Exception:
-        """The error as shown to the user."""
         distributed = distributed_package()
         if isinstance(error, ClientGoneError):
             return error

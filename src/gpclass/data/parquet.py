@@ -185,9 +185,6 @@ def whole_rows(table: Any) -> Any:
     return found
 
 
-# ---- the source ------------------------------------------------------------------------------------------------------
-
-
 def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, class_weight: Any) -> Found:
     """Shards of a folder, its classes and the names of its features."""
     if not isinstance(y, str):

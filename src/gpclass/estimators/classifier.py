@@ -135,8 +135,6 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ---- fitting ------------------------------------------------------------------------------------
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPClassifier:
         """Fit the model. Cost: see ``gpclass.methods()`` for the inference and the strategy chosen.
 
@@ -165,7 +163,6 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> GPClassifier:
-        """Check the input, run the strategy, store the outcome."""
         began = time.perf_counter()
         self._check_settings()
         if sources.is_source(X, mapped=form_of(self) is not Dense):
@@ -197,7 +194,6 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         get_strategy(self.hyperparameters)
 
     def _store(self, fit: Fit, task: Task, began: float) -> None:
-        """Set the fitted attributes, and warn the user."""
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
         advice, strategy = checks.advice(problem, evidence), task.methods.strategy.name
@@ -221,8 +217,6 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
         for text in self.fit_report_.warnings:
             warnings.warn(text, UserWarning, stacklevel=4)
-
-    # ---- prediction ---------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row of X."""

@@ -201,7 +201,6 @@ def _check_mostly_words(name: str, words: Any) -> None:
 
 
 def _some(words: Sequence[str]) -> str:
-    """The first five words, for a message."""
     return ", ".join(map(repr, words[:5])) + (", ..." if len(words) > 5 else "")
 
 
@@ -266,7 +265,6 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         return self
 
     def _encoded(self, frame: Any, y: Any, sample_weight: Any) -> tuple[Encoding, Any]:
-        """The encoding, and the data for the classifier."""
         from gpclass.data.parquet import ParquetFolder
         from gpclass.data.sources import in_files
 

@@ -190,7 +190,6 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         return self
 
     def _report(self, notes: tuple[str, ...], start: float) -> Report:
-        """The reports of all indicators combined."""
         each = [one.fit_report_ for one in self.estimators_]
         found = notes + tuple(text for one in each for text in one.warnings)
         return Report(

@@ -122,8 +122,6 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         self.ordinary = ordinary
         self.exact = exact
 
-    # -- fitting -----------------------------------------------------------------------------------------
-
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Collect the labels by site, determine the covariance and factor it.
 
@@ -270,8 +268,6 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             details["sill_of_the_mean"] = float(self.mean_[0] * self.mean_[1])
         return details
 
-    # -- prediction --------------------------------------------------------------------------------------
-
     def _columns(self) -> list[tuple[KrigingSystem, Array, Array]]:
         """Each system with its values and means."""
         if len(self._systems) == 1:
@@ -283,7 +279,6 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _krige(self, X: npt.ArrayLike) -> Array:
-        """Kriged values, (m, q)."""
         x = self._checked(X)
         return np.hstack([s.predict(x, V, c) for s, V, c in self._columns()])
 

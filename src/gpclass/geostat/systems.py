@@ -51,8 +51,6 @@ class KrigingSystem:
     metric_scale: Array | float = 1.0  # coordinates are divided by it in the neighbour search
     _local_jitter: list[float] = field(default_factory=lambda: [0.0], repr=False, compare=False)
 
-    # -- covariances -------------------------------------------------------------------------------------
-
     @cached_property
     def nugget(self) -> Array:
         """White noise at the sites, (n,): the diagonal minus the cross-covariance of the kernel."""
@@ -86,8 +84,6 @@ class KrigingSystem:
         (j,) = np.nonzero(at >= 0)
         S[at[j], j] += self.nugget[at[j]]
         return S
-
-    # -- all sites ---------------------------------------------------------------------------------------
 
     @cached_property
     def _factored(self) -> tuple[Array, float]:
@@ -167,8 +163,6 @@ class KrigingSystem:
 
     def _blocks(self, Z: Array) -> Iterator[Array]:
         return (Z[rows] for rows in gen_batches(len(Z), max(1, CELLS // len(self.X))))
-
-    # -- neighbourhoods ----------------------------------------------------------------------------------
 
     @cached_property
     def _tree(self) -> KDTree:

@@ -145,7 +145,6 @@ def _accumulate(
 
 
 def _edges(x: Array, lags: int | npt.ArrayLike, max_lag: float | None, lag_choice: str) -> Array:
-    """Limits of the lag classes, (B + 1,)."""
     if np.ndim(lags) == 1:
         edges = np.asarray(lags, dtype=float)
         if len(edges) < 2 or np.any(np.diff(edges) <= 0) or edges[0] < 0:

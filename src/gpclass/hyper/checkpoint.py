@@ -62,9 +62,6 @@ def _chain(head: Mapping[str, Any], prefix: str, arrays: Mapping[str, Array]) ->
     return Chain(rng, state, int(head["iteration"]), kept, head["rng"])
 
 
-# ---- archives --------------------------------------------------------------------------------------------------------
-
-
 def write_archive(path: Path, head: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Write a head, as JSON, and arrays to one .npz file."""
     with replacing(path) as draft, draft.open("wb") as file:

@@ -290,18 +290,13 @@ def _loss(log_proba: Array, label: IntArray, scoring: str) -> Array:
 
 
 def _pooled(losses: Array, weights: Array | None) -> Array:
-    """Mean loss over the points, (P,)."""
     return np.asarray(np.average(losses, axis=1, weights=weights))
 
 
 def _shrunk(limits: tuple[float, float], centre: float) -> tuple[float, float]:
-    """A smaller range about a value, inside the old one."""
     low, high = limits
     half = (high / low) ** (0.5 * SHRINK)
     return max(low, centre / half), min(high, centre * half)
-
-
-# ---- parameters by name --------------------------------------------------------------------------------
 
 
 def assign(problem: Problem, inference: Inference, values: Mapping[str, Any]) -> tuple[Problem, Inference]:

@@ -125,7 +125,6 @@ class EM(Strategy):
         return fit if converged else replace(fit, reason=reason)
 
     def _m_step(self, noisy: Problem, theta: Array, expected: ExpectedPrior) -> tuple[Array, float]:
-        """Maximise Q; the new parameters and the rise of Q."""
         before, _ = expected.value_and_slope(noisy.at(theta))
 
         def minus(t: Array) -> tuple[float, Array]:

@@ -175,6 +175,5 @@ def _found(theta: Array, value: float, slope: Array, posterior: Posterior, rng: 
 
 
 def _dual(size: StepSize) -> State:
-    """The state of dual averaging."""
     names = ("steps", "slack", "log_mean", "anchor", "size")
     return {name: np.asarray(getattr(size, name), dtype=float) for name in names}
