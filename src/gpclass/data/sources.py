@@ -167,11 +167,9 @@ class Labels:
 
 
 def _missing(labels: npt.NDArray[Any]) -> int:
-    if labels.dtype.kind == "f":
-        return int(np.sum(np.isnan(labels)))
-    if labels.dtype.kind in "Mm":
-        return int(np.sum(np.isnat(labels)))
-    return sum(map(_is_missing, labels)) if labels.dtype.kind == "O" else 0
+    if labels.dtype.kind == "O":
+        return sum(map(_is_missing, labels))
+    return int(np.sum(labels != labels))  # NaN and NaT differ from themselves
 
 
 def _is_missing(label: Any) -> bool:

@@ -25,7 +25,6 @@ from gpclass.latent.dense import Dense
 from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
 from gpclass.registry import get_inference, get_strategy, takes_many
 
-INPUT_NAMES = ("n_features_in_", "feature_names_in_")
 MCSE_SLACK = 1.5  # an error estimate from twenty batches has itself an error of 16 %
 
 
@@ -151,15 +150,12 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        kept = {name: getattr(self, name) for name in INPUT_NAMES if hasattr(self, name)}
+        kept = dict(self.__dict__)
         try:
             return self._fit(X, y, sample_weight)
         except BaseException:
-            for name in INPUT_NAMES:  # scikit-learn sets them first; a failed fit changes nothing
-                if name in kept:
-                    setattr(self, name, kept[name])
-                elif hasattr(self, name):
-                    delattr(self, name)
+            self.__dict__.clear()  # scikit-learn sets the names of features first; a failed fit changes nothing
+            self.__dict__.update(kept)
             raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> GPClassifier:
@@ -170,8 +166,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             self.n_features_in_ = task.problem.n_features
             if names is not None:
                 self.feature_names_in_ = np.asarray(names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
+            else:
+                self.__dict__.pop("feature_names_in_", None)
         else:
             # A model must not change with the user's array; under inducing inputs predictions do not need the rows.
             own = form_of(self) is Dense

@@ -34,7 +34,7 @@ from gpclass.estimators.checks import check_kernel, check_memory
 from gpclass.estimators.mixins import Deciding, Savable
 from gpclass.geostat._keyword import TransformKeyword
 from gpclass.geostat.declustering import cell_declustering
-from gpclass.geostat.estimation import Estimated, VariogramSearch, estimate_variogram
+from gpclass.geostat.estimation import VariogramSearch, estimate_variogram
 from gpclass.geostat.indicators import (
     TRANSFORMS,
     Outside,
@@ -209,9 +209,13 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             columns = [V[:, [c]] for c in range(V.shape[1])] if apart else [V]
             found = [estimate_variogram(sites.X, column, search) for column in columns]
             kernels = [one.model.kernel() for one in found]
-            self.variogram_ = _single([one.fit for one in found])
-            notes = _notes(found, self.classes_)
-        self.kernel_ = _single(kernels)
+            fits = [one.fit for one in found]
+            self.variogram_ = fits if apart else fits[0]
+            notes = found[0].warnings
+            if apart:
+                each = zip(self.classes_, found, strict=True)
+                notes = tuple(f"class {c}: {text}" for c, one in each for text in one.warnings)
+        self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
         self._systems = [self._system(kernel) for kernel in kernels]
         return notes
 
@@ -374,14 +378,3 @@ def _matern_model(kernel: Any) -> VariogramModel | None:
         return VariogramModel.from_kernel(kernel)
     except ValueError:
         return None
-
-
-def _single(items: list[Any]) -> Any:
-    return items[0] if len(items) == 1 else items
-
-
-def _notes(found: list[Estimated], classes: npt.NDArray[Any]) -> tuple[str, ...]:
-    """Warnings of the variograms, prefixed with their class if each has its own."""
-    if len(found) == 1:
-        return found[0].warnings
-    return tuple(f"class {c}: {text}" for c, one in zip(classes, found, strict=True) for text in one.warnings)

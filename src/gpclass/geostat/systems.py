@@ -98,11 +98,6 @@ class KrigingSystem:
         x, _ = lapack.dpotrs(self._factored[0], B, lower=1)
         return np.asarray(x).reshape(B.shape)
 
-    def _gls_mean(self, V: Array) -> Array:
-        """The mean implied by ordinary kriging, (q,)."""
-        a = self._solve(np.ones(len(V)))
-        return np.asarray(a @ V / a.sum())
-
     def weights(self, Z: Array) -> Array:
         """Kriging weights λ of all sites, (m, n)."""
         if self.neighbours is not None:
@@ -120,7 +115,10 @@ class KrigingSystem:
         """Kriged values (m, q) of site values V (n, q) about mean (q,), which ordinary kriging ignores."""
         if self.neighbours is not None:
             return self._from_neighbours(Z, V, mean)
-        centre = self._gls_mean(V) if self.ordinary else mean
+        centre = mean
+        if self.ordinary:  # the mean that it implies
+            a = self._solve(np.ones(len(V)))
+            centre = np.asarray(a @ V / a.sum())
         dual = self._solve(V - centre)  # (n, q)
         return np.vstack([centre + self._cross(block).T @ dual for block in self._blocks(Z)])
 

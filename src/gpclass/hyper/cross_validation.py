@@ -165,7 +165,9 @@ class CrossValidation(Strategy):
                     bar.update()
             tried += fresh
             best = tried[int(np.argmin(_pooled(np.array(found), problem.weights)))]
-            box = {name: _shrunk(limits, float(best[name])) for name, limits in box.items()}
+            for name, (low, high) in box.items():
+                centre, half = float(best[name]), (high / low) ** (0.5 * SHRINK)
+                box[name] = max(low, centre / half), min(high, centre * half)
         return tuple(tried), np.array(found)
 
     def _box(
@@ -291,12 +293,6 @@ def _loss(log_proba: Array, label: IntArray, scoring: str) -> Array:
 
 def _pooled(losses: Array, weights: Array | None) -> Array:
     return np.asarray(np.average(losses, axis=1, weights=weights))
-
-
-def _shrunk(limits: tuple[float, float], centre: float) -> tuple[float, float]:
-    low, high = limits
-    half = (high / low) ** (0.5 * SHRINK)
-    return max(low, centre / half), min(high, centre * half)
 
 
 def assign(problem: Problem, inference: Inference, values: Mapping[str, Any]) -> tuple[Problem, Inference]:

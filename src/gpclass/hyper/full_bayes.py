@@ -17,7 +17,7 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.base import Fit, Run, Strategy
 from gpclass.hyper.chains import ChainRun, Sampler, run_chains
-from gpclass.hyper.defaults import check_priors, priors_for
+from gpclass.hyper.defaults import PAPERS, priors_for
 from gpclass.hyper.loo import leave_one_out
 from gpclass.hyper.mixture import ThetaMixture
 from gpclass.hyper.trace import build_trace
@@ -87,7 +87,9 @@ class FullBayes(Strategy):
                 raise ValueError(
                     f"{type(self).__name__}: {name} must be a whole number of at least {low}, got {value!r}"
                 )
-        check_priors(self.default_priors)
+        if self.default_priors not in PAPERS:
+            known = ", ".join(map(repr, PAPERS))
+            raise ValueError(f"default_priors={self.default_priors!r} is not known; use one of {known}")
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         if len(problem.theta) == 0:

@@ -55,19 +55,15 @@ class ThetaMixture(Posterior):
 
     def latent(self, X_new: Array) -> LatentMixture:
         """All components of all draws of θ; draws of one chain share a group."""
-        weights, means, variances, group = [], [], [], []
+        parts = []
         for chain, weight, problem, posterior in self.posteriors():
             part = posterior.latent(X_new)
             ratio = self._ratio(problem)
             size = len(part.weights)
-            weights.append(weight * part.weights)
-            means.append(ratio * part.means)
-            shape = (size, *part.covariances.shape[1:])
-            variances.append(np.broadcast_to(ratio**2 * part.covariances, shape))
-            group.append(np.full(size, chain, dtype=np.intp))
-        return LatentMixture(
-            np.concatenate(weights), np.concatenate(means), np.concatenate(variances), np.concatenate(group)
-        )
+            spread = np.broadcast_to(ratio**2 * part.covariances, (size, *part.covariances.shape[1:]))
+            group = np.full(size, chain, dtype=np.intp)
+            parts.append((weight * part.weights, ratio * part.means, spread, group))
+        return LatentMixture(*map(np.concatenate, zip(*parts, strict=True)))
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
         parts = list(self.posteriors())
