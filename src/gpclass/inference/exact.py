@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
@@ -137,7 +138,6 @@ class Exact(Inference):
 
     @property
     def for_search(self) -> Exact:
-        """A fixed, moderate number of draws, for steps in θ."""
         return replace(self, n_samples=self.n_samples or self.first)
 
     def for_chains(self, n_samples: int) -> Exact:
@@ -148,7 +148,6 @@ class Exact(Inference):
         return replace(self, n_samples=self.n_samples or n_samples, sweeps=self.sweeps or FEW_SWEEPS)
 
     def with_tol(self, tol: float) -> Exact:
-        """The estimator's tolerance."""
         return replace(self, tol=tol)
 
     def infer(
@@ -164,7 +163,6 @@ class Exact(Inference):
         return around_ep(self, problem, rng, start, gradient)
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
-        """Noisy latent values if these can be drawn, otherwise latent values."""
         return WhiteDraws if self._noisy(problem) is None else NoisyDraws
 
     def _noisy(self, problem: Problem) -> Problem | None:
@@ -204,7 +202,6 @@ class Exact(Inference):
         return expectation_propagation(box.S, factors, max_sweeps=self.sweeps, tol=EP_TOL)
 
     def complete(self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False) -> NoisyDraws:
-        """Draws in the orthant behind a guide."""
         problem, box, ep = outline.problem, outline.box, outline.ep
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
         found = noise_factor(problem)
@@ -284,8 +281,7 @@ class Drawn:
     @property
     def weights(self) -> Array:
         """Sum to one."""
-        w = np.exp(self.log_w - self.log_w.max())
-        return np.asarray(w / w.sum())
+        return np.asarray(softmax(self.log_w))
 
 
 def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
@@ -399,19 +395,8 @@ def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> SiteAppro
 
 def _approximation(sites: Sites, mean: Array, found: FixedPoint) -> SiteApproximation:
     """Sites and their mean in the units of the box, without the covariance, which is not needed."""
-    none = np.empty(0)
-    return SiteApproximation(
-        sites=sites,
-        mean=mean,
-        covariance=np.empty((0, 0)),
-        log_z=found.value,
-        log_sites=np.nan,
-        cavity_mean=none,
-        cavity_var=none,
-        sweeps=found.sweeps,
-        converged=found.converged,
-        change=found.change,
-    )
+    none, ended = np.empty(0), (found.sweeps, found.converged, found.change)
+    return SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
 
 
 def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximation:

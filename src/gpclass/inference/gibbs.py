@@ -28,11 +28,10 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator, IntArray
-from gpclass.inference.annealed import annealed_evidence, ladder
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
 from gpclass.inference.elliptical_step import elliptical_step
-from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
+from gpclass.inference.mcmc import ChainSettings, annealed, collect
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.basis import inverse
 from gpclass.latent.dense import dense_prior
@@ -83,10 +82,7 @@ class Gibbs(ChainSettings):
             f = self._scan_latent(target, rng)
             eta = np.asarray(solve_triangular(target.L, f.reshape(-1, problem.n).T, lower=True)).T
         log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
-        evidence = None
-        if self.evidence:
-            around = target_around(problem, "ep")
-            evidence = annealed_evidence(around, ladder(problem.n), EVIDENCE_PARTICLES, rng, elliptical_step)
+        evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
         return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
 
     def _scan_noisy(self, target: Whitened, rng: Generator) -> Array:
