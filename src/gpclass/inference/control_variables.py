@@ -20,7 +20,7 @@ control variables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -163,16 +163,11 @@ class Controls:
         eta = f_c @ self.to_white.T + self.rest(rng, len(f_c))
         return ControlState(f_c, eta, self.target.log_ratio(eta @ self.target.L.T))
 
-    def sweep(
-        self, state: ControlState, rng: np.random.Generator, *, labels: Array | None = None
-    ) -> tuple[ControlState, float]:
+    def sweep(self, state: ControlState, rng: np.random.Generator) -> tuple[ControlState, float]:
         """One proposal for every control of every chain, and the share accepted."""
-        target = self.target if labels is None else replace(self.target, y=labels)
         chains, n = state.eta.shape
         M, L = self.M, self.target.L
         f_c, eta, r = state.f_c.copy(), state.eta.copy(), state.r.copy()
-        if labels is not None:
-            r = target.log_ratio(eta @ L.T)
         rest = self.rest(rng, M * chains).reshape(M, chains, n)
         rest_f = (rest.reshape(-1, n) @ L.T).reshape(M, chains, n)
         to_f = L @ self.to_white  # (n, M)
@@ -182,7 +177,7 @@ class Controls:
         for i in range(M):
             tried = f_c.copy()
             tried[:, i] += nu[i] - (f_c @ self.precision[i]) / self.precision[i, i]
-            r_tried = target.log_ratio(tried @ to_f.T + rest_f[i])
+            r_tried = self.target.log_ratio(tried @ to_f.T + rest_f[i])
             take = log_u[i] < r_tried - r
             f_c[take], r[take] = tried[take], r_tried[take]
             eta[take] = tried[take] @ self.to_white.T + rest[i, take]

@@ -86,7 +86,7 @@ def around_ep(
             group=group,
             evidence=Evidence(log_mean(log_w), relative_error(log_w, group), "unbiased"),
             report=Report(
-                method="exact",
+                method=settings.name,
                 jitter=targets[0].jitter,
                 n_samples=M,
                 ess=effective_size(log_w),

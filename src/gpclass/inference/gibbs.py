@@ -141,7 +141,10 @@ class NoisyScan:
         log_u = np.log(rng.random(z.shape))
         for i in range(len(self.y)):
             mean = z[i] - (self.Q[i] @ z) / self.Q[i, i]
-            z[i] = self.y[i] * _positive_normal(self.y[i] * mean, sd[i], log_u[i])
+            # P(v > x | v > 0) = u, so the upper tail at x is u Φ(mean/sd): inverted in logs, for both tails.
+            own = self.y[i] * mean
+            tail = log_u[i] + log_ndtr(own / sd[i])
+            z[i] = self.y[i] * np.maximum(own - sd[i] * ndtri_exp(tail), np.finfo(float).tiny)
         return np.asarray(z.T * self.y)
 
     def latents(self, v: Array, rng: Generator) -> Array:
@@ -149,12 +152,6 @@ class NoisyScan:
         eta = rng.standard_normal((len(v), len(self.L)))
         simulated = (eta @ self.L.T)[:, self.rows] + self.noise_sd * rng.standard_normal(v.shape)
         return np.asarray(eta + (v * self.y - simulated) @ self.gain.T)
-
-
-def _positive_normal(mean: Array, sd: float, log_u: Array) -> Array:
-    """N(mean, sd²) restricted to the positive numbers, by inversion in logs, accurate in both tails."""
-    # P(v > x | v > 0) = u, so the upper tail at x is u Φ(mean/sd).
-    return np.maximum(mean - sd * ndtri_exp(log_u + log_ndtr(mean / sd)), np.finfo(float).tiny)
 
 
 def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:
