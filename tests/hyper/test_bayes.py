@@ -26,6 +26,7 @@ from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Importance, 
 from gpclass.inference.base import Inference
 from gpclass.inference.posteriors import GaussianPosterior, NoisyDraws, WhiteDraws
 from gpclass.latent.dense import Dense
+from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Logit, Probit
 from gpclass.predict import predict_proba
 from gpclass.priors import Gamma, LogNormal, resolve_priors
@@ -89,7 +90,8 @@ def test_an_estimate_completed_from_its_outline_is_the_same(problem):
     whole = inference(at, np.random.default_rng(1), start=start)
     np.testing.assert_array_equal(inference.complete(outline, np.random.default_rng(1)).A, whole.A)
     assert abs(outline.log_z - whole.evidence.log_z) < 0.2
-    assert inference.outline(replace(at, likelihood=Logit())) is None
+    assert inference.outline(replace(at, likelihood=Logit())) is not None
+    assert inference.outline(replace(at, form=LowRank(at.X[:5].copy()))) is None
     cold = inference(at, np.random.default_rng(1))
     assert abs(cold.evidence.log_z - whole.evidence.log_z) < 0.2
     assert common_start(problem, Importance(5)) is None

@@ -121,14 +121,16 @@ class DaskExecutor:
             for k, changes in zip(long, copies, strict=True):
                 h = held[k]
                 # The worker that holds the shard keeps its own, including scratch; the copy is read only after a loss.
-                state = self._submit(_restore, h.worker, h.base, changes)
+                state = self._submit(partial(replace, **changes), h.worker, h.base)
                 held[k] = replace(h, state=state, passes=0)
         return list(held)
 
-    def _submit(self, function: Any, worker: str | None, *arguments: Any) -> Any:
+    def _submit(self, function: Any, worker: str | None, *arguments: Any, each: bool = False) -> Any:
+        """One task on a worker, if given; with ``each`` one for every element of the arguments."""
         place = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        send = self.client.map if each else self.client.submit
         try:
-            return self.client.submit(function, *arguments, pure=False, **place)
+            return send(function, *arguments, pure=False, **place)
         except Exception as error:
             raise self._explained(error) from error
 
@@ -138,12 +140,7 @@ class DaskExecutor:
         for worker in dict.fromkeys(h.worker for h in held):
             mine = [k for k, h in enumerate(held) if h.worker == worker]
             given = [[column[k] for k in mine] for column in columns]
-            place = {"workers": [worker], "allow_other_workers": True}
-            try:
-                sent = self.client.map(function, *given, **place, pure=False)
-            except Exception as error:
-                raise self._explained(error) from error
-            for k, future in zip(mine, sent, strict=True):
+            for k, future in zip(mine, self._submit(function, worker, *given, each=True), strict=True):
                 futures[k] = future
         return futures
 
@@ -173,7 +170,6 @@ class DaskExecutor:
                 raise self._explained(error) from error
 
     def _explained(self, error: Exception) -> Exception:
-        """The error as shown to the user."""
         distributed = distributed_package()
         if isinstance(error, ClientGoneError):
             return error
@@ -204,7 +200,6 @@ def _hold(value: Any) -> Any:
 
 
 def _assemble(rows: Any, shard: Shard) -> Shard:
-    """A shard with rows computed by Dask."""
     return replace(shard, X=shard.X.of(rows))  # type: ignore[union-attr]  # DelayedRows
 
 
@@ -231,10 +226,6 @@ def _changes(state: Any) -> dict[str, Any]:
     """The parts of a shard that passes may change: all but its rows."""
     shard = _shard(state)
     return {item.name: getattr(shard, item.name) for item in fields(shard) if item.name not in ROWS}
-
-
-def _restore(base: Shard, changes: dict[str, Any]) -> Shard:
-    return replace(base, **changes)
 
 
 def _light(state: Any) -> Shard:

@@ -30,7 +30,6 @@ class DelayedRows:
     columns: tuple[str, ...] | None = None
 
     def __call__(self) -> Array:
-        """The rows, (r, d)."""
         return self.of(self.delayed.compute())
 
     def of(self, rows: Any) -> Array:

@@ -27,6 +27,7 @@ from gpclass.data.parquet import (
     naming,
     parquet_files,
     whole_rows,
+    without_index,
 )
 from gpclass.estimators.tables import check_missing, check_truth, prediction_names, predictions, scores
 from gpclass.numerics.files import replacing
@@ -171,9 +172,7 @@ class _Task:
         """Names of the model's columns in a file with the Arrow schema ``source``."""
         if self.columns is not None:
             return list(self.columns)
-        index = (source.pandas_metadata or {}).get("index_columns", [])
-        others = {*self.keep, self.target, *(name for name in index if isinstance(name, str))}
-        return [name for name in source.names if name not in others]
+        return [name for name in without_index(source) if name not in (*self.keep, self.target)]
 
     def schema(self, source: Any) -> Any:
         """Arrow schema of the predictions for a file with the schema ``source``."""

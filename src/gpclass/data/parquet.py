@@ -30,7 +30,10 @@ from gpclass.names import did_you_mean, no_column, optional
 ENDINGS = (".parquet", ".pq")
 # Remedies for the command line and for Python.
 MISSING_CURE = "--drop-missing, or drop_missing=True"
-FEATURES_CURE = "--features A,B, or ParquetFolder(path, features=['A', 'B'])"
+SAME_CURE = (
+    "write all files with the same columns, or list those to use "
+    "(--features A,B, or ParquetFolder(path, features=['A', 'B']))"
+)
 EXCLUDE_CURE = "--exclude A,B, or ParquetFolder(path, exclude=['A', 'B'])"
 
 
@@ -116,6 +119,30 @@ class Piece:
     stop: int
     rows: int  # rows used
 
+    def read(self, columns: Sequence[str]) -> Any:
+        """An Arrow table of these rows, columns in the given order."""
+        import pyarrow as pa
+
+        wanted, found, at = list(columns), [], 0
+        try:
+            with arrow().ParquetFile(self.file) as file:
+                if self.stop - self.start == file.metadata.row_group(self.group).num_rows:
+                    return file.read_row_group(self.group, columns=wanted).select(wanted)
+                # in batches, so that the row group is never in memory as a whole
+                for batch in file.iter_batches(8192, row_groups=[self.group], columns=wanted):
+                    a, b = max(self.start - at, 0), min(self.stop - at, batch.num_rows)
+                    if a < b:
+                        found.append(batch.slice(a, b - a))
+                    at += batch.num_rows
+                    if at >= self.stop:
+                        break
+        except OSError as error:
+            raise ValueError(
+                f"{self.file} cannot be read ({error}); the files must not change during a fit, and must be "
+                "readable by all workers under this name"
+            ) from error
+        return pa.Table.from_batches(found).select(wanted)
+
 
 @dataclass(frozen=True)
 class ParquetRows:
@@ -127,12 +154,11 @@ class ParquetRows:
     needed: tuple[str, ...] = ()  # columns whose missing values drop a row
 
     def __call__(self) -> Array:
-        """The rows, (r, D)."""
         found = [self._matrix(piece) for piece in self.pieces]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _matrix(self, piece: Piece) -> Array:
-        table = _read(piece, tuple(dict.fromkeys([*self.columns, *self.needed])))
+        table = piece.read(tuple(dict.fromkeys([*self.columns, *self.needed])))
         if self.needed:
             table = table.filter(whole_rows(table))
         table = table.select(list(self.columns))
@@ -159,41 +185,6 @@ def whole_rows(table: Any) -> Any:
     return found
 
 
-def _read(piece: Piece, columns: Sequence[str]) -> Any:
-    """An Arrow table of the piece, columns in the given order."""
-    try:
-        with arrow().ParquetFile(piece.file) as file:
-            rows = file.metadata.row_group(piece.group).num_rows
-            if piece.stop - piece.start == rows:
-                table = file.read_row_group(piece.group, columns=list(columns))
-            else:
-                table = _slice(file, piece, columns)
-    except OSError as error:
-        raise ValueError(
-            f"{piece.file} cannot be read ({error}); the files must not change during a fit, and must be "
-            "readable by all workers under this name"
-        ) from error
-    return table.select(list(columns))
-
-
-def _slice(file: Any, piece: Piece, columns: Sequence[str]) -> Any:
-    """Part of a row group, decoded in batches so that the row group is never in memory as a whole."""
-    import pyarrow as pa
-
-    found, at = [], 0
-    for batch in file.iter_batches(8192, row_groups=[piece.group], columns=list(columns)):
-        a, b = max(piece.start - at, 0), min(piece.stop - at, batch.num_rows)
-        if a < b:
-            found.append(batch.slice(a, b - a))
-        at += batch.num_rows
-        if at >= piece.stop:
-            break
-    return pa.Table.from_batches(found)
-
-
-# ---- the source ------------------------------------------------------------------------------------------------------
-
-
 def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, class_weight: Any) -> Found:
     """Shards of a folder, its classes and the names of its features."""
     if not isinstance(y, str):
@@ -212,7 +203,7 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, class_weig
             table = parquet.read(beside)
         found = list(_pieces(str(file), groups))
         if folder.drop_missing:
-            masks = [whole_rows(_read(piece, needed)) for piece in found]
+            masks = [whole_rows(piece.read(needed)) for piece in found]
             if masks:
                 table = table.filter(np.concatenate(masks))
             found = [replace(piece, rows=int(mask.sum())) for piece, mask in zip(found, masks, strict=True)]
@@ -226,10 +217,10 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, class_weig
     parts = [ParquetRows(part, columns, folder.encoding, needed) for part in _packed(pieces)]
     sizes = [sum(piece.rows for piece in part.pieces) for part in parts]
     each = np.concatenate(weights) if weights else None
-    if folder.encoding is None:
-        return gathered(parts, sizes, labels, each, class_weight, len(columns), list(columns))
     # an encoded matrix is addressed by position, as in memory
-    return gathered(parts, sizes, labels, each, class_weight, len(folder.encoding.outputs), None)
+    names = list(columns) if folder.encoding is None else None
+    d = len(columns) if folder.encoding is None else len(folder.encoding.outputs)
+    return gathered(parts, sizes, labels, each, class_weight, d, names)
 
 
 def check_columns(
@@ -245,35 +236,30 @@ def check_columns(
         if name not in first:
             raise ValueError(no_column(files[0], name, first))
     given = folder.features if folder.encoding is None else folder.encoding.names
-    columns = tuple(_without_index(schemas[0]) if given is None else given)
+    columns = tuple(without_index(schemas[0]) if given is None else given)
     columns = tuple(name for name in columns if name not in folder.exclude and name not in beside)
     if not columns:
         raise ValueError(f"{files[0]} has no feature columns besides {', '.join(beside)}")
-    wanted = {*(_without_index(schemas[0]) if given is None else columns), *beside}
+    wanted = {*(without_index(schemas[0]) if given is None else columns), *beside}
     for file, schema in zip(files, schemas, strict=True):
-        names = {*_without_index(schema), *beside} & set(schema.names) if given is None else set(schema.names)
+        names = {*without_index(schema), *beside} & set(schema.names) if given is None else set(schema.names)
         if not wanted <= names or (given is None and names != wanted):
-            _refuse_columns(file, files[0], names, wanted, also=given is None)
+            lacks, more = sorted(wanted - names), sorted(names - wanted) if given is None else []
+            said = [f"lacks {', '.join(map(repr, lacks))}"] if lacks else []
+            said += [f"has {', '.join(map(repr, more))} in addition"] if more else []
+            raise ValueError(
+                f"{file} does not have the columns of {files[0].name}: it {' and '.join(said)}; "
+                + ("write all files with these columns" if given is not None else SAME_CURE)
+            )
         if numbers and folder.encoding is None:
             _check_types(file, schema, columns, nulls=folder.drop_missing)
     return columns
 
 
-def _without_index(schema: Any) -> list[str]:
+def without_index(schema: Any) -> list[str]:
     """The columns without the index of a pandas frame: row numbers are not features."""
     index = (schema.pandas_metadata or {}).get("index_columns", ())
     return [str(name) for name in schema.names if name not in index]
-
-
-def _refuse_columns(file: Path, first: Path, names: set[str], wanted: set[str], *, also: bool) -> None:
-    lacks, more = sorted(wanted - names), sorted(names - wanted) if also else []
-    said = [f"lacks {', '.join(map(repr, lacks))}"] if lacks else []
-    said += [f"has {', '.join(map(repr, more))} in addition"] if more else []
-    cure = f"write all files with the same columns, or list those to use ({FEATURES_CURE})"
-    raise ValueError(
-        f"{file} does not have the columns of {first.name}: it {' and '.join(said)}; "
-        f"{cure if also else 'write all files with these columns'}"
-    )
 
 
 def _check_types(file: Path, schema: Any, columns: Sequence[str], *, nulls: bool) -> None:

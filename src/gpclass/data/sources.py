@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from os import PathLike
 from typing import Any, Literal, TypeAlias
@@ -166,11 +167,9 @@ class Labels:
 
 
 def _missing(labels: npt.NDArray[Any]) -> int:
-    if labels.dtype.kind == "f":
-        return int(np.sum(np.isnan(labels)))
-    if labels.dtype.kind in "Mm":
-        return int(np.sum(np.isnat(labels)))
-    return sum(map(_is_missing, labels)) if labels.dtype.kind == "O" else 0
+    if labels.dtype.kind == "O":
+        return sum(map(_is_missing, labels))
+    return int(np.sum(labels != labels))  # NaN and NaT differ from themselves
 
 
 def _is_missing(label: Any) -> bool:
@@ -280,7 +279,6 @@ class MappedRows:
     stop: int
 
     def __call__(self) -> Array:
-        """The rows, (r, d)."""
         name = f"rows {self.start} to {self.stop - 1} of {self.file}"
         try:
             whole = np.memmap(self.file, self.dtype, "r", self.offset, self.shape, self.order)
@@ -310,7 +308,7 @@ def _memmap_source(X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Fou
         file = str(X.filename), X.dtype.str, X.shape, int(X.offset), order
         parts = [MappedRows(*file, a, b) for a, b in pairwise(bounds)]
     else:  # a view of a map: its position in the file is unknown
-        parts = [ArrayRows(X[a:b], f"rows {a} to {b - 1} of X") for a, b in pairwise(bounds)]
+        parts = [partial(checked, X[a:b], f"rows {a} to {b - 1} of X") for a, b in pairwise(bounds)]
     return gathered(parts, np.diff(bounds), labels, sample_weight, class_weight, X.shape[1], None)
 
 
@@ -326,15 +324,3 @@ def _is_whole_file(X: Any) -> bool:
     while isinstance(base.base, np.ndarray):
         base = base.base
     return bool(base.size == X.size and same.nbytes == X.nbytes)
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayRows:
-    """Rows of an array in memory."""
-
-    X: Any
-    name: str
-
-    def __call__(self) -> Array:
-        """The rows, (r, d)."""
-        return checked(self.X, self.name)

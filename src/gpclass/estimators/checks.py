@@ -13,7 +13,7 @@ from gpclass._typing import Array
 from gpclass.covariance import compile_kernel
 from gpclass.model.problem import Problem, sample_of
 from gpclass.numerics.linalg import factor
-from gpclass.numerics.memory import available_memory as available_memory  # planners import it from here
+from gpclass.numerics.memory import available_memory
 from gpclass.posterior import Evidence
 
 DENSE_MATRICES = 8  # n × n arrays at the peak of a dense fit

@@ -25,7 +25,6 @@ from gpclass.latent.dense import Dense
 from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
 from gpclass.registry import get_inference, get_strategy, takes_many
 
-INPUT_NAMES = ("n_features_in_", "feature_names_in_")
 MCSE_SLACK = 1.5  # an error estimate from twenty batches has itself an error of 16 %
 
 
@@ -135,8 +134,6 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ---- fitting ------------------------------------------------------------------------------------
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPClassifier:
         """Fit the model. Cost: see ``gpclass.methods()`` for the inference and the strategy chosen.
 
@@ -153,19 +150,15 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        kept = {name: getattr(self, name) for name in INPUT_NAMES if hasattr(self, name)}
+        kept = dict(self.__dict__)
         try:
             return self._fit(X, y, sample_weight)
         except BaseException:
-            for name in INPUT_NAMES:  # scikit-learn sets them first; a failed fit changes nothing
-                if name in kept:
-                    setattr(self, name, kept[name])
-                elif hasattr(self, name):
-                    delattr(self, name)
+            self.__dict__.clear()  # scikit-learn sets the names of features first; a failed fit changes nothing
+            self.__dict__.update(kept)
             raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> GPClassifier:
-        """Check the input, run the strategy, store the outcome."""
         began = time.perf_counter()
         self._check_settings()
         if sources.is_source(X, mapped=form_of(self) is not Dense):
@@ -173,8 +166,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             self.n_features_in_ = task.problem.n_features
             if names is not None:
                 self.feature_names_in_ = np.asarray(names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
+            else:
+                self.__dict__.pop("feature_names_in_", None)
         else:
             # A model must not change with the user's array; under inducing inputs predictions do not need the rows.
             own = form_of(self) is Dense
@@ -198,7 +191,6 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         get_strategy(self.hyperparameters)
 
     def _store(self, fit: Fit, task: Task, began: float) -> None:
-        """Set the fitted attributes, and warn the user."""
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
         advice, strategy = checks.advice(problem, evidence), task.methods.strategy.name
@@ -222,8 +214,6 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
         for text in self.fit_report_.warnings:
             warnings.warn(text, UserWarning, stacklevel=4)
-
-    # ---- prediction ---------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row of X."""

@@ -200,7 +200,6 @@ def _timed(work: Callable[[], Any], worth: float = np.inf) -> tuple[float, Any]:
 
 
 def _traced(work: Callable[[], Any]) -> float:
-    """Peak of the bytes allocated."""
     if tracemalloc.is_tracing():
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]

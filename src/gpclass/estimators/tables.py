@@ -10,8 +10,9 @@ Cost: O(rows × columns). Fails when: a column has more than ``MAX_CATEGORIES`` 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -92,10 +93,13 @@ class Encoding:
     @classmethod
     def learn(cls, frame: Any, *, standardize: bool = True) -> Encoding:
         """The encoding of a frame without missing values."""
-        if frame.shape[1] == 0:
-            raise ValueError("the data have no feature columns")
+        if 0 in frame.shape:
+            raise ValueError(f"the data have no {'feature columns' if frame.shape[1] == 0 else 'rows'}")
         check_missing(frame, list(frame.columns))
-        return cls(tuple(_learn(str(name), frame[name], standardize) for name in frame.columns))
+        columns = [ColumnSummary(str(name)) for name in frame.columns]
+        for column, (_, values) in zip(columns, frame.items(), strict=True):
+            column.add(values, len(frame), whole=True)
+        return cls(tuple(column.result(standardize) for column in columns))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -120,32 +124,67 @@ class Encoding:
         return np.hstack([column.encode(frame[column.name]) for column in self.columns])
 
 
-def _learn(name: str, column: Any, standardize: bool) -> NumberColumn | CategoryColumn:
-    from pandas.api import types
+@dataclass
+class ColumnSummary:
+    """Statistics of a column over the rows seen so far, by Chan's update, which is numerically stable.
 
-    if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
-        raise ValueError(
-            f"column {name!r} holds dates: make numbers of them, such as days since a start, first"
-        )
-    if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
-        values = column.astype(float)
-        if not np.all(np.isfinite(values)):
-            many = int(np.sum(~np.isfinite(values)))
+    Reference: Chan, Golub & LeVeque (1983), Algorithms for computing the sample variance.
+    """
+
+    name: str
+    count: int = 0
+    mean: float = 0.0
+    square: float = 0.0  # Σ (x − mean)²
+    some: list[Array] = field(default_factory=list)
+    words: Counter[str] = field(default_factory=Counter)
+
+    def add(self, column: Any, keep: int, *, whole: bool = False) -> None:
+        """Add rows, about ``keep`` of them to the median; ``whole`` if they are all rows."""
+        from pandas.api import types
+
+        if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
             raise ValueError(
-                f"column {name!r} holds infinite values, {many} of {len(values)}: correct or exclude them"
+                f"column {self.name!r} holds dates: make numbers of them, such as days since a start, first"
             )
-        spread = float(values.std(ddof=0))
-        centre, scale = (float(values.mean()), spread) if standardize and spread > 0 else (0.0, 1.0)
-        return NumberColumn(name, centre, scale, float(values.median()))
-    words = column.astype(str)
-    _check_mostly_words(name, words)
-    count = words.value_counts()
-    if len(count) > MAX_CATEGORIES:
-        raise ValueError(
-            f"column {name!r} has {len(count)} different words in {len(words)} rows, more than "
-            f"{MAX_CATEGORIES}: an identifier? Exclude it (--exclude {name}), or group its categories"
-        )
-    return CategoryColumn(name, tuple(sorted(map(str, count.index))), str(count.index[0]))
+        if len(column) == 0:
+            return
+        number = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
+        if self.words if number else self.count:
+            raise ValueError(f"column {self.name!r} holds numbers in one file and text in another")
+        if number:
+            self._add_numbers(column.to_numpy(dtype=float), keep)
+            return
+        words = column.astype(str)
+        if whole:
+            _check_mostly_words(self.name, words)
+        self.words.update(words.value_counts().to_dict())
+        if len(self.words) > MAX_CATEGORIES:
+            raise ValueError(
+                f"column {self.name!r} has {len(self.words)} different words in {self.words.total()} rows, more than "
+                f"{MAX_CATEGORIES}: an identifier? Exclude it (--exclude {self.name}, or of a folder "
+                f"ParquetFolder(path, exclude=[{self.name!r}])), or group its categories"
+            )
+
+    def _add_numbers(self, x: Array, keep: int) -> None:
+        if not np.isfinite(x).all():
+            many = int(np.sum(~np.isfinite(x)))
+            raise ValueError(
+                f"column {self.name!r} holds infinite values, {many} of {len(x)}: correct or exclude them"
+            )
+        k, total = len(x), self.count + len(x)
+        gap = float(x.mean()) - self.mean
+        self.square += float(np.sum((x - x.mean()) ** 2)) + gap * gap * self.count * k / total
+        self.mean += gap * k / total
+        self.count = total
+        self.some.append(x[:: max(1, -(-k // max(keep, 1)))])
+
+    def result(self, standardize: bool) -> NumberColumn | CategoryColumn:
+        """The column's encoding."""
+        if self.words:
+            return CategoryColumn(self.name, tuple(sorted(self.words)), self.words.most_common(1)[0][0])
+        spread = float(np.sqrt(self.square / self.count))
+        centre, scale = (self.mean, spread) if standardize and spread > 0 else (0.0, 1.0)
+        return NumberColumn(self.name, centre, scale, float(np.median(np.concatenate(self.some))))
 
 
 def _check_mostly_words(name: str, words: Any) -> None:
@@ -162,7 +201,6 @@ def _check_mostly_words(name: str, words: Any) -> None:
 
 
 def _some(words: Sequence[str]) -> str:
-    """The first five words, for a message."""
     return ", ".join(map(repr, words[:5])) + (", ..." if len(words) > 5 else "")
 
 
@@ -227,7 +265,6 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         return self
 
     def _encoded(self, frame: Any, y: Any, sample_weight: Any) -> tuple[Encoding, Any]:
-        """The encoding, and the data for the classifier."""
         from gpclass.data.parquet import ParquetFolder
         from gpclass.data.sources import in_files
 

@@ -139,7 +139,6 @@ def _task(clf: Settings, source: Source, kernel: Kernel, methods: Methods, class
 
 
 def _kernel(clf: Settings, likelihood: Likelihood, X: Array) -> Kernel:
-    """The kernel to start from."""
     if form_of(clf) is LowRank:  # a sample suffices for many rows
         X = X[sample_rows(len(X), LOOK, np.random.default_rng(0))]
     if clf.kernel is None:

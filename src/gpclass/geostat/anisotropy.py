@@ -19,6 +19,7 @@ Reference: Chilès & Delfiner (1999), §2.5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from scipy.optimize import minimize
 
 from gpclass._typing import Array
 from gpclass.geostat.coordinates import Anisotropy
-from gpclass.geostat.fitting import Candidate, lag_weights, search_models, smoothness_list
+from gpclass.geostat.fitting import VariogramFit, lag_weights, search_models, smoothness_list
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.variogram import EmpiricalVariogram, empirical_variogram
 
@@ -42,22 +43,6 @@ class AnisotropyFit:
     error: float  # weighted root mean square of the residuals
     isotropic_error: float  # the same with ratio 1
     empirical: tuple[EmpiricalVariogram, ...]  # one per direction
-
-
-@dataclass(frozen=True)
-class _Directions:
-    """The lag classes of all directions."""
-
-    lags: EmpiricalVariogram
-    theta: Array  # direction of each class
-    weights: Array  # from the original lags: they must not depend on the trial axes
-
-    def fit(self, angle: float, ratio: float, shapes: tuple[float, ...]) -> Candidate:
-        """The best model of the lag classes at their distances in isotropic coordinates."""
-        lag, turn = self.lags.lag, self.theta - angle
-        r = lag * np.sqrt(np.cos(turn) ** 2 + (np.sin(turn) / ratio) ** 2)
-        bounds = (float(lag[lag > 0].min()) / 10.0, 2.0 * float(lag.max()))
-        return search_models(replace(self.lags, lag=r), shapes, self.weights, None, bounds)
 
 
 def fit_anisotropy(
@@ -100,32 +85,35 @@ def fit_anisotropy(
         empirical_variogram(x, values, **settings, direction=float(a), tolerance=90.0 / n_directions)
         for a in angles
     )
-    directions = _joined(found, angles)
+    lag, gamma, pairs = (
+        np.concatenate([getattr(one, k) for one in found]) for k in ("lag", "gamma", "pairs")
+    )
+    joined = EmpiricalVariogram(lag, gamma, pairs, np.array([0.0, float(lag.max())]))
+    theta = np.repeat(np.deg2rad(angles), [len(one) for one in found])
+    weighed = lag_weights(joined, "pairs/lag2")  # they must not depend on the trial axes
+    bounds = (float(lag[lag > 0].min()) / 10.0, 2.0 * float(lag.max()))
+
+    def fit(angle: float, ratio: float, shapes: tuple[float, ...]) -> VariogramFit:
+        """The best model of the lag classes at their distances in isotropic coordinates."""
+        r = lag * np.sqrt(np.cos(theta - angle) ** 2 + (np.sin(theta - angle) / ratio) ** 2)
+        return search_models(replace(joined, lag=r), shapes, weighed, None, bounds)
+
     shapes = smoothness_list(smoothness)
-    start = directions.fit(0.0, 1.0, shapes)
-    angle, ratio = _best_axes(directions, (start.model.smoothness,))
+    start = fit(0.0, 1.0, shapes)
+    angle, ratio = _best_axes(lambda angle, ratio: fit(angle, ratio, (start.model.smoothness,)).error)
     if ratio > 1.0:  # the search may swap the axes
         angle, ratio = angle + np.pi / 2.0, 1.0 / ratio
     # lengths along the longest axis are unchanged, since the first coordinate is not stretched
-    last = directions.fit(angle, ratio, shapes)
+    last = fit(angle, ratio, shapes)
     turned = Anisotropy(float(np.rad2deg(angle) % 180.0), float(ratio))
     return AnisotropyFit(turned, last.model, last.error, start.error, found)
 
 
-def _joined(found: tuple[EmpiricalVariogram, ...], angles: Array) -> _Directions:
-    lag, gamma, pairs = (
-        np.concatenate([getattr(one, k) for one in found]) for k in ("lag", "gamma", "pairs")
-    )
-    lags = EmpiricalVariogram(lag, gamma, pairs, np.array([0.0, float(lag.max())]))
-    theta = np.repeat(np.deg2rad(angles), [len(one) for one in found])
-    return _Directions(lags, theta, lag_weights(lags, "pairs/lag2"))
-
-
-def _best_axes(directions: _Directions, shapes: tuple[float, ...]) -> tuple[float, float]:
+def _best_axes(error_at: Callable[[float, float], float]) -> tuple[float, float]:
     """Angle (radians) and ratio: the best of a grid, then a simplex search."""
 
     def error(at: Array) -> float:
-        return directions.fit(float(at[0]), float(np.exp(at[1])), shapes).error
+        return error_at(float(at[0]), float(np.exp(at[1])))
 
     grid = [np.array([a, r]) for a in np.pi * np.arange(12) / 12 for r in np.log([0.2, 0.35, 0.5, 0.7, 0.85])]
     start = min(grid, key=error)

@@ -130,7 +130,6 @@ class ChordalCoordinates(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _lonlat(X: Array) -> tuple[Array, Array]:
-    """Longitude and latitude in radians, checked."""
     if X.shape[1] < 2:
         raise ValueError("X needs two columns, longitude and latitude in degrees")
     if np.any(np.abs(X[:, 1]) > 90):

@@ -171,7 +171,10 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         start = time.perf_counter()
         x, v = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         self.cutoffs_ = self._find_cutoffs(v)
-        self.limits_ = self._find_limits(v)
+        low, high = (v.min(), v.max()) if self.limits is None else self.limits
+        if not (-np.inf < low <= self.cutoffs_[0] and self.cutoffs_[-1] <= high < np.inf):
+            raise ValueError(f"limits ({low:g}, {high:g}) must enclose the cut-offs")
+        self.limits_ = float(low), float(high)
         interval = np.searchsorted(self.cutoffs_, v, side="left")  # v <= z_1 is interval 0
         K = len(self.cutoffs_)
         F_mean = self._known_mean(x, v)
@@ -190,7 +193,6 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         return self
 
     def _report(self, notes: tuple[str, ...], start: float) -> Report:
-        """The reports of all indicators combined."""
         each = [one.fit_report_ for one in self.estimators_]
         found = notes + tuple(text for one in each for text in one.warnings)
         return Report(
@@ -258,12 +260,6 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
             ends = np.concatenate([[-np.inf], z, [np.inf]])
             raise ValueError(f"no sample lies in ]{ends[k]:g}, {ends[k + 1]:g}]: drop one of these cut-offs")
         return z
-
-    def _find_limits(self, v: Array) -> tuple[float, float]:
-        low, high = (v.min(), v.max()) if self.limits is None else self.limits
-        if not (-np.inf < low <= self.cutoffs_[0] and self.cutoffs_[-1] <= high < np.inf):
-            raise ValueError(f"limits ({low:g}, {high:g}) must enclose the cut-offs")
-        return float(low), float(high)
 
     def predict_distribution(self, X: npt.ArrayLike) -> ConditionalDistribution:
         """The distribution at each point, with corrected order relations."""

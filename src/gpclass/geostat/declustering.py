@@ -80,15 +80,13 @@ def cell_declustering(
         sizes = np.geomspace(extent / len(x) ** (1.0 / x.shape[1]) / 4.0, extent / 2.0, n_sizes)
     table = np.array([_cell_weights(x, size, n_origins) for size in sizes])  # (sizes, n)
     means = np.full(len(sizes), np.nan) if v is None else table @ v / len(x)
-    k = 0 if len(sizes) == 1 or v is None else _extreme(means, float(v.mean()), seek)
+    k = int(np.argmin(means))
+    top = int(np.argmax(means))
+    if seek == "maximum" or (
+        seek == "auto" and v is not None and v.mean() - means[k] < means[top] - v.mean()
+    ):
+        k = top
     return Declustering(table[k], float(sizes[k]), None if v is None else float(means[k]), sizes, means)
-
-
-def _extreme(means: Array, plain: float, seek: str) -> int:
-    low, high = int(np.argmin(means)), int(np.argmax(means))
-    if seek == "auto":
-        return low if plain - means[low] >= means[high] - plain else high
-    return low if seek == "minimum" else high
 
 
 def _cell_weights(x: Array, size: float, n_origins: int) -> Array:

@@ -59,7 +59,9 @@ def estimate_variogram(X: Array, V: Array, search: VariogramSearch) -> Estimated
     except ValueError as error:
         notes.append(f"no variogram could be fitted ({error}); an exponential one was assumed")
         warnings.warn(notes[-1], UserWarning, stacklevel=4)  # all maps depend on it
-        return Estimated(_assumed(X, V), None, tuple(notes))
+        variance = float(V.var(axis=0).mean())
+        assumed = VariogramModel(variance if variance > 0 else 1.0, median_distance(X), 0.5)
+        return Estimated(assumed, None, tuple(notes))
     if fit.at_bound:
         notes.append(
             "the variogram's length scale is at a bound of its search: range and sill are not identifiable"
@@ -67,9 +69,3 @@ def estimate_variogram(X: Array, V: Array, search: VariogramSearch) -> Estimated
     elif fit.model.variogram(empirical.edges[-1]) < 0.8 * fit.model.sill:
         notes.append("the variogram does not level off within the largest lag: there may be a trend")
     return Estimated(fit.model, fit, tuple(notes))
-
-
-def _assumed(X: Array, V: Array) -> VariogramModel:
-    """An exponential variogram with the variance of the values and the median distance of the sites."""
-    variance = float(V.var(axis=0).mean())
-    return VariogramModel(variance if variance > 0 else 1.0, median_distance(X), 0.5)

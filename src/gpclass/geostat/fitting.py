@@ -15,7 +15,7 @@ Reference: Cressie (1985), Math. Geology 17; Golub & Pereyra (1973) for the elim
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar, nnls
@@ -37,7 +37,7 @@ class VariogramFit:
     empirical: EmpiricalVariogram
     error: float  # weighted root mean square of the residuals
     at_bound: bool  # the length scale is at a bound of its search
-    weighting: str
+    weighting: str = ""
 
 
 def fit_variogram(
@@ -87,16 +87,7 @@ def fit_variogram(
         for _ in range(5):
             weights = lag_weights(empirical, "cressie", best.model)
             best = search_models(empirical, shapes, weights, nugget, bounds)
-    return VariogramFit(best.model, empirical, best.error, best.at_bound, weighting)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """The best model of a search."""
-
-    model: VariogramModel
-    error: float
-    at_bound: bool
+    return replace(best, weighting=weighting)
 
 
 def search_models(
@@ -105,7 +96,7 @@ def search_models(
     weights: Array,
     nugget: float | None,
     bounds: tuple[float, float],
-) -> Candidate:
+) -> VariogramFit:
     """The best model over lengths and smoothnesses."""
     scale = float(empirical.gamma.max())
     gamma = empirical.gamma / scale  # independent of the variable's units
@@ -131,7 +122,7 @@ def search_models(
     partial = max(partial, 1e-10 * (1.0 + s0))  # a kernel needs a positive correlated part
     model = VariogramModel(scale * (s0 + partial), float(np.exp(log_l)), nu, scale * s0)
     at_bound = bool(min(log_l - log_low, log_high - log_l) < 1e-3)
-    return Candidate(model, scale * error_value, at_bound)
+    return VariogramFit(model, empirical, scale * error_value, at_bound)
 
 
 def _linear_fit(

@@ -34,7 +34,7 @@ from gpclass.estimators.checks import check_kernel, check_memory
 from gpclass.estimators.mixins import Deciding, Savable
 from gpclass.geostat._keyword import TransformKeyword
 from gpclass.geostat.declustering import cell_declustering
-from gpclass.geostat.estimation import Estimated, VariogramSearch, estimate_variogram
+from gpclass.geostat.estimation import VariogramSearch, estimate_variogram
 from gpclass.geostat.indicators import (
     TRANSFORMS,
     Outside,
@@ -121,8 +121,6 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         self.mean = mean
         self.ordinary = ordinary
         self.exact = exact
-
-    # -- fitting -----------------------------------------------------------------------------------------
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Collect the labels by site, determine the covariance and factor it.
@@ -211,9 +209,13 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             columns = [V[:, [c]] for c in range(V.shape[1])] if apart else [V]
             found = [estimate_variogram(sites.X, column, search) for column in columns]
             kernels = [one.model.kernel() for one in found]
-            self.variogram_ = _single([one.fit for one in found])
-            notes = _notes(found, self.classes_)
-        self.kernel_ = _single(kernels)
+            fits = [one.fit for one in found]
+            self.variogram_ = fits if apart else fits[0]
+            notes = found[0].warnings
+            if apart:
+                each = zip(self.classes_, found, strict=True)
+                notes = tuple(f"class {c}: {text}" for c, one in each for text in one.warnings)
+        self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
         self._systems = [self._system(kernel) for kernel in kernels]
         return notes
 
@@ -270,8 +272,6 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             details["sill_of_the_mean"] = float(self.mean_[0] * self.mean_[1])
         return details
 
-    # -- prediction --------------------------------------------------------------------------------------
-
     def _columns(self) -> list[tuple[KrigingSystem, Array, Array]]:
         """Each system with its values and means."""
         if len(self._systems) == 1:
@@ -283,7 +283,6 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _krige(self, X: npt.ArrayLike) -> Array:
-        """Kriged values, (m, q)."""
         x = self._checked(X)
         return np.hstack([s.predict(x, V, c) for s, V, c in self._columns()])
 
@@ -379,14 +378,3 @@ def _matern_model(kernel: Any) -> VariogramModel | None:
         return VariogramModel.from_kernel(kernel)
     except ValueError:
         return None
-
-
-def _single(items: list[Any]) -> Any:
-    return items[0] if len(items) == 1 else items
-
-
-def _notes(found: list[Estimated], classes: npt.NDArray[Any]) -> tuple[str, ...]:
-    """Warnings of the variograms, prefixed with their class if each has its own."""
-    if len(found) == 1:
-        return found[0].warnings
-    return tuple(f"class {c}: {text}" for c, one in zip(classes, found, strict=True) for text in one.warnings)

@@ -122,21 +122,18 @@ def predict_map(
     c = class_index(label, clf.classes_, min(1, len(clf.classes_) - 1))
     names = [str(name) for name in getattr(points, "columns", [])]
     tables: dict[str, Any] = dict.fromkeys(("proba", "mcse", "lower", "upper"))
-    for name, flat in _answer(clf, points, level).items():
+    final = final_step(clf)
+    if hasattr(final, "predict_uncertainty"):
+        u = final.predict_uncertainty(seen_by_final(clf, points), level=level)
+        found = {name: np.asarray(getattr(u, name)) for name in tables}
+    else:
+        found = {"proba": np.asarray(clf.predict_proba(points))}
+    for name, flat in found.items():
         if np.any(np.isfinite(flat[:, c])):
             tables[name] = np.full((len(y), len(x)), np.nan)
             tables[name][row, column] = flat[:, c]
     axes = (names[i], names[j]) if names else ("x", "y")
     return ProbabilityMap(x, y, **tables, level=level, label=clf.classes_[c], names=axes)
-
-
-def _answer(clf: Any, points: Any, level: float) -> dict[str, Array]:
-    """Probabilities and, where available, their errors and limits."""
-    final = final_step(clf)
-    if hasattr(final, "predict_uncertainty"):
-        u = final.predict_uncertainty(seen_by_final(clf, points), level=level)
-        return {name: np.asarray(getattr(u, name)) for name in ("proba", "mcse", "lower", "upper")}
-    return {"proba": np.asarray(clf.predict_proba(points))}
 
 
 def _axis(values: Array) -> tuple[Array, Any]:

@@ -100,8 +100,6 @@ class VariogramModel:
         found = brentq(lambda r: float(matern_correlation(r, l, self.smoothness)) - rest, 0.0, 200.0 * l)
         return float(found)
 
-    # -- scikit-learn ------------------------------------------------------------------------------------
-
     def kernel(self) -> Any:
         """The scikit-learn kernel with the same covariance: constant × Matérn (+ white noise)."""
         lengths = list(self.length_scale) if isinstance(self.length_scale, tuple) else self.length_scale
@@ -127,8 +125,6 @@ class VariogramModel:
             raise ValueError("the kernel has no Matérn or RBF part; add one")
         nu = float(shape.nu) if isinstance(shape, sk.Matern) else np.inf
         return cls(variance + nugget, shape.length_scale, nu, nugget)
-
-    # -- gstools -----------------------------------------------------------------------------------------
 
     def to_gstools(self, dim: int = 2, anisotropy: Anisotropy | None = None) -> Any:
         """The gstools covariance model with the same covariance (extra ``[geo]``)."""

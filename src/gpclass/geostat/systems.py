@@ -51,8 +51,6 @@ class KrigingSystem:
     metric_scale: Array | float = 1.0  # coordinates are divided by it in the neighbour search
     _local_jitter: list[float] = field(default_factory=lambda: [0.0], repr=False, compare=False)
 
-    # -- covariances -------------------------------------------------------------------------------------
-
     @cached_property
     def nugget(self) -> Array:
         """White noise at the sites, (n,): the diagonal minus the cross-covariance of the kernel."""
@@ -87,8 +85,6 @@ class KrigingSystem:
         S[at[j], j] += self.nugget[at[j]]
         return S
 
-    # -- all sites ---------------------------------------------------------------------------------------
-
     @cached_property
     def _factored(self) -> tuple[Array, float]:
         return factor(self._sites(slice(None)), what="the covariance of the sites")
@@ -101,11 +97,6 @@ class KrigingSystem:
     def _solve(self, B: Array) -> Array:
         x, _ = lapack.dpotrs(self._factored[0], B, lower=1)
         return np.asarray(x).reshape(B.shape)
-
-    def _gls_mean(self, V: Array) -> Array:
-        """The mean implied by ordinary kriging, (q,)."""
-        a = self._solve(np.ones(len(V)))
-        return np.asarray(a @ V / a.sum())
 
     def weights(self, Z: Array) -> Array:
         """Kriging weights λ of all sites, (m, n)."""
@@ -124,7 +115,10 @@ class KrigingSystem:
         """Kriged values (m, q) of site values V (n, q) about mean (q,), which ordinary kriging ignores."""
         if self.neighbours is not None:
             return self._from_neighbours(Z, V, mean)
-        centre = self._gls_mean(V) if self.ordinary else mean
+        centre = mean
+        if self.ordinary:  # the mean that it implies
+            a = self._solve(np.ones(len(V)))
+            centre = np.asarray(a @ V / a.sum())
         dual = self._solve(V - centre)  # (n, q)
         return np.vstack([centre + self._cross(block).T @ dual for block in self._blocks(Z)])
 
@@ -167,8 +161,6 @@ class KrigingSystem:
 
     def _blocks(self, Z: Array) -> Iterator[Array]:
         return (Z[rows] for rows in gen_batches(len(Z), max(1, CELLS // len(self.X))))
-
-    # -- neighbourhoods ----------------------------------------------------------------------------------
 
     @cached_property
     def _tree(self) -> KDTree:

@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from gpclass._typing import Array, BoolArray, IntArray
+from gpclass._typing import Array, IntArray
 from gpclass.geostat.coordinates import check_sites
 
 ESTIMATORS = ("matheron", "cressie")
+Cone: TypeAlias = tuple[Array, float, float]  # unit vector, cosine of the tolerance, bandwidth
 BLOCK = 2_000_000  # pairs held at once
 
 
@@ -42,21 +44,6 @@ class EmpiricalVariogram:
 
     def __len__(self) -> int:
         return len(self.lag)
-
-
-@dataclass(frozen=True)
-class _Direction:
-    """Pairs within ``tolerance`` of an axis, and within ``bandwidth`` of its line."""
-
-    axis: Array  # (d,), unit length
-    cosine: float  # of the angular tolerance
-    bandwidth: float
-
-    def holds(self, difference: Array, r: Array) -> BoolArray:
-        """Whether differences (..., d) of length r lie in the cone; a pair and its reverse are the same."""
-        along = np.abs(difference @ self.axis)
-        off = np.sqrt(np.maximum(r**2 - along**2, 0.0))
-        return np.asarray((along >= self.cosine * r * (1 - 1e-12)) & (off <= self.bandwidth))
 
 
 def empirical_variogram(
@@ -121,12 +108,12 @@ def empirical_variogram(
         gamma = mean.sum(axis=1) / 2.0
     else:
         gamma = (mean**4).sum(axis=1) / (0.457 + 0.494 / pairs) / 2.0
-    axis = None if cone is None else tuple(map(float, cone.axis))
+    axis = None if cone is None else tuple(map(float, cone[0]))
     return EmpiricalVariogram(distance[used] / pairs, gamma, pairs, edges, estimator, axis)
 
 
 def _accumulate(
-    x: Array, v: Array, w: Array | None, edges: Array, cone: _Direction | None, estimator: str
+    x: Array, v: Array, w: Array | None, edges: Array, cone: Cone | None, estimator: str
 ) -> tuple[IntArray, Array, Array, Array]:
     """Pairs, sums of distances and of weights (B,), and Σ w (v_i − v_j)² or Σ w |v_i − v_j|^½ (B, q), of i < j."""
     n_bins, q = len(edges) - 1, v.shape[1]
@@ -140,7 +127,10 @@ def _accumulate(
         r_pair = r[i, j]
         i = i + start
         if cone is not None:
-            kept = cone.holds(x[i] - x[j], r_pair)
+            axis, cosine, bandwidth = cone
+            along = np.abs((x[i] - x[j]) @ axis)  # a pair and its reverse are the same
+            off = np.sqrt(np.maximum(r_pair**2 - along**2, 0.0))
+            kept = (along >= cosine * r_pair * (1 - 1e-12)) & (off <= bandwidth)
             i, j, r_pair = i[kept], j[kept], r_pair[kept]
         bin_ = np.searchsorted(edges, r_pair, side="right") - 1
         w_pair = None if w is None else w[i] * w[j]
@@ -155,7 +145,6 @@ def _accumulate(
 
 
 def _edges(x: Array, lags: int | npt.ArrayLike, max_lag: float | None, lag_choice: str) -> Array:
-    """Limits of the lag classes, (B + 1,)."""
     if np.ndim(lags) == 1:
         edges = np.asarray(lags, dtype=float)
         if len(edges) < 2 or np.any(np.diff(edges) <= 0) or edges[0] < 0:
@@ -180,9 +169,7 @@ def _edges(x: Array, lags: int | npt.ArrayLike, max_lag: float | None, lag_choic
     return np.unique(np.concatenate([[0.0], inner, [top]]))
 
 
-def _cone(
-    direction: float | npt.ArrayLike | None, tolerance: float, bandwidth: float, d: int
-) -> _Direction | None:
+def _cone(direction: float | npt.ArrayLike | None, tolerance: float, bandwidth: float, d: int) -> Cone | None:
     if direction is None:
         return None
     if np.ndim(direction) == 0:
@@ -196,7 +183,7 @@ def _cone(
         raise ValueError(f"direction must be a vector of length {d}, not zero")
     if not 0 < tolerance <= 90:
         raise ValueError(f"tolerance must lie in ]0, 90] degrees, not {tolerance}")
-    return _Direction(axis / np.linalg.norm(axis), float(np.cos(np.deg2rad(tolerance))), float(bandwidth))
+    return axis / np.linalg.norm(axis), float(np.cos(np.deg2rad(tolerance))), float(bandwidth)
 
 
 def _checked(

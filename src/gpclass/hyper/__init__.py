@@ -9,8 +9,7 @@ from gpclass.hyper.cross_validation import CrossValidation
 from gpclass.hyper.em import EM
 from gpclass.hyper.fixed import Fixed
 from gpclass.hyper.hmc import HMC
-from gpclass.hyper.map import Map
-from gpclass.hyper.maximize import Maximize
+from gpclass.hyper.maximize import Map, Maximize
 from gpclass.hyper.pseudo_marginal import PseudoMarginal
 from gpclass.hyper.staged.settings import Stages
 

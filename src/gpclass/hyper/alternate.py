@@ -110,7 +110,6 @@ class Alternate(FullBayes):
 
     @classmethod
     def brief(cls) -> Alternate:
-        """Two short chains, for tests."""
         return cls(chains=2, warmup=2, draws=4, scans=1)
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
@@ -143,7 +142,6 @@ class AlternateSampler(Sampler):
         return {**state, "log_scale_f": state["log_scale"] - 1.0, "log_scale_eta": state["log_scale"]}
 
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
-        """Latent scans, then θ in each parametrisation."""
         settings = self.settings
         target = self._around(state["theta"])
         before, state = state["theta"], self._latent(state, target, rng)
@@ -168,7 +166,6 @@ class AlternateSampler(Sampler):
         return state, self.record(state, f, float(np.mean(chances)), iteration)
 
     def pool(self, states: list[State]) -> list[State]:
-        """One covariance and one step for all chains."""
         shared = pooled(states)
         for name in ("log_scale_f", "log_scale_eta"):
             shared[name] = np.mean([state[name] for state in states], axis=0)

@@ -93,24 +93,15 @@ class Fit:
 
 
 NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
-    "nothing": (lambda inference: True, ""),
-    "gradient": (
-        lambda inference: inference.gradient,
-        "needs the gradient of the evidence, which inference={name!r} does not have",
-    ),
-    "gaussian": (
-        lambda inference: inference.gaussian,
-        "needs one Gaussian with a deterministic evidence, which inference={name!r} does not have",
-    ),
-    "unbiased": (
-        lambda inference: inference.evidence_kind in ("unbiased", "closed-form"),
-        "needs an unbiased evidence, which inference={name!r} does not have",
-    ),
+    "nothing": (lambda asked: True, "nothing"),
+    "gradient": (lambda asked: asked.gradient, "the gradient of the evidence"),
+    "gaussian": (lambda asked: asked.gaussian, "one Gaussian with a deterministic evidence"),
+    "unbiased": (lambda asked: asked.evidence_kind in ("unbiased", "closed-form"), "an unbiased evidence"),
     "steps": (
-        lambda inference: inference.steps or (inference.gaussian and inference.name in BASES),
-        "moves latent values step by step, which inference={name!r} cannot do",
+        lambda asked: asked.steps or (asked.gaussian and asked.name in BASES),
+        "moves of the latent values step by step",
     ),
-}  # what a strategy may need of an inference, and the reason why others are rejected
+}  # what a strategy may need of an inference
 
 
 class Strategy(ABC):
@@ -134,7 +125,8 @@ class Strategy(ABC):
 
     def why_not(self, inference: Inference) -> str:
         """Why the inference is rejected."""
-        return f"hyperparameters={self.name!r} {NEEDS[self.needs][1].format(name=inference.name)}"
+        what = NEEDS[self.needs][1]
+        return f"hyperparameters={self.name!r} needs {what}, which inference={inference.name!r} does not have"
 
 
 def parameters_at_bounds(problem: Problem) -> tuple[str, ...]:

@@ -193,11 +193,17 @@ def _run_to(
     bar: Progress,
     save: Callable[[], None],
 ) -> bool:
-    """All chains to iteration ``stop``, in rounds; False if interrupted."""
+    """All chains to iteration ``stop``, a few iterations of each in turn; False if interrupted."""
     jobs = min(effective_n_jobs(n_jobs), len(chains))
+
+    def tell(record: Record) -> None:
+        bar.update(accepted=bool(record["accepted"] > 0.5))
+
     try:
         while any(chain.iteration < stop for chain in chains):
-            if not _round(stop, sampler, chains, jobs, bar):
+            if jobs > 1:
+                _round(stop, sampler, chains, jobs, bar)
+            elif not all(advance(sampler, c, min(stop, c.iteration + ROUND), tell) for c in chains):
                 return False
             save()
     except KeyboardInterrupt:  # between two iterations
@@ -205,15 +211,9 @@ def _run_to(
     return True
 
 
-def _round(stop: int, sampler: Sampler, chains: list[Chain], jobs: int, bar: Progress) -> bool:
-    """A few iterations of every chain; False if interrupted."""
-
-    def tell(record: Record) -> None:
-        bar.update(accepted=bool(record["accepted"] > 0.5))
-
-    if jobs == 1:
-        return all(advance(sampler, chain, min(stop, chain.iteration + ROUND), tell) for chain in chains)
-    moved = Parallel(n_jobs=jobs)(  # Ctrl-C loses the round; earlier ones are complete
+def _round(stop: int, sampler: Sampler, chains: list[Chain], jobs: int, bar: Progress) -> None:
+    """Some iterations of every chain in other processes; Ctrl-C loses them, earlier ones are complete."""
+    moved = Parallel(n_jobs=jobs)(
         delayed(_advance_copy)(sampler, chain, min(stop, chain.iteration + 5 * ROUND)) for chain in chains
     )
     for chain, (new, accepted) in zip(chains, moved, strict=True):
@@ -221,7 +221,6 @@ def _round(stop: int, sampler: Sampler, chains: list[Chain], jobs: int, bar: Pro
         for name, values in new.kept.items():
             chain.kept.setdefault(name, []).extend(values)
         chain.rng, chain.state, chain.iteration, chain.mark = new.rng, new.state, new.iteration, new.mark
-    return True
 
 
 def _advance_copy(sampler: Sampler, chain: Chain, stop: int) -> tuple[Chain, float]:

@@ -17,7 +17,6 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.numerics.files import replacing
-from gpclass.numerics.fingerprint import fingerprint as fingerprint  # for those who import it from here
 
 if TYPE_CHECKING:
     from gpclass.hyper.chains import Chain
@@ -62,9 +61,6 @@ def _chain(head: Mapping[str, Any], prefix: str, arrays: Mapping[str, Array]) ->
     state = {name.removeprefix("state/"): a for name, a in mine.items() if name.startswith("state/")}
     kept = {name.removeprefix("kept/"): list(a) for name, a in mine.items() if name.startswith("kept/")}
     return Chain(rng, state, int(head["iteration"]), kept, head["rng"])
-
-
-# ---- archives --------------------------------------------------------------------------------------------------------
 
 
 def write_archive(path: Path, head: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:

@@ -88,7 +88,6 @@ class CrossValidation(Strategy):
 
     @classmethod
     def brief(cls) -> CrossValidation:
-        """Two candidates, two folds."""
         return cls(n_points=1, folds=2)
 
     def __post_init__(self) -> None:
@@ -111,7 +110,6 @@ class CrossValidation(Strategy):
                 raise ValueError(f"the range of {name} must satisfy 0 < low <= high, not {limits!r}")
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Score all candidates and fit the best to all rows."""
         problem = problem.placed(run.rng)
         fold = self._fold_of(problem, run.rng)
         seed = int(run.rng.integers(2**63))
@@ -167,7 +165,9 @@ class CrossValidation(Strategy):
                     bar.update()
             tried += fresh
             best = tried[int(np.argmin(_pooled(np.array(found), problem.weights)))]
-            box = {name: _shrunk(limits, float(best[name])) for name, limits in box.items()}
+            for name, (low, high) in box.items():
+                centre, half = float(best[name]), (high / low) ** (0.5 * SHRINK)
+                box[name] = max(low, centre / half), min(high, centre * half)
         return tuple(tried), np.array(found)
 
     def _box(
@@ -292,18 +292,7 @@ def _loss(log_proba: Array, label: IntArray, scoring: str) -> Array:
 
 
 def _pooled(losses: Array, weights: Array | None) -> Array:
-    """Mean loss over the points, (P,)."""
     return np.asarray(np.average(losses, axis=1, weights=weights))
-
-
-def _shrunk(limits: tuple[float, float], centre: float) -> tuple[float, float]:
-    """A smaller range about a value, inside the old one."""
-    low, high = limits
-    half = (high / low) ** (0.5 * SHRINK)
-    return max(low, centre / half), min(high, centre * half)
-
-
-# ---- parameters by name --------------------------------------------------------------------------------
 
 
 def assign(problem: Problem, inference: Inference, values: Mapping[str, Any]) -> tuple[Problem, Inference]:

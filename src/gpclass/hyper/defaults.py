@@ -21,12 +21,6 @@ from gpclass.priors import Gamma, LogNormal, Prior, PriorSet, PriorSpec, default
 PAPERS = ("filippone", "williams-barber", "weak")
 
 
-def check_priors(name: str) -> None:
-    """Reject an unknown name."""
-    if name not in PAPERS:
-        raise ValueError(f"default_priors={name!r} is not known; use one of {', '.join(map(repr, PAPERS))}")
-
-
 def priors_for(problem: Problem, spec: PriorSpec, paper: str) -> PriorSet:
     """The user's priors, and the paper's for the other parameters."""
     if spec is not None and not isinstance(spec, Mapping):

@@ -79,11 +79,9 @@ class EM(Strategy):
 
     @classmethod
     def brief(cls) -> EM:
-        """Three iterations."""
         return cls(max_iter=3)
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Alternate the two steps from the kernel's own parameters."""
         if problem.scale_is_free:
             raise ValueError(
                 "hyperparameters='em' learns kernel parameters only; fix the scale of the likelihood, or use 'maximize'"
@@ -127,7 +125,6 @@ class EM(Strategy):
         return fit if converged else replace(fit, reason=reason)
 
     def _m_step(self, noisy: Problem, theta: Array, expected: ExpectedPrior) -> tuple[Array, float]:
-        """Maximise Q; the new parameters and the rise of Q."""
         before, _ = expected.value_and_slope(noisy.at(theta))
 
         def minus(t: Array) -> tuple[float, Array]:
@@ -160,21 +157,17 @@ class BoundOf(SiteRule):
         self.rule = rule
 
     def numbers(self, likelihood: Likelihood, L: int) -> int:
-        """The other rule's."""
         return self.rule.numbers(likelihood, L)
 
     def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
-        """The other rule's."""
         return self.rule.sites(likelihood, labels, numbers)
 
     def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
-        """The other rule's."""
         return self.rule.first(likelihood, labels, at)
 
     def update(
         self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
     ) -> tuple[Array, Array]:
-        """The same numbers."""
         second = at.cov + at.mean.T[:, :, None] * at.mean.T[:, None, :]
         site = np.sum(at.sites.b * at.mean, axis=0) - 0.5 * np.einsum("rab,rab->r", at.sites.W, second)
         return numbers, labels.power * expected_log(likelihood, labels, at) - site

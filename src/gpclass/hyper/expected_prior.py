@@ -69,7 +69,6 @@ class DenseExpected(ExpectedPrior):
         return cls(found, 1)
 
     def value_and_slope(self, problem: Problem) -> tuple[float, Array]:
-        """One factorisation and two products per kernel."""
         value, G = 0.0, []
         for K, S in zip(dense_prior(problem).kernel_matrices, self.moments, strict=True):
             L = cholesky(K)
@@ -113,7 +112,6 @@ class LowRankExpected(ExpectedPrior):
         return cls(np.vstack(X), [np.vstack(part) for part in M], np.concatenate(v, axis=1))
 
     def value_and_slope(self, problem: Problem) -> tuple[float, Array]:
-        """Woodbury's identity throughout."""
         prior = problem.prior
         assert isinstance(prior, LowRankPrior)
         spec = prior.spec

@@ -17,6 +17,5 @@ class Fixed(Strategy):
     name: ClassVar[str] = "fixed"
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Run ``inference`` once."""
         problem = problem.placed(run.rng)
         return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})

@@ -17,10 +17,10 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.base import Fit, Run, Strategy
 from gpclass.hyper.chains import ChainRun, Sampler, run_chains
-from gpclass.hyper.defaults import check_priors, priors_for
+from gpclass.hyper.defaults import PAPERS, priors_for
 from gpclass.hyper.loo import leave_one_out
 from gpclass.hyper.mixture import ThetaMixture
-from gpclass.hyper.trace import Trace, build_trace
+from gpclass.hyper.trace import build_trace
 from gpclass.inference.base import Inference
 from gpclass.inference.diagnostics import ChainFigures, chain_figures
 from gpclass.model.problem import Problem
@@ -87,10 +87,11 @@ class FullBayes(Strategy):
                 raise ValueError(
                     f"{type(self).__name__}: {name} must be a whole number of at least {low}, got {value!r}"
                 )
-        check_priors(self.default_priors)
+        if self.default_priors not in PAPERS:
+            known = ", ".join(map(repr, PAPERS))
+            raise ValueError(f"default_priors={self.default_priors!r} is not known; use one of {known}")
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Sample θ."""
         if len(problem.theta) == 0:
             raise ValueError(
                 f"hyperparameters={self.name!r} samples kernel parameters, and all of this kernel's are fixed; "
@@ -165,15 +166,24 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
         too_short=_not_mixed,
         doublings=DOUBLINGS if strategy.draws is None else 0,
     )
-    theta = outcome.stack("theta")  # (chains, draws, p)
+    theta, accepted = outcome.stack("theta"), outcome.stack("accepted")  # (chains, draws, p), (chains, draws)
+    latent = outcome.stack("f") if problem.form.predicts_from_rows else None
     chains, draws, p = theta.shape
-    at_mean = problem.at(theta.reshape(-1, p).mean(axis=0))
+    flat = theta.reshape(-1, p)
+    at_mean = problem.at(flat.mean(axis=0))
     evidence, sd = None, None
     if sampling.has_evidence:
         evidence, sd = _repeated_evidence(at_mean, inference, run.rng)
     figures = chain_figures(theta)
     spent = sum(int(chain.state.get("evaluations", chain.iteration)) for chain in outcome.chains)
     kept = _kept(outcome, sampling.sampler.first_kept, strategy.keep)
+    stats = {"lp": outcome.stack("value"), "log_evidence": outcome.stack("log_z"), "accepted": accepted > 0.5}
+    attrs = {
+        "strategy": strategy.name,
+        "inference": inference.name,
+        "interrupted": int(outcome.interrupted),
+        "acceptance_rate": float(accepted.mean()),
+    }
     report = Report(
         method=inference.name,
         iterations=draws,
@@ -192,13 +202,13 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
         converged=not (outcome.interrupted or figures.apart),
         reason="interrupted" if outcome.interrupted else figures.apart,
         figures={
-            "acceptance_rate": float(outcome.stack("accepted").mean()),
+            "acceptance_rate": attrs["acceptance_rate"],
             "rhat": figures.rhat,
             "sd_log_evidence": sd,
             "evaluations": sampling.evaluations + spent,
         },
         warnings=_warnings(strategy, outcome, figures, chains, draws),
-        trace=_trace(strategy, problem, inference, outcome, run.rng),
+        trace=build_trace(problem, theta, stats, latent, run.rng, attrs, leave_one_out(problem, flat)),
     )
 
 
@@ -217,22 +227,6 @@ def _warnings(
 def _not_mixed(theta: Array) -> bool:
     """Whether these chains, (chains, draws, p), would cause a warning."""
     return bool(chain_figures(theta).warnings(len(theta), ""))
-
-
-def _trace(
-    strategy: FullBayes, problem: Problem, inference: Inference, outcome: ChainRun, rng: np.random.Generator
-) -> Trace:
-    theta, accepted = outcome.stack("theta"), outcome.stack("accepted")
-    stats = {"lp": outcome.stack("value"), "log_evidence": outcome.stack("log_z"), "accepted": accepted > 0.5}
-    attrs = {
-        "strategy": strategy.name,
-        "inference": inference.name,
-        "interrupted": int(outcome.interrupted),
-        "acceptance_rate": float(accepted.mean()),
-    }
-    latent = outcome.stack("f") if problem.form.predicts_from_rows else None
-    loo = leave_one_out(problem, theta.reshape(-1, theta.shape[-1]))
-    return build_trace(problem, theta, stats, latent, rng, attrs, loo)
 
 
 def _repeated_evidence(

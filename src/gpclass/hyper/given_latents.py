@@ -70,13 +70,11 @@ class DenseLatents(GivenLatents):
     """Values at the rows."""
 
     def log_likelihood(self, f: Array) -> float:
-        """Log p(y | f)."""
         problem = self.problem
         log_p = problem.likelihood.log(problem.y, f.reshape(problem.n_latents, problem.n))
         return float(problem.weighted(log_p).sum())
 
     def slope(self, f: Array, white: Array) -> Array:
-        """By the identity of the module."""
         problem, prior = self.problem, self.problem.prior
         assert isinstance(prior, DensePrior)
         alpha = [
@@ -104,7 +102,6 @@ class InducingLatents(GivenLatents):
         return float(sums["log_likelihood"][0])
 
     def slope(self, f: Array, white: Array) -> Array:
-        """Not worked out: moves by Hamiltonian dynamics are for the dense prior."""
         raise ValueError(
             "Alternate(move='hmc') needs the dense prior; use move='metropolis' with inducing inputs"
         )

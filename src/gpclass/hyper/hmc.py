@@ -88,7 +88,6 @@ class HMC(FullBayes):
 
     @classmethod
     def brief(cls) -> HMC:
-        """Two short chains from the kernel's parameters, for tests."""
         return cls(chains=2, warmup=2, draws=4, leapfrog=2, start="kernel", precondition=False)
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
@@ -130,7 +129,6 @@ class HMCSampler(Sampler):
         return {**found, "evaluations": np.asarray(1), **_dual(size)}
 
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
-        """One trajectory."""
         moved, chance, accepted = self._trajectory(state, rng)
         if iteration >= self.settings.warmup:
             f = latent_draw(self.density.problem.at(moved["theta"]), self.of, moved["vectors"], rng)
@@ -177,6 +175,5 @@ def _found(theta: Array, value: float, slope: Array, posterior: Posterior, rng: 
 
 
 def _dual(size: StepSize) -> State:
-    """The state of dual averaging."""
     names = ("steps", "slack", "log_mean", "anchor", "size")
     return {name: np.asarray(getattr(size, name), dtype=float) for name in names}

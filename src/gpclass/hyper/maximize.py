@@ -34,7 +34,7 @@ from gpclass.inference.base import Inference
 from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
-from gpclass.priors import PriorSet
+from gpclass.priors import PriorSet, resolve_priors
 from gpclass.progress import progress
 
 MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
@@ -94,16 +94,13 @@ class Maximize(Strategy):
         check_settings(self, positive=("tol", "gradient_tol"), whole=("max_iter",))
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
-        """Maximise from the kernel's parameters, and from ``run.n_restarts`` random ones."""
         return self._search(problem, inference, run, prior=None)
 
     @classmethod
     def brief(cls) -> Self:
-        """Three iterations."""
         return cls(max_iter=3, polish_steps=1)
 
     def why_not(self, inference: Inference) -> str:
-        """The reason, with the remedy."""
         return (
             f"{super().why_not(inference)}; use hyperparameters='fixed', or fit the kernel parameters with "
             "inference='ep' first"
@@ -141,6 +138,19 @@ class Maximize(Strategy):
         posterior = inference(at_best, np.random.default_rng(seed), start=last)
         fit = fit_at(at_best, posterior, evaluations, prior)
         return replace(fit, converged=best.converged, reason=best.reason)
+
+
+@dataclass(frozen=True)
+class Map(Maximize):
+    """Settings of penalised maximisation, evidence times prior; those of :class:`Maximize`.
+
+    The maximised density is that of the logarithms of the parameters (:mod:`gpclass.priors`).
+    """
+
+    name: ClassVar[str] = "map"
+
+    def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
+        return self._search(problem, inference, run, resolve_priors(run.priors, problem.names, problem.theta))
 
 
 def fit_at(problem: Problem, posterior: Posterior, evaluations: int, prior: PriorSet | None) -> Fit:

@@ -36,7 +36,6 @@ class ThetaMixture(Posterior):
 
     @property
     def n_components(self) -> int:
-        """Number of Gaussians in the mixture, at most."""
         return len(self.theta) * self.of.packed_components(self.vectors[0])
 
     def posteriors(self) -> Iterator[tuple[int, float, Problem, Posterior]]:
@@ -56,22 +55,17 @@ class ThetaMixture(Posterior):
 
     def latent(self, X_new: Array) -> LatentMixture:
         """All components of all draws of θ; draws of one chain share a group."""
-        weights, means, variances, group = [], [], [], []
+        parts = []
         for chain, weight, problem, posterior in self.posteriors():
             part = posterior.latent(X_new)
             ratio = self._ratio(problem)
             size = len(part.weights)
-            weights.append(weight * part.weights)
-            means.append(ratio * part.means)
-            shape = (size, *part.covariances.shape[1:])
-            variances.append(np.broadcast_to(ratio**2 * part.covariances, shape))
-            group.append(np.full(size, chain, dtype=np.intp))
-        return LatentMixture(
-            np.concatenate(weights), np.concatenate(means), np.concatenate(variances), np.concatenate(group)
-        )
+            spread = np.broadcast_to(ratio**2 * part.covariances, (size, *part.covariances.shape[1:]))
+            group = np.full(size, chain, dtype=np.intp)
+            parts.append((weight * part.weights, ratio * part.means, spread, group))
+        return LatentMixture(*map(np.concatenate, zip(*parts, strict=True)))
 
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:
-        """Joint draws over X_new, (n, m, L), θ and f integrated."""
         parts = list(self.posteriors())
         counts = rng.multinomial(n, np.array([weight for _, weight, _, _ in parts]))
         drawn = [

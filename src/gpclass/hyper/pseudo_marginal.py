@@ -120,15 +120,12 @@ class PseudoMarginal(FullBayes):
 
     @classmethod
     def brief(cls) -> PseudoMarginal:
-        """Two short chains from the prior, for tests, with any evidence."""
         return cls(chains=2, warmup=3, discard=0, draws=4, start="prior", approximate=True)
 
     def takes(self, inference: Inference) -> bool:
-        """An unbiased evidence, unless another is allowed."""
         return super().takes(inference) or (self.approximate and inference.evidence_kind is not None)
 
     def why_not(self, inference: Inference) -> str:
-        """The reason, with the inferences that have one."""
         return (
             f"{super().why_not(inference)}; use inference='exact', 'annealed' or 'importance', or hyperparameters='hmc'"
             " with 'laplace' or 'ep'"
@@ -136,7 +133,6 @@ class PseudoMarginal(FullBayes):
 
     @property
     def dropped(self) -> int:
-        """The warm-up, and what is discarded after it."""
         return self.warmup + self.discard
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
@@ -187,14 +183,12 @@ class MetropolisSampler(Sampler):
         return self.density.outline(self.mode.theta) is not None if wanted is None else wanted
 
     def first(self, rng: np.random.Generator) -> State:
-        """About the mode, or from the prior."""
         scatter = self.settings.start == "mode"
         theta = scattered(self.mode, self.guide, rng) if scatter else from_prior(self.guide, rng)
         value = self.guide.log_evidence(theta) + self.guide.log_prior(theta)
         return {"theta": theta, "value": np.asarray(value), **first_walk(self.mode)}
 
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
-        """One proposal."""
         if iteration < self.settings.warmup:
             return self._adapting(state, rng, iteration)
         if "vectors" not in state:

@@ -77,20 +77,15 @@ def build_trace(
     attrs = {**attrs, "pointwise": "kept"}
     dims["y"] = ["point"]
     if latent is not None and latent.size <= MOST:
-        pointwise = _pointwise(problem, theta, latent, rng)
-        groups["log_likelihood"], groups["posterior_predictive"] = ({"y": values} for values in pointwise)
+        plain = problem.likelihood.with_scale(1.0)
+        scale = np.exp(theta[:, :, -1:]) if problem.scale_is_free else problem.likelihood.scale
+        u = (scale * latent).reshape(*latent.shape[:2], problem.n_latents, problem.n)
+        drawn = plain.draw_labels(u, rng).astype(np.int16 if plain.many else np.int8)
+        groups["log_likelihood"] = {"y": problem.weighted(plain.log(problem.y, u))}
+        groups["posterior_predictive"] = {"y": drawn}
     else:
         attrs["pointwise"] = f"omitted: more than {MOST} numbers"
     return Trace(groups, dims, attrs)
-
-
-def _pointwise(problem: Problem, theta: Array, latent: Array, rng: np.random.Generator) -> tuple[Array, Any]:
-    """Log likelihoods of the labels, and labels drawn, (chains, draws, n), from f (chains, draws, L n)."""
-    plain = problem.likelihood.with_scale(1.0)
-    scale = np.exp(theta[:, :, -1:]) if problem.scale_is_free else problem.likelihood.scale
-    u = (scale * latent).reshape(*latent.shape[:2], problem.n_latents, problem.n)
-    drawn = plain.draw_labels(u, rng)
-    return problem.weighted(plain.log(problem.y, u)), drawn.astype(np.int16 if plain.many else np.int8)
 
 
 def grouped(names: list[str]) -> dict[str, list[int]]:

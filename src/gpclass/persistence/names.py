@@ -54,7 +54,7 @@ PATHS: dict[str, str] = {
     # Settings of strategies for the kernel parameters
     "strategy/fixed": "gpclass.hyper.fixed:Fixed",
     "strategy/maximize": "gpclass.hyper.maximize:Maximize",
-    "strategy/map": "gpclass.hyper.map:Map",
+    "strategy/map": "gpclass.hyper.maximize:Map",
     "strategy/em": "gpclass.hyper.em:EM",
     "strategy/cv": "gpclass.hyper.cross_validation:CrossValidation",
     "strategy/hmc": "gpclass.hyper.hmc:HMC",

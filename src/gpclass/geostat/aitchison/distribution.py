@@ -83,8 +83,6 @@ class Aitchison:
             raise ValueError("successes and failures must not be negative")
         return Aitchison(self.theta1 + successes, self.theta2 + failures, self.psi)
 
-    # -- densities ---------------------------------------------------------------------------------------
-
     def _log_density(self, x: Array) -> Array:
         """The log-density with respect to dx at logits x."""
         return self._log_kernel(x) - self.log_normaliser
@@ -116,8 +114,6 @@ class Aitchison:
     def pdf(self, z: npt.ArrayLike, measure: str = "lebesgue") -> Array:
         """Density at z, with respect to Lebesgue's or Aitchison's measure."""
         return np.exp(self.logpdf(z, measure))
-
-    # -- quadrature --------------------------------------------------------------------------------------
 
     @cached_property
     def _window(self) -> tuple[float, float]:
@@ -192,8 +188,6 @@ class Aitchison:
     def grid(self) -> Array:
         """The quadrature nodes, as probabilities."""
         return np.asarray(expit(self._nodes.ravel()))
-
-    # -- summaries ---------------------------------------------------------------------------------------
 
     def moment(self, order: int) -> float:
         """E[Z^order]."""

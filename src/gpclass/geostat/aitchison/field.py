@@ -107,7 +107,6 @@ class AitchisonField:
         return factor(self._S)[0]
 
     def _log_likelihood(self, x: Array) -> Array:
-        """Log-likelihood of logits x (..., n)."""
         return np.asarray(log_expit(x) @ self.successes + log_expit(-x) @ (self.trials - self.successes))
 
     def log_density(self, z: npt.ArrayLike, measure: str = "lebesgue") -> Array:

@@ -26,7 +26,7 @@ from scipy.special import expit, log_softmax, logit
 from gpclass._typing import Array
 
 
-def _open_interval(a: npt.ArrayLike) -> Array:
+def open_interval(a: npt.ArrayLike) -> Array:
     """The array, after checking that all entries lie inside ]0,1[."""
     array = np.asarray(a, dtype=float)
     if not np.all((array > 0) & (array < 1)):
@@ -45,12 +45,12 @@ def _scale(scale: float) -> float:
 
 def perturb(a: npt.ArrayLike, b: npt.ArrayLike) -> Array:
     """Vector addition a ⊕ b on ]0,1[."""
-    return np.asarray(expit(logit(_open_interval(a)) + logit(_open_interval(b))))
+    return np.asarray(expit(logit(open_interval(a)) + logit(open_interval(b))))
 
 
 def power(factor: npt.ArrayLike, a: npt.ArrayLike) -> Array:
     """Scalar multiplication factor ⊙ a on ]0,1[."""
-    return np.asarray(expit(np.asarray(factor, dtype=float) * logit(_open_interval(a))))
+    return np.asarray(expit(np.asarray(factor, dtype=float) * logit(open_interval(a))))
 
 
 def inner(a: npt.ArrayLike, b: npt.ArrayLike, scale: float = 1.0) -> Array:
@@ -70,7 +70,7 @@ def distance(a: npt.ArrayLike, b: npt.ArrayLike, scale: float = 1.0) -> Array:
 
 def coordinates(a: npt.ArrayLike, scale: float = 1.0) -> Array:
     """The coordinate logit(a) / c0 of each a (R eq. 3)."""
-    return np.asarray(logit(_open_interval(a)) / _scale(scale))
+    return np.asarray(logit(open_interval(a)) / _scale(scale))
 
 
 def from_coordinates(alpha: npt.ArrayLike, scale: float = 1.0) -> Array:
@@ -81,7 +81,7 @@ def from_coordinates(alpha: npt.ArrayLike, scale: float = 1.0) -> Array:
 def mean(a: npt.ArrayLike, weights: npt.ArrayLike | None = None, axis: int | None = None) -> Array:
     """Mean in Aitchison's geometry: the probability at the average coordinate (the scale cancels)."""
     w = None if weights is None else np.asarray(weights)
-    average = np.average(logit(_open_interval(a)), axis=axis, weights=w)
+    average = np.average(logit(open_interval(a)), axis=axis, weights=w)
     return np.asarray(expit(average))
 
 

@@ -25,6 +25,7 @@ from scipy.special import expit, log_expit, logit, ndtr, ndtri
 
 from gpclass._typing import Array
 from gpclass.geostat.aitchison.distribution import Aitchison, InvalidDistributionError, _check_measure
+from gpclass.geostat.aitchison.geometry import open_interval
 from gpclass.numerics.linalg import factor
 
 
@@ -70,7 +71,6 @@ class IntervalNormal(Aitchison):
         return np.asarray(-0.5 * u**2 - np.log(self.logit_sd) - 0.5 * np.log(2.0 * np.pi))
 
     def cdf(self, z: npt.ArrayLike) -> Array:
-        """P(Z <= z)."""
         with np.errstate(divide="ignore"):
             x = logit(np.clip(np.asarray(z, dtype=float), 0.0, 1.0))
         return np.asarray(ndtr((x - self.logit_mean) / self.logit_sd))
@@ -79,7 +79,6 @@ class IntervalNormal(Aitchison):
         return np.asarray(self.logit_mean + self.logit_sd * ndtri(q))
 
     def draws(self, n: int, rng: np.random.Generator) -> Array:
-        """N independent draws."""
         return np.asarray(expit(rng.normal(self.logit_mean, self.logit_sd, n)))
 
     def centre(self) -> float:
@@ -115,9 +114,7 @@ class HypercubeNormal:
     def logpdf(self, z: npt.ArrayLike, measure: str = "lebesgue") -> Array:
         """Log-density at points z (..., n) inside the hypercube."""
         _check_measure(measure)
-        array = np.asarray(z, dtype=float)
-        if not np.all((array > 0) & (array < 1)):
-            raise ValueError("every coordinate of z must lie strictly between 0 and 1")
+        array = open_interval(z)
         x = logit(array)
         shift = (x - self.scale * self.location).reshape(-1, len(self.location))
         u = solve_triangular(self._factor, shift.T, lower=True)  # (n, m)

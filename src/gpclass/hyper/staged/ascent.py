@@ -27,12 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from gpclass._typing import IntArray
 from gpclass.hyper.base import Fit, Run
 from gpclass.hyper.maximize import Maximize, fit_at
 from gpclass.hyper.staged.checkpoint import Checkpoint, standing, take_up
 from gpclass.hyper.staged.climb import Climb
-from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.staged.stage import Rule, Stage
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
@@ -60,7 +58,9 @@ def ascend(
     kept = checkpoint.load()
     max_iter, label = strategy.max_iter or MAX_ITER, f"{strategy.name} ({inference.name})"
     with progress(max_iter, label, verbose=run.verbose) as bar, checkpoint.saying_how_to_go_on():
-        absent, done = _left_out(stages, problem.n, rng), 0
+        own, count = rng.spawn(1)[0], min(stages.held_out, problem.n // 10)
+        holds_out = stages.stop == "held-out" and count >= FEWEST_LEFT_OUT
+        absent, done = sample_rows(problem.n, count, own) if holds_out else None, 0
         if kept is not None:
             absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
             done = int(kept["earlier_evaluations"])
@@ -85,12 +85,3 @@ def ascend(
 def loose(guide: Inference) -> Inference:
     """The guide with sites as loose as an ascent allows."""
     return guide.with_site_tol(max(guide.site_tol, LOOSE))
-
-
-def _left_out(stages: Stages, n: int, rng: np.random.Generator) -> IntArray | None:
-    """Rows to hold out during the ascent, or None."""
-    own = rng.spawn(1)[0]
-    count = min(stages.held_out, n // 10)
-    if stages.stop != "held-out" or count < FEWEST_LEFT_OUT:
-        return None
-    return sample_rows(n, count, own)

@@ -62,10 +62,12 @@ class Checkpoint:
         """Write the state of the stage; ``start`` is where it began, after so many earlier evaluations."""
         if self.path is None:
             return
-        found, rows = stage.accepted, stage.problem.rows
+        found, problem, name = stage.accepted, stage.problem, stage.guide.name
         assert found is not None
         assert found.start is not None
-        _, sums = rows.map(collect_values, found.start.held, _numbers(stage))
+        # Numbers per row that describe the sites; all that Laplace stores.
+        k = None if name == "laplace" else RULES[name].numbers(problem.likelihood, problem.n_latents)
+        _, sums = problem.rows.map(collect_values, found.start.held, k)
         arrays = {
             **state.arrays(),
             "theta0": start.theta,
@@ -115,18 +117,17 @@ class Checkpoint:
 
 def standing(arrays: dict[str, Array], problem: Problem, method: str, rng: np.random.Generator) -> Standing:
     """Where a file says the ascent stood; ``rng`` goes on from there, if it was before the ascent over all rows."""
-    if "sizes" not in arrays:
-        return Standing(with_inducing(problem.at(arrays["theta0"]), arrays["Z0"]), None, ())
-    rng.bit_generator.state = json.loads(str(arrays["rng"]))
     earlier, start = None, with_inducing(problem.at(arrays["theta0"]), arrays["Z0"])
+    if "sizes" not in arrays:
+        return Standing(start, None, ())
+    rng.bit_generator.state = json.loads(str(arrays["rng"]))
     if "count" in arrays:
         near = None
         if "near_mean" in arrays:
             kept = {"mean": arrays["near_mean"], "L": arrays["near_L"]}
             near = Start(method, (), start.prior.from_kept(kept))
         earlier = Earlier(Ascent.from_arrays(arrays), float(arrays["count"]), arrays["unit"], near)
-    sizes = tuple(int(rows) for rows in arrays["sizes"])
-    return Standing(start, earlier, sizes)
+    return Standing(start, earlier, tuple(int(rows) for rows in arrays["sizes"]))
 
 
 def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
@@ -138,9 +139,3 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
     stage.gained = float(arrays["gained"])
     stage.guide = stage.guide.with_site_tol(float(arrays["tol"]))
     return state
-
-
-def _numbers(stage: Stage) -> int | None:
-    """Numbers per row that describe the sites; all that Laplace stores."""
-    name, problem = stage.guide.name, stage.problem
-    return None if name == "laplace" else RULES[name].numbers(problem.likelihood, problem.n_latents)

@@ -25,6 +25,7 @@ from gpclass.latent.inducing import sample_rows
 from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Local
+from gpclass.numerics.lbfgs import Ascent
 from gpclass.numerics.memory import available_memory
 from gpclass.priors import PriorSet
 from gpclass.progress import Progress
@@ -79,7 +80,9 @@ class Climb:
             few = part_of(problem, s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
             if n < 2 * s.few_rows or _of_all_classes(few):
                 self.begins(f"{few.n:,} rows")
-                problem = problem.at(self._few(_few_placed(few, self.rng)))
+                form: Any = few.form
+                placed = form.placed(few, self.rng, at_most=FEW_INDUCING)
+                problem = problem.at(self._few(replace(few, form=placed)))
         problem = problem.placed(self.rng)
         columns = len(inducing(problem)) + problem.n_features
         sizes = growing(n, columns, s.some_rows) if s.move_inducing else []
@@ -104,32 +107,21 @@ class Climb:
         """The best θ of ascents from the given parameters and from random ones within the bounds."""
         starts = starting_points(problem, self.asked.n_restarts, self.rng)
         work = (delayed(climb_few)(problem.at(theta), self.guide, self.prior) for theta in starts)
-        found: list[Climbed] = Parallel(n_jobs=self.asked.n_jobs if len(starts) > 1 else 1)(work)
-        self.evaluations += sum(ended.evaluations for ended in found)
-        best = max(found, key=lambda ended: ended.value)
-        if best.refused is not None:
-            raise best.refused
-        return best.theta
+        found = Parallel(n_jobs=self.asked.n_jobs if len(starts) > 1 else 1)(work)
+        ended: list[Ascent] = [one for one in found if isinstance(one, Ascent)]
+        if not ended:
+            raise found[0]
+        self.evaluations += sum(state.evaluations for state in ended)
+        return problem.at(max(ended, key=lambda state: state.value).x).theta
 
 
-@dataclass(frozen=True)
-class Climbed:
-    """The end of an ascent in θ over few rows, or why it could not begin."""
-
-    value: float
-    theta: Array
-    evaluations: int = 0
-    refused: ValueError | None = None
-
-
-def climb_few(problem: Problem, guide: Any, prior: PriorSet | None) -> Climbed:
-    """An ascent in θ by evidence alone. A random start may fail; the others remain."""
+def climb_few(problem: Problem, guide: Any, prior: PriorSet | None) -> Ascent | ValueError:
+    """The end of an ascent in θ by evidence alone, or why it could not begin: a random start may fail."""
     stage = Stage(problem, guide, Rule(FEW_ITERATIONS, EARLY_TOL), prior, free_Z=False)
     try:
-        state = stage.run()
+        return stage.run()
     except ValueError as error:
-        return Climbed(-np.inf, problem.theta, refused=error)
-    return Climbed(state.value, stage.chosen(state).theta, state.evaluations)
+        return error
 
 
 def growing(n: int, columns: int, first: int) -> list[int]:
@@ -150,13 +142,6 @@ def part_of(problem: Problem, rows: int, rng: np.random.Generator, without: IntA
     form = problem.form
     assert isinstance(form, LowRank)
     return replace(problem.on(*problem.rows.take(chosen)), form=replace(form, keep=True))
-
-
-def _few_placed(problem: Problem, rng: np.random.Generator) -> Problem:
-    """A few inducing inputs placed."""
-    form = problem.form
-    assert isinstance(form, LowRank)
-    return replace(problem, form=form.placed(problem, rng, at_most=FEW_INDUCING))
 
 
 def _of_all_classes(part: Problem) -> bool:

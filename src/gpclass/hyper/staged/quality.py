@@ -50,7 +50,8 @@ def compare_with_dense(
     near = _neighbours(problem, X, rng)
     if len(np.unique(y[near])) < problem.n_classes:
         near = np.arange(len(y))[:: max(1, len(y) // ROWS)]
-    fitted, judged = _split(near)
+    third = np.arange(len(near)) % 3 == 2
+    fitted, judged = near[~third], near[third]
     if len(judged) == 0:  # two rows or fewer
         return {"n_inducing": len(Z)}, None
     rows = (X[fitted], y[fitted], None if weights is None else weights[fitted])
@@ -94,12 +95,6 @@ def _neighbours(problem: Problem, X: Array, rng: np.random.Generator) -> IntArra
         order = np.argsort(-problem.covariance(X[centre : centre + 1], X)[0], kind="stable")
         chosen += order[: ROWS // CENTRES].tolist()
     return np.unique(chosen)
-
-
-def _split(rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Two thirds and one third."""
-    third = np.arange(len(rows)) % 3 == 2
-    return rows[~third], rows[third]
 
 
 def survey(

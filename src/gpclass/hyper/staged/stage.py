@@ -196,7 +196,6 @@ class Stage:
         return self.near if self.accepted is None else self.accepted.start
 
     def _look(self, state: Ascent) -> None:
-        """The log loss of the held-out rows."""
         if self.left_out is None or self.accepted is None:
             return
         X, y, weights = self.left_out
