@@ -104,7 +104,7 @@ def test_too_much_memory_is_said(monkeypatch):
 
     monkeypatch.setattr(planner, "available_memory", lambda: 2**20)
     X, y = make_moons(200, noise=0.3, random_state=0)
-    monkeypatch.setattr(checks, "check_memory", lambda *_: None)
+    monkeypatch.setattr(checks, "check_memory", lambda *_, **__: None)
     plan = plan_fit(GPClassifier(inference="laplace", hyperparameters="fixed"), X, y, budget=0.1)
     assert not plan.fits
     assert "it would fail" in str(plan)

@@ -515,6 +515,37 @@ def test_every_strategy_resumes(problem, strategy, inference, tmp_path):
     np.testing.assert_array_equal(draws_of(resumed), draws_of(run(strategy, problem, inference)))
 
 
+def test_finished_chains_of_another_seed_are_refused(problem, tmp_path):
+    """Unfinished chains go on with any seed, their own being in the file; finished ones answer for theirs only."""
+    strategy = HMC(chains=2, warmup=3, draws=4, leapfrog=2, checkpoint=tmp_path / "chains.npz")
+    first = run(strategy, problem, Laplace(), seed=0)
+    np.testing.assert_array_equal(draws_of(run(strategy, problem, Laplace(), seed=0)), draws_of(first))
+    with pytest.raises(ValueError, match="another random_state"):
+        run(strategy, problem, Laplace(), seed=1)
+    assert draws_of(run(replace(strategy, draws=5), problem, Laplace(), seed=1)).shape[1] == 5
+    np.testing.assert_array_equal(  # without a seed any chain will do
+        draws_of(run(replace(strategy, draws=5), problem, Laplace(), seed=2, seeded=False))[:, :4],
+        draws_of(first),
+    )
+
+
+def test_damaged_checkpoints_are_named(problem, tmp_path):
+    path = tmp_path / "chains.npz"
+    strategy = HMC(chains=2, warmup=2, draws=2, leapfrog=2, checkpoint=path)
+    run(strategy, problem, Laplace())
+    whole = path.read_bytes()
+    for damage in (
+        whole[: len(whole) // 2],
+        whole[:30],
+        b"",
+        whole[:200] + b"x" * 50 + whole[250:],
+        whole[:-30],
+    ):
+        path.write_bytes(damage)
+        with pytest.raises(ValueError, match="cannot be read"):
+            run(strategy, problem, Laplace())
+
+
 def test_the_bar_shows_acceptance(problem, capsys):
     run(PseudoMarginal(**SHORT), problem, Importance(5, around="laplace"), verbose=2)
     _, err = capsys.readouterr()

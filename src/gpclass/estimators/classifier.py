@@ -174,7 +174,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
             task = array_task(self, X, y, sample_weight)
         rng = checks.generator(self.random_state)
-        run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose)
+        seeded = self.random_state is not None
+        run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose, seeded)
         self._store(task.run(run), task, began)
         return self
 

@@ -28,6 +28,7 @@ class Run:
     n_restarts: int = 0
     n_jobs: int | None = None
     verbose: int = 0
+    seeded: bool = True  # whether rng stands for a seed that was asked for
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from gpclass._typing import Array
 from gpclass.hyper import checkpoint as saved
+from gpclass.inference.redraw import Seed
 from gpclass.progress import Progress, progress
 
 State: TypeAlias = dict[str, Array]
@@ -113,24 +114,30 @@ def run_chains(
     label: str = "",
     path: str | os.PathLike[str] | None = None,
     fingerprint: str = "",
+    seeded: bool = True,
     too_short: Callable[[Array], bool] = lambda _: False,
     doublings: int = 0,
 ) -> ChainRun:
     """Run all chains to the end, or until Ctrl-C, each with a generator spawned from ``rng``, in ``n_jobs`` processes.
 
     They are saved to ``path`` during the run, and resume from it if it exists; a file with another ``fingerprint``, of
-    data and settings, is rejected. While ``too_short`` says so of the draws of θ, (chains, draws, p), they are doubled,
-    at most ``doublings`` times.
+    data and settings, is rejected, and so are finished chains of another seed, if ``seeded``. While ``too_short`` says
+    so of the draws of θ, (chains, draws, p), they are doubled, at most ``doublings`` times.
     """
     file = None if path is None else Path(path)
+    seed = repr(Seed.of(rng))
     generators = rng.spawn(n_chains)
     with threadpool_limits(1):
         if file is not None and file.exists():
-            chains, stage = saved.load(file, fingerprint, n_chains)
+            chains, stage, first = saved.load(file, fingerprint, n_chains)
+            complete = stage == 2 and all(chain.iteration >= sampler.iterations for chain in chains)
+            if complete and seeded and first != seed:
+                raise saved.of_others(file, "finished chains", "another random_state")
+            stage, seed = min(stage, 1), first
         else:
             chains, stage = [Chain(g, sampler.first(g), mark=g.bit_generator.state) for g in generators], 0
         left = sum(max(0, sampler.iterations - chain.iteration) for chain in chains)
-        save = _saver(file, fingerprint, chains)
+        save = _saver(file, fingerprint, seed, chains)
         stop = sampler.settings.warmup if stage == 0 else sampler.iterations
         length = sampler.iterations - sampler.first_kept
         with progress(left, label, verbose=verbose) as bar:
@@ -146,7 +153,7 @@ def run_chains(
                     stop = sampler.first_kept + length
                     bar.more(sum(max(0, stop - chain.iteration) for chain in chains))
                 else:
-                    save(stage, True)
+                    save(2, True)
                     return ChainRun(chains, False)
                 save(stage, True)
             save(stage, True)
@@ -225,14 +232,16 @@ def _advance_copy(sampler: Sampler, chain: Chain, stop: int) -> tuple[Chain, flo
     return bare, sum(accepted)
 
 
-def _saver(file: Path | None, fingerprint: str, chains: list[Chain]) -> Callable[[int, bool], None]:
+def _saver(
+    file: Path | None, fingerprint: str, seed: str, chains: list[Chain]
+) -> Callable[[int, bool], None]:
     """A function that saves the chains at intervals, or when forced."""
     last = time.monotonic()
 
     def save(stage: int, must: bool) -> None:
         nonlocal last
         if file is not None and (must or time.monotonic() - last > SAVE_EVERY):
-            saved.save(file, fingerprint, chains, stage)
+            saved.save(file, fingerprint, seed, chains, stage)
             last = time.monotonic()
 
     return save

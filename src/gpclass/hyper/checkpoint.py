@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 VERSION = 3
 
 
-def save(path: Path, fingerprint: str, chains: list[Chain], stage: int) -> None:
-    """Write all chains."""
+def save(path: Path, fingerprint: str, seed: str, chains: list[Chain], stage: int) -> None:
+    """Write all chains, which began from ``seed``; stage 2 are chains that are complete."""
     arrays: dict[str, Array] = {}
     heads = []
     for k, chain in enumerate(chains):
@@ -34,18 +34,19 @@ def save(path: Path, fingerprint: str, chains: list[Chain], stage: int) -> None:
         for name, values in chain.kept.items():
             arrays[f"{k}/kept/{name}"] = np.stack(values)
         heads.append({"iteration": chain.iteration, "rng": chain.mark})
-    head = {"version": VERSION, "fingerprint": fingerprint, "stage": stage, "chains": heads}
+    head = {"version": VERSION, "fingerprint": fingerprint, "seed": seed, "stage": stage, "chains": heads}
     write_archive(path, head, arrays)
 
 
-def load(path: Path, fingerprint: str, n_chains: int) -> tuple[list[Chain], int]:
-    """The chains of a file and the stage they were in."""
+def load(path: Path, fingerprint: str, n_chains: int) -> tuple[list[Chain], int, str]:
+    """The chains of a file, the stage they were in, and the seed they began from, empty if it is not known."""
     head, arrays = read_archive(path)
     found = head.get("version"), head.get("fingerprint"), len(head.get("chains", ()))
     if found != (VERSION, fingerprint, n_chains):
         raise of_others(path, "chains")
     try:
-        return [_chain(one, f"{k}/", arrays) for k, one in enumerate(head["chains"])], int(head["stage"])
+        chains = [_chain(one, f"{k}/", arrays) for k, one in enumerate(head["chains"])]
+        return chains, int(head["stage"]), str(head.get("seed", ""))
     except Exception as error:  # any error of an incomplete head
         raise damaged(path, error) from error
 
@@ -81,9 +82,9 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     return head, arrays
 
 
-def of_others(path: Path, what: str) -> ValueError:
+def of_others(path: Path, what: str, why: str = "other data or settings") -> ValueError:
     """The error of a checkpoint that does not belong to this fit."""
-    problem = f"checkpoint {str(path)!r} holds {what} of other data or settings"
+    problem = f"checkpoint {str(path)!r} holds {what} of {why}"
     return ValueError(f"{problem}; remove it or give another path")
 
 

@@ -161,6 +161,7 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
         verbose=run.verbose,
         label=f"{strategy.name} ({inference.name})",
         path=strategy.checkpoint,
+        seeded=run.seeded,
         fingerprint=fingerprint(*problem.rows.marks(), *model, inference, sampling.prior, settings),
         too_short=_not_mixed,
         doublings=DOUBLINGS if strategy.draws is None else 0,
