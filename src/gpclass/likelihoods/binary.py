@@ -315,14 +315,14 @@ class Probit(BinaryLikelihood):
         root = np.sqrt(1.0 + b)
         z = a / root
         _, excess, tau, _ = special.hazard_terms(z)
-        return log_ndtr(z), (z + b * excess) / root, (b + b**2 * tau) / (1.0 + b)
+        return log_ndtr(z), (z + b * excess) / root, b / (1.0 + b) * (1.0 + b * tau)
 
     @staticmethod
     def _tilt_scalar(a: float, b: float) -> tuple[float, float, float]:
         root = math.sqrt(1.0 + b)
         z = a / root
         log_z, _, excess, tau = special.hazard_terms_scalar(z)
-        return log_z, (z + b * excess) / root, (b + b * b * tau) / (1.0 + b)
+        return log_z, (z + b * excess) / root, b / (1.0 + b) * (1.0 + b * tau)
 
     @staticmethod
     def _nodes(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
