@@ -34,6 +34,7 @@ SLOW = 0.25  # mix if a sweep leaves more than this share of the last change
 NEAR = 3.0  # largest change, in standard deviations, at which mixing helps
 PATIENCE = 8  # sweeps before steps are damped, and mixed at any distance
 DEPTH = 8  # sweeps that the mixing remembers
+LIGHT_CURE = "use likelihood='softmax' with inference='laplace' or 'variational', or weights of 1 or more"
 WILDEST = 50.0  # shares whose absolute values sum to more come from rounding
 
 
@@ -47,9 +48,12 @@ class FixedPoint:
     sweeps: int
     converged: bool
     change: float
+    lost: int = 0  # rows without a cavity
 
     def reason(self) -> str:
         """Why it did not converge; empty if it did."""
+        if self.lost:
+            return f"{self.lost} rows of weight below 1 have no cavity; {LIGHT_CURE}"
         if self.converged:
             return ""
         return f"the sites still moved the posterior by {self.change:.1e} after {self.sweeps} sweeps"
