@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
+from sklearn.gaussian_process.kernels import RBF
 
+from gpclass.inference import EP
+from gpclass.likelihoods import get_likelihood
+from gpclass.model.problem import Problem
 from gpclass.numerics.special import hazard_terms, hazard_terms_scalar
 from gpclass.propagation import expectation_propagation, refined_sites
+from gpclass.propagation.matching import match_copies
 from gpclass.propagation.sites import Sites, gaussian_from_sites, log_site_mass
 
 
@@ -237,3 +242,29 @@ def test_parallel_updates_end_at_the_fixed_point_or_give_up():
     np.testing.assert_allclose(settled.log_z, whole.log_z, atol=1e-6)
     assert refined_sites(K, HalfLine(), start, rounds=1, settled=1e-9) is None
     assert refined_sites(K, HalfLine(), Sites(np.full(40, -1.0), np.zeros(40))) is None
+
+
+@pytest.mark.parametrize("name", ["probit", "logit"])
+@pytest.mark.parametrize("copies", [100.0, 1e4, 1e6])
+def test_many_copies_that_repel_their_fixed_point_are_found_soon(name, copies):
+    likelihood, calls = get_likelihood(name), []
+
+    def tilted_one(k, mean, var):
+        calls.append(var)
+        return likelihood.tilted_scalar(1.0, mean, var)
+
+    site = match_copies(tilted_one, 0, copies, 0.01, 0.0, 0.0, 0.0)
+    assert site is not None
+    calls.clear()
+    again = match_copies(tilted_one, 0, copies, 0.01, 0.0, *site)
+    assert len(calls) < 40
+    assert again == pytest.approx(site, rel=1e-6)
+
+
+@pytest.mark.parametrize(("name", "weight"), [("probit", 1e4), ("logit", 1e4), ("logit", 1e6)])
+def test_heavy_rows_that_are_nearly_independent_converge(name, weight):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 2))
+    y = np.where(rng.random(20) < 0.5, 1.0, -1.0)
+    problem = Problem.of(X, y, 100.0 * RBF(0.2), get_likelihood(name), np.full(20, weight))
+    assert EP(max_sweeps=20)(problem).report.converged

@@ -14,7 +14,7 @@ as an importance distribution; Naish-Guzman & Holden (2008) for inducing inputs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +29,7 @@ from gpclass.latent.dense import DenseGaussian, DensePrior
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.likelihoods.many import without_cavity
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels
 from gpclass.posterior import Posterior
@@ -135,7 +136,12 @@ class EP(ByFixedPoint):
             return self._sequential(problem, prior, near)
         # Sweeps of all rows at once converge linearly: a multiple of the last change is left.
         aim = LINEAR * self.tol if isinstance(prior, DensePrior) else None
-        return fixed_point(problem, RULE, near, self.max_sweeps, self.tol, aim)
+        found = fixed_point(problem, RULE, near, self.max_sweeps, self.tol, aim)
+        if not isinstance(found.gaussian, DenseGaussian) or problem.likelihood.powers:
+            return found
+        labels = labels_of(found.held[0], problem.likelihood)
+        lost = int(without_cavity(labels, found.gaussian.marginals.cavity()[1]).sum())
+        return replace(found, lost=lost, converged=found.converged and not lost)
 
     def _sequential(self, problem: Problem, prior: DensePrior, start: Start | None) -> FixedPoint:
         """Sites one after another, in blocks."""

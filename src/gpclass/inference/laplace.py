@@ -110,7 +110,7 @@ def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) 
     def found(gaussian: Gaussian, iterations: int, reason: str = "") -> FixedPoint:
         gaussian = gaussian.moved_to(held)  # the mode itself for its mean: equal there, and free of rounding
         value = psi - gaussian.half_log_det
-        return FixedPoint(held, gaussian, value, iterations, not reason, decrement, reason)
+        return FixedPoint(held, gaussian, value, iterations, not reason, decrement, reason=reason)
 
     for iteration in range(1, max_iter + 1):
         gaussian, last, first = problem.prior.given(held, RULE), np.inf, True

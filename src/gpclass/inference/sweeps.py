@@ -36,6 +36,7 @@ SLOW = 0.25  # mix if a sweep leaves more than this share of the last change
 NEAR = 3.0  # largest change, in standard deviations, at which mixing helps
 PATIENCE = 8  # sweeps before steps are damped, and mixed at any distance
 DEPTH = 8  # sweeps that the mixing remembers
+LIGHT_CURE = "use likelihood='softmax' with inference='laplace' or 'variational', or weights of 1 or more"
 WILDEST = 50.0  # shares whose absolute values sum to more come from rounding
 
 
@@ -49,6 +50,7 @@ class FixedPoint:
     sweeps: int
     converged: bool
     change: float
+    lost: int = 0  # rows without a cavity
 
     reason: str = ""  # why it did not converge, if it is not the sites
 
@@ -58,6 +60,8 @@ class FixedPoint:
         """The fixed point as a posterior; ``extra`` as in :meth:`gpclass.latent.base.Gaussian.gradient`."""
         slope, slope_Z = self.gaussian.gradient(self.held, rule, extra) if gradient else (None, None)
         moved = f"the sites still moved the posterior by {self.change:.1e} after {self.sweeps} sweeps"
+        if self.lost:
+            moved = f"{self.lost} rows of weight below 1 have no cavity; {LIGHT_CURE}"
         report = Report(
             method=rule.name,
             converged=self.converged,

@@ -63,8 +63,6 @@ class BinaryLikelihood(Likelihood):
     scale_bounds: tuple[float, float] | str = "fixed"
 
     many: ClassVar[bool] = False
-    _noise: ClassVar[float] = 1.0  # variance of the noise in s f that the link contains
-    _noisy: ClassVar[Link | None] = None  # the factor of the noisy s y f; None: a step
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.scale) and self.scale > 0.0):
@@ -242,14 +240,13 @@ class BinaryLikelihood(Likelihood):
         first, second = smeared.slopes(self, labels, g[0], rest[0])
         return first[None], second[None]
 
-    def split(self, y: Array, weights: Array | None) -> Split:
-        """Rows of weight one by the link's own noise, others as powers with little noise."""
-        n, noisy = len(y), self._noisy
-        w = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+    def _split(self, y: Array, weights: Array | None, noise: float, noisy: Link | None) -> Split:
+        """Rows of weight one by the link's own noise and the rest of it, others as powers with little noise."""
+        w = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
         own = w == 1.0
         powered = PowerLink(self._log_link, self._slopes)
         return Split(
-            precision=np.where(own, self.scale**2 / self._noise, self.scale**2 / split.noise(w)),
+            precision=np.where(own, self.scale**2 / noise, self.scale**2 / split.noise(w)),
             kind=np.where(own, STEP if noisy is None else 1, 0),
             links=(powered,) if noisy is None else (powered, noisy),
             power=w,
@@ -290,14 +287,14 @@ class Probit(BinaryLikelihood):
         root = np.sqrt(1.0 + b)
         z = a / root
         _, excess, tau, _ = special.hazard_terms(z)
-        return log_ndtr(z), (z + b * excess) / root, (b + b**2 * tau) / (1.0 + b)
+        return log_ndtr(z), (z + b * excess) / root, b / (1.0 + b) * (1.0 + b * tau)
 
     @staticmethod
     def _tilt_scalar(a: float, b: float) -> tuple[float, float, float]:
         root = math.sqrt(1.0 + b)
         z = a / root
         log_z, _, excess, tau = special.hazard_terms_scalar(z)
-        return log_z, (z + b * excess) / root, (b + b * b * tau) / (1.0 + b)
+        return log_z, (z + b * excess) / root, b / (1.0 + b) * (1.0 + b * tau)
 
     def predictive(self, mean: Array, var: Array) -> Array:
         """Φ(s m/√(1 + s² v))."""
@@ -339,6 +336,10 @@ class Probit(BinaryLikelihood):
     def _stretch(self, labels: Labels, rest: Array) -> Array:
         return np.asarray(labels.y * self.scale / np.sqrt(1.0 + self.scale**2 * rest[0]))[:, None]
 
+    def split(self, y: Array, weights: Array | None) -> Split:
+        """Noise of variance 1/s² and a step."""
+        return self._split(y, weights, 1.0, None)
+
     def orthant(self, y: Array, covariances: list[Array]) -> tuple[Array, Array]:
         """v = y (f + ε), ε ~ N(0, 1/s²), has the covariance D_y (K + I/s²) D_y."""
         K = covariances[0]
@@ -354,8 +355,6 @@ class Logit(BinaryLikelihood):
     """p(y | f) = σ(scale y f), σ(u) = 1/(1 + e^-u)."""
 
     name: ClassVar[str] = "logit"
-    _noise: ClassVar[float] = noisy_logit.NOISE
-    _noisy: ClassVar[Link | None] = noisy_logit.NoisyLogit()
 
     _link: ClassVar[np.ufunc] = expit
     _log_link: ClassVar[np.ufunc] = log_expit
@@ -381,6 +380,10 @@ class Logit(BinaryLikelihood):
             return np.exp(self.log_predictive(mean, var)[0])
         grid = low + step * np.arange(-1, TABLE - 1)[:, None]  # one node to spare on either side
         return _cubic(np.exp(self.log_predictive(grid, var)[0]), (mean - low) / step + 1.0)
+
+    def split(self, y: Array, weights: Array | None) -> Split:
+        """Noise that the logistic function contains, and the rest of it."""
+        return self._split(y, weights, noisy_logit.NOISE, noisy_logit.NoisyLogit())
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         if not np.any(var):

@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from gpclass._typing import Array, Generator, IntArray
+from gpclass._typing import Array, BoolArray, Generator, IntArray
 from gpclass.likelihoods import averages, nested
 from gpclass.likelihoods.base import Averages, Expansion, Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, symmetric_root
@@ -209,7 +209,12 @@ class MultinomialProbit(MultiLikelihood):
     def match(self, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
         """Nested expectation propagation: a row's constraints are fitted against its cavity."""
         old = PointSites.of(numbers)
-        m, Q = nested.differences(labels.y, *at.cavity(np.minimum(labels.copies, 1.0)))
+        mean, cov = at.cavity()
+        lost = without_cavity(labels, cov)
+        if lost.any():  # without as much of the site as there is; the evidence is then not EP's
+            rest = at.cavity(np.minimum(labels.copies, 1.0))
+            mean, cov = np.where(lost, rest[0], mean), np.where(lost[:, None, None], rest[1], cov)
+        m, Q = nested.differences(labels.y, mean, cov)
         new = nested.fitted_sites(m, Q, old)
         if np.any(np.asarray(labels.copies) > 1.0):  # copies move together: each takes its share of the step
             step = 1.0 / np.maximum(labels.copies, 1.0)[:, None]
@@ -266,6 +271,14 @@ def softmax_at(f: Array, y: IntArray) -> tuple[Array, Array]:
     total = pi.sum(axis=1)
     pi /= total[:, None]
     return (true - np.log(total)).mean(axis=1), pi
+
+
+def without_cavity(labels: Labels, cov: Array) -> BoolArray:
+    """Rows of weight below 1 whose marginal without a whole copy, of covariance (r, L, L), is no Gaussian, (r,)."""
+    light = np.broadcast_to(np.asarray(labels.copies) < 1.0, len(cov))
+    lost = np.zeros(len(cov), dtype=bool)
+    lost[light] = np.linalg.eigvalsh(cov[light])[:, 0] <= 0.0
+    return lost
 
 
 def one_hot(y: IntArray, C: int) -> Array:

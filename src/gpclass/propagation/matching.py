@@ -25,6 +25,7 @@ from gpclass._typing import Array
 from gpclass.propagation.factors import SHARPEST, Factors
 from gpclass.propagation.sites import Sites
 
+ROUNDING = 1e-12  # of a tilted moment: as many copies multiply it
 TiltedOne: TypeAlias = Callable[[int, float, float], tuple[float, float, float]]
 
 
@@ -52,25 +53,34 @@ def match_copies(
 
     A fixed point p = rest + (w − 1) t(p, c), c = rest_shift + (w − 1) s(p, c) in the cavity (p, c) of one
     copy, solved here so that copies need no additional sweeps: by plain iteration from the current site or, if that
-    does not converge, by Powell's hybrid method from the Gaussian without the site. None if both fail.
+    does not converge, by Powell's hybrid method from there or from the Gaussian without the site. None if all fail.
     """
-    p, c = rest + (w - 1) / w * t, rest_shift + (w - 1) / w * s
+    p, c = begin = rest + (w - 1) / w * t, rest_shift + (w - 1) / w * s
+    change = math.inf
     for _ in range(40):
         new = match(tilted_one, k, p, c)
         if new is None:
             break
         dp, dc = rest + (w - 1) * new[0] - p, rest_shift + (w - 1) * new[1] - c
-        if abs(dp) / p + abs(dc) / (abs(c) + math.sqrt(p)) < 1e-11:
+        last, change = change, abs(dp) / p + abs(dc) / (abs(c) + math.sqrt(p))
+        if change < 1e-11 or (change > 0.5 * last and change < ROUNDING * w):
             return w * new[0], w * new[1]
+        if change > 3 * last:  # the fixed point repels
+            break
         p, c = p + dp, c + dc
 
-    def residual(x: Array) -> tuple[float, float]:
+    def cavity(x: Array) -> tuple[float, float]:
         p = math.exp(min(max(float(x[0]), -500.0), 500.0))
-        c = float(x[1]) * p / math.sqrt(rest)
+        return p, float(x[1]) * p / math.sqrt(rest)
+
+    def residual(x: Array) -> tuple[float, float]:
+        p, c = cavity(x)
         t, s = match(tilted_one, k, p, c) or (math.inf, math.inf)
         return (rest + (w - 1) * t) / p - 1, (rest_shift + (w - 1) * s - c) / p * math.sqrt(min(p, rest))
 
-    found = root(residual, [math.log(rest), rest_shift / math.sqrt(rest)], method="hybr", tol=1e-12)
-    p = math.exp(min(max(float(found.x[0]), -500.0), 500.0))
-    new = match(tilted_one, k, p, float(found.x[1]) * p / math.sqrt(rest))
-    return None if new is None or max(map(abs, residual(found.x))) > 1e-8 else (w * new[0], w * new[1])
+    for p, c in (begin, (rest, rest_shift)):
+        found = root(residual, [math.log(p), c / p * math.sqrt(rest)], method="hybr", tol=1e-12)
+        new = match(tilted_one, k, *cavity(found.x))
+        if new is not None and max(map(abs, residual(found.x))) <= max(1e-8, ROUNDING * w):
+            return w * new[0], w * new[1]
+    return None
