@@ -240,12 +240,9 @@ def _predicted_rows(task: _Task, file: Path) -> Any:
     """The rows of a file to predict: a mask, or a slice of all."""
     if not task.drop_missing:
         return slice(None)
-    import pyarrow as pa
-
     with arrow().ParquetFile(file) as opened:
         names = task.features(opened.schema_arrow)
-        batches = opened.iter_batches(BATCH, columns=names)
-        masks = [whole_rows(pa.Table.from_batches([batch]).select(names)) for batch in batches]
+        masks = [whole_rows(batch.select(names)) for batch in opened.iter_batches(BATCH, columns=names)]
     return np.concatenate([np.empty(0, dtype=bool), *masks])
 
 
