@@ -61,20 +61,6 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
             for h in self.kernel.hyperparameters
         ]
 
-    @property
-    def theta(self) -> Array:
-        """Logarithms of the free parameters of the inner kernel."""
-        return np.asarray(self.kernel.theta)
-
-    @theta.setter
-    def theta(self, theta: Array) -> None:
-        self.kernel.theta = theta
-
-    @property
-    def bounds(self) -> Array:
-        """Logarithms of the bounds of the free parameters."""
-        return np.asarray(self.kernel.bounds)
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, On) or type(self) is not type(other):
             return False

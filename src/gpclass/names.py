@@ -30,6 +30,15 @@ def no_column(where: Any, name: str, columns: Iterable[Any]) -> str:
     return f"{where} has no column {name!r}{did_you_mean(name, there)} Its columns are {listed}"
 
 
+def feature_names(given: Iterable[Any] | None, X: Any, d: int) -> list[str]:
+    """Names of d features: those given, else the columns of X, else numbers from 1."""
+    columns = getattr(X, "columns", [f"feature {k + 1}" for k in range(d)])
+    names = [str(name) for name in (columns if given is None else given)]
+    if len(names) != d:
+        raise ValueError(f"{len(names)} feature names for {d} features")
+    return names
+
+
 def class_index(label: Any, classes: Iterable[Any], default: int) -> int:
     """The place of a label among the classes; ``default`` for None."""
     known = list(classes)

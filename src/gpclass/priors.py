@@ -32,7 +32,7 @@ class Prior(Protocol):
         """Draws of θ."""
 
 
-class _Checked:
+class _Checked(Prior):
     """A prior whose parameters, but for a mean, must be positive."""
 
     def __post_init__(self) -> None:
@@ -49,16 +49,13 @@ class Gamma(_Checked):
     rate: float
 
     def log_density(self, theta: float) -> float:
-        """Log density of log x."""
         log_norm = self.shape * np.log(self.rate) - gammaln(self.shape)
         return float(self.shape * theta - self.rate * np.exp(theta) + log_norm)
 
     def slope(self, theta: float) -> float:
-        """Derivative with respect to log x."""
         return float(self.shape - self.rate * np.exp(theta))
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
-        """Draws of log x."""
         return np.log(rng.gamma(self.shape, 1.0 / self.rate, size))
 
 
@@ -70,16 +67,13 @@ class LogNormal(_Checked):
     sd: float = 1.0
 
     def log_density(self, theta: float) -> float:
-        """Log density of log x."""
         z = (theta - self.mean) / self.sd
         return float(-0.5 * z * z - np.log(self.sd) - 0.5 * np.log(2 * np.pi))
 
     def slope(self, theta: float) -> float:
-        """Derivative with respect to log x."""
         return float(-(theta - self.mean) / self.sd**2)
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
-        """Draws of log x."""
         return rng.normal(self.mean, self.sd, size)
 
 
@@ -90,29 +84,24 @@ class HalfNormal(_Checked):
     sd: float = 1.0
 
     def log_density(self, theta: float) -> float:
-        """Log density of log x."""
         z = np.exp(theta) / self.sd
         return float(-0.5 * z * z + theta - np.log(self.sd) + 0.5 * np.log(2 / np.pi))
 
     def slope(self, theta: float) -> float:
-        """Derivative with respect to log x."""
         return float(1.0 - np.exp(2 * theta) / self.sd**2)
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
-        """Draws of log x."""
         return np.log(np.abs(rng.normal(0.0, self.sd, size)))
 
 
 @dataclass(frozen=True)
-class Flat:
+class Flat(Prior):
     """Constant density of log x within the kernel's bounds: ``map`` is then ``maximize``."""
 
     def log_density(self, theta: float) -> float:
-        """Zero."""
         return 0.0
 
     def slope(self, theta: float) -> float:
-        """Zero."""
         return 0.0
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:

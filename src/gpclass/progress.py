@@ -8,8 +8,7 @@ so that a command can be piped.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from typing import Any, TextIO
 
 
@@ -62,10 +61,9 @@ class Progress:
             self._bar.close()
 
 
-@contextmanager
 def progress(
     total: int | None = None, label: str = "", *, verbose: int = 0, stream: TextIO | None = None
-) -> Iterator[Progress]:
+) -> closing[Progress]:
     """Open a bar of ``total`` steps and close it in any case.
 
     Parameters
@@ -87,8 +85,4 @@ def progress(
     >>> bar.acceptance
     1.0
     """
-    bar = Progress(total, label, verbose, stream)
-    try:
-        yield bar
-    finally:
-        bar.close()
+    return closing(Progress(total, label, verbose, stream))

@@ -1,5 +1,6 @@
 """The estimator's own behaviour: inputs, outputs, warnings, errors."""
 
+import tracemalloc
 import warnings
 from dataclasses import replace
 
@@ -386,6 +387,31 @@ def test_too_large_for_memory(moons, monkeypatch):
     monkeypatch.setattr(checks, "available_memory", lambda: 1e5)
     with pytest.raises(ValueError, match="GiB"):
         fixed().fit(X, y)
+
+
+def test_memory_of_an_orthant_of_many_classes(monkeypatch):
+    """300 rows of 20 classes are an orthant of 5700 coordinates: 2.9 GB measured, not the 115 MB of n × n."""
+    X, y = np.random.default_rng(0).standard_normal((300, 2)), np.arange(300) % 20
+    monkeypatch.setattr(checks, "available_memory", lambda: 2.7e9)
+    for name in ("exact", "gpc-mc"):
+        with pytest.raises(ValueError, match=r"[23]\.\d GiB"):
+            fixed(inference=name).fit(X, y)
+    assert fixed(inference="laplace").fit(X[:60], y[:60]).classes_.size == 20  # no orthant: it fits
+
+
+@pytest.mark.parametrize("n_inducing", [None, 5])
+def test_copies_of_noisy_rows_are_counted_before_they_are_made(n_inducing):
+    """Whole weights under a WhiteKernel are rows: 4e10 of them must be refused, not made."""
+    X, y = np.arange(40.0)[:, None], np.arange(40) % 2
+    clf = GPClassifier(
+        RBF() + WhiteKernel(), inference="ep", hyperparameters="fixed", n_inducing=n_inducing
+    )  # fmt: skip
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="GiB"):
+        clf.fit(X, y, sample_weight=np.full(40, 1e9))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e8
 
 
 # ---- invariances ---------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Importance, 
 from gpclass.inference.base import Inference
 from gpclass.inference.posteriors import GaussianPosterior, NoisyDraws, WhiteDraws
 from gpclass.latent.dense import Dense
+from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Logit, Probit
 from gpclass.predict import predict_proba
 from gpclass.priors import Gamma, LogNormal, resolve_priors
@@ -89,7 +90,8 @@ def test_an_estimate_completed_from_its_outline_is_the_same(problem):
     whole = inference(at, np.random.default_rng(1), start=start)
     np.testing.assert_array_equal(inference.complete(outline, np.random.default_rng(1)).A, whole.A)
     assert abs(outline.log_z - whole.evidence.log_z) < 0.2
-    assert inference.outline(replace(at, likelihood=Logit())) is None
+    assert inference.outline(replace(at, likelihood=Logit())) is not None
+    assert inference.outline(replace(at, form=LowRank(at.X[:5].copy()))) is None
     cold = inference(at, np.random.default_rng(1))
     assert abs(cold.evidence.log_z - whole.evidence.log_z) < 0.2
     assert common_start(problem, Importance(5)) is None
@@ -565,7 +567,7 @@ def test_leave_one_out_of_the_trace_agrees_with_leaving_out(exact_chain):
     cavities = trace.constant_data["loo_ep"].values
     sure = np.asarray(loo.pareto_k) < 0.5  # elsewhere PSIS itself is off, by more than a nat in all
     assert sure.sum() >= 15
-    assert np.sqrt(np.mean((ours - cavities)[sure] ** 2)) < 0.1  # 0.04 here, 0.03 to 0.1 over four seeds
+    assert np.sqrt(np.mean((ours - cavities)[sure] ** 2)) < 0.1  # its Monte Carlo error: 0.03 to 0.06
     log_lik = fit.trace.groups["log_likelihood"]["y"].reshape(-1, at.n)
     with_the_point = logsumexp(log_lik, axis=0) - np.log(len(log_lik))
     assert np.sqrt(np.mean((with_the_point - cavities)[sure] ** 2)) > 0.1  # the test can fail
@@ -638,7 +640,7 @@ def test_newer_arviz_takes_one_dict(monkeypatch):
 
 
 def test_estimator_with_sampled_parameters(problem):
-    strategy = PseudoMarginal(chains=2, warmup=30, discard=5, draws=40)
+    strategy = PseudoMarginal(chains=4, warmup=30, discard=5, draws=30)
     clf = GPClassifier(1.0 * RBF(1.0), inference="exact", hyperparameters=strategy, random_state=0, tol=0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

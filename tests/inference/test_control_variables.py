@@ -1,5 +1,7 @@
 """Sampling with control variables: placement, the joint test, and the exact answer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
@@ -57,31 +59,31 @@ def test_joint_distribution_is_invariant(likelihood):
     """Control values are drawn from their conditional given f at every round, so that f alone is the state."""
 
     def kernel(problem, y, f, rng):
-        controls, state = _state(problem, f, rng)
-        return controls.sweep(state, rng, labels=y)[0].eta @ controls.target.L.T
+        controls, state = _state(problem, y, f, rng)
+        return controls.sweep(state, rng)[0].eta @ controls.target.L.T
 
     assert np.max(np.abs(joint_scores(kernel, likelihood))) < 4.0
 
 
 def test_a_proposal_that_forgets_its_prior_fails_the_joint_test():
     def broken(problem, y, f, rng):
-        controls, state = _state(problem, f, rng)
+        controls, state = _state(problem, y, f, rng)
         state.f_c = 1.3 * state.f_c
-        return controls.sweep(state, rng, labels=y)[0].eta @ controls.target.L.T
+        return controls.sweep(state, rng)[0].eta @ controls.target.L.T
 
     assert np.max(np.abs(joint_scores(broken))) > 6.0
 
 
-def _state(problem, f, rng):
+def _state(problem, y, f, rng):
     """Controls at fixed places, with f_c drawn given f."""
     X_c = np.array([[0.0, 0.0], [1.0, -0.5]])
-    controls = Controls.at(whiten(problem), X_c)
+    controls = Controls.at(replace(whiten(problem), y=y), X_c)
     K, K_fc = problem.prior.K, problem.covariance(problem.X, X_c)
     A = np.linalg.solve(K, K_fc)
     left = np.linalg.cholesky(problem.covariance(X_c) - K_fc.T @ A)
     f_c = f @ A + rng.standard_normal((len(f), 2)) @ left.T
     eta = np.linalg.solve(controls.target.L, f.T).T
-    return controls, ControlState(f_c, eta, np.zeros(len(f)))
+    return controls, ControlState(f_c, eta, controls.target.log_ratio(f))
 
 
 @pytest.mark.slow

@@ -417,3 +417,18 @@ def test_joint_draws_have_the_right_moments(name, likelihood):
     sd = np.sqrt(mixture.variance())
     assert np.all(np.abs(draws.mean(axis=0) - mixture.mean()) < 5 * sd / np.sqrt(20_000))
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.03)
+
+
+@pytest.mark.parametrize(("name", "likelihood"), PAIRS)
+def test_weights_are_continuous(name, likelihood):
+    """A millionth more or less than a whole weight is not another model; a tenth is."""
+    values = {}
+    for w in (1.0 - 1e-6, 1.0, 1.0 + 1e-6, 1.1, 2.0 - 1e-6, 2.0, 2.0 + 1e-6):
+        problem = task_of(30, likelihood, weights=np.full(30, w))
+        if problem.likelihood.many and not problem.likelihood.powers and w < 1:
+            continue  # weights below one count copies there
+        posterior = method_of(name)(sparse_of(problem, problem.X[:10].copy()), np.random.default_rng(0))
+        values[w] = posterior.evidence.log_z
+    for w, value in values.items():
+        assert w == 1.1 or abs(value - values[float(round(w))]) < 1e-3
+    assert abs(values[1.1] - values[1.0]) > 0.1

@@ -1,8 +1,10 @@
 """Saved models: the same answers after a round trip, and a clear refusal of everything else."""
 
 import hashlib
+import io
 import json
 import os
+import tracemalloc
 import warnings
 import zipfile
 from dataclasses import dataclass
@@ -362,6 +364,52 @@ def test_changed_members_are_refused(saved):
                 archive.writestr(key, value)
         with pytest.raises(ModelFileError):
             load_model(path)
+
+
+def test_compressed_members_are_refused_before_they_are_read(saved):
+    """300 MB of zeros in a file of 300 kB, with all checksums right."""
+    _, path = saved
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = next(name for name in members if name.endswith(".npy"))
+    members[name] += bytes(300_000_000)
+    manifest = json.loads(members[MANIFEST])
+    manifest["arrays"][name] = hashlib.sha256(members[name]).hexdigest()
+    members[MANIFEST] = json.dumps(manifest).encode()
+    members[DIGEST] = hashlib.sha256(members[MANIFEST]).hexdigest().encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for key, data in members.items():
+            archive.writestr(key, data)
+    assert path.stat().st_size < 1e6
+    del members
+    tracemalloc.start()
+    with pytest.raises(ModelFileError, match="compressed"):
+        load_model(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e7
+
+
+@pytest.mark.parametrize(
+    "forge", [lambda a: a * np.nan, lambda a: a.T.copy(), lambda a: a.astype(np.float32)]
+)
+def test_arrays_that_are_not_those_named_are_refused(saved, forge):
+    """An array's name is the hash of its type, shape and values: checksums put right do not hide another array."""
+    _, path = saved
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(members[MANIFEST])
+    arrays = {name: np.load(io.BytesIO(members[name])) for name in manifest["arrays"]}
+    name = next(name for name, a in arrays.items() if a.ndim == 2 and a.dtype == float)
+    buffer = io.BytesIO()
+    np.save(buffer, forge(arrays[name]))
+    members[name] = buffer.getvalue()
+    manifest["arrays"][name] = hashlib.sha256(members[name]).hexdigest()
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, data in members.items():
+            archive.writestr(key, data)
+    with pytest.raises(ModelFileError, match="not the array"):
+        load_model(rewrite(path, lambda m: m.update(arrays=manifest["arrays"])))
 
 
 def test_other_files_are_refused(tmp_path):

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -64,23 +65,21 @@ def _loss(r: MethodResult) -> float:
 
 
 def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tuple[str, MethodResult]:
-    others = [r for r in as_good if r is not ref and r.agreement is not None]
-    close = [r for r in others if r.agreement is not None and r.agreement.largest <= CLOSE]
-    fast = [r for r in close if ref.seconds >= FASTER * r.seconds]
-    least = min((r.seconds for r in fast), default=0.0)
-    alike = [r for r in fast if r.seconds <= ALIKE * least]
-    quick = min(alike, key=lambda r: r.agreement.largest if r.agreement else np.inf, default=None)
-    if quick is not None and quick.agreement is not None:
+    gaps = [(r.agreement.largest, r) for r in as_good if r is not ref and r.agreement is not None]
+    gaps.sort(key=itemgetter(0))  # the closest first
+    fast = [(gap, r) for gap, r in gaps if gap <= CLOSE and ref.seconds >= FASTER * r.seconds]
+    if fast:
+        least = min(r.seconds for _, r in fast)
+        gap, quick = next(pair for pair in fast if pair[1].seconds <= ALIKE * least)
         return (
-            f"Use {quick.name}: its probabilities stay within {quick.agreement.largest:.2g} of {ref.name}'s, "
+            f"Use {quick.name}: its probabilities stay within {gap:.2g} of {ref.name}'s, "
             f"its log loss ({_loss(quick):.3f}) is as good within the noise, "
             f"and it is {ref.seconds / quick.seconds:.0f} times faster."
         ), quick
-    if not others:
+    if not gaps:
         return f"Use {ref.name}: no other method has a comparable log loss ({_loss(ref):.3f}).", ref
-    if not close:
-        near = min(others, key=lambda r: r.agreement.largest if r.agreement else np.inf)
-        gap = near.agreement.largest if near.agreement else float("nan")
+    gap, near = gaps[0]
+    if gap > CLOSE:
         return (
             f"Use {ref.name}: its log loss ({_loss(ref):.3f}) is as good as the best within the noise, and "
             f"even the closest approximation ({near.name}) changes a probability by {gap:.2g}."

@@ -32,6 +32,7 @@ from gpclass.compare.presets import default_methods
 from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
 from gpclass.estimators.pipelines import final_step
 from gpclass.estimators.readable import parameter_names, sampled_parameters
+from gpclass.names import feature_names as names_of
 from gpclass.numerics.threads import few_threads
 from gpclass.progress import progress
 
@@ -106,7 +107,7 @@ def compare(
     """
     y = np.asarray(y)
     classes, index = _check(X, y, cv, repeats)
-    names = _feature_names(X, feature_names)
+    names = tuple(names_of(feature_names, X, np.shape(X)[1]))
     if not isinstance(methods, Mapping):
         methods = default_methods(methods, kernel=kernel, standardize=standardize)
     if not methods:
@@ -147,14 +148,6 @@ def _check(X: Any, y: Any, cv: int, repeats: int) -> tuple[Any, IntArray]:
             f"class {rare!r} has {count.min()} points, fewer than cv={cv} folds: use a smaller cv"
         )
     return classes, index.astype(np.intp)
-
-
-def _feature_names(X: Any, given: Sequence[str] | None) -> tuple[str, ...]:
-    d = np.shape(X)[1]
-    names = given if given is not None else getattr(X, "columns", [f"feature {k + 1}" for k in range(d)])
-    if len(names) != d:
-        raise ValueError(f"{len(names)} feature names for {d} features")
-    return tuple(str(name) for name in names)
 
 
 def _seeded(estimator: Any, seed: int) -> Any:

@@ -18,13 +18,15 @@ Fails when: the kernel is not a function of two points (each entry must depend o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import PairwiseKernel
+from sklearn.utils import gen_batches
 
 from gpclass._typing import Array
-from gpclass.covariance._tiles import TILE, Bound, Moves, Node, Tile, Value, blocks
+from gpclass.covariance._tiles import TILE, Bound, Moves, Node, Tile, Value
 
 ENTRIES = 2**21  # 16 MB
 STEP_THETA = 1e-3
@@ -58,7 +60,7 @@ class Generic(Node):
         if not self.differentiable(X):
             theta[self.place] += self.differences(lambda kernel: g @ kernel.diag(X))
             return None
-        for rows in blocks(len(X), 32):
+        for rows in gen_batches(len(X), 32):
             gradient = self.kernel(X[rows], eval_gradient=True)[1]
             theta[self.place] += np.einsum("i,iik->k", g[rows], gradient)
         return None
@@ -122,9 +124,8 @@ class BoundGeneric(Bound):
             )
             return None
         size = max(1, min(TILE, int(np.sqrt(ENTRIES / self.node.p) / 2)))
-        for I in blocks(len(x), size):
-            for J in blocks(len(z), size):
-                theta[self.node.place] += self._stacked(x[I], z[J], G[I, J], tile.diagonal and I == J)
+        for I, J in product(gen_batches(len(x), size), gen_batches(len(z), size)):
+            theta[self.node.place] += self._stacked(x[I], z[J], G[I, J], tile.diagonal and I == J)
         return None
 
     def _stacked(self, x: Array, z: Array, G: Array, same: bool) -> Array:

@@ -14,9 +14,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from gpclass._typing import Array
 
@@ -42,19 +44,12 @@ class Tile:
         return self.rows.stop - self.rows.start, self.columns.stop - self.columns.start
 
 
-def blocks(n: int, size: int = TILE) -> list[slice]:
-    """Consecutive slices of at most ``size`` that cover range(n)."""
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
 def tiles(n: int, m: int, square: bool) -> Iterator[Tile]:
     """Tiles that cover an (n, m) matrix; only those on and above the diagonal if it is symmetric."""
-    index = 0
-    columns = blocks(m)
-    for i, rows in enumerate(blocks(n)):
-        for j in range(i if square else 0, len(columns)):
-            yield Tile(index, rows, columns[j], square and i == j)
-            index += 1
+    pairs = product(enumerate(gen_batches(n, TILE)), enumerate(gen_batches(m, TILE)))
+    kept = ((rows, columns, i == j) for (i, rows), (j, columns) in pairs if not square or i <= j)
+    for index, (rows, columns, same) in enumerate(kept):
+        yield Tile(index, rows, columns, square and same)
 
 
 def fold(G: Array, tile: Tile, square: bool) -> Array:

@@ -17,6 +17,7 @@ from gpclass.numerics.memory import available_memory
 from gpclass.posterior import Evidence
 
 DENSE_MATRICES = 8  # n × n arrays at the peak of a dense fit
+ORTHANT_MATRICES = 12  # arrays of an orthant of many classes, n (C − 1) coordinates squared
 DENSE_ROWS = 15_000  # above it a dense fit takes a day
 SLOW_ROWS = 5_000  # above it a dense fit takes most of an hour
 DENSE_FLOPS = 500.0  # × n³ of a fit with some fifty evaluations of the evidence
@@ -55,9 +56,11 @@ def warn_of_hours(n: int) -> None:
         )
 
 
-def check_memory(n: int, latents: int = 1) -> None:
+def check_memory(n: int, latents: int = 1, *, orthant: bool = False) -> None:
     """Reject a dense fit, with so many latent values per point, that exceeds memory or would take a day."""
     need, have = DENSE_MATRICES * 8.0 * n * n * latents, available_memory()
+    if orthant and latents > 1:
+        need += ORTHANT_MATRICES * 8.0 * (n * (latents - 1)) ** 2
     if need <= have and n <= DENSE_ROWS:
         return
     hours = dense_hours(n, latents)
@@ -66,6 +69,16 @@ def check_memory(n: int, latents: int = 1) -> None:
         f"({have / 2**30:.1f} GiB are free) and, with its kernel parameters learned, about {hours:.0f} hours; "
         "set n_inducing, such as GPClassifier(n_inducing=300), or fit a subset of the rows"
     )
+
+
+def check_copies(n: int, d: int) -> None:
+    """Reject weights that stand for more rows than memory holds."""
+    need, have = 8.0 * n * (d + 1), available_memory()
+    if need > have:
+        raise ValueError(
+            f"the weights stand for {n} rows, {need / 2**30:.1f} GiB ({have / 2**30:.1f} GiB are free), since a "
+            "WhiteKernel gives each copy of a row its own noise; leave it out, or give smaller weights"
+        )
 
 
 def check_kernel(kernel: Any, X: Array) -> Kernel:

@@ -98,13 +98,17 @@ def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any) -> Task:
     methods = Methods.of(clf, len(classes))
     rows = Labelled(X, index).weighted(classes, sample_weight, clf.class_weight)
     kernel = _kernel(clf, methods.likelihood, rows.X)
-    if checks.has_noise(kernel):
-        rows = rows.repeated()  # each copy has separate noise
+    noisy = checks.has_noise(kernel)  # each copy of a row has separate noise
+    n = rows.copies if noisy else len(rows.X)
     if form_of(clf) is Dense:
         latents = methods.likelihood.n_latents(len(classes))
-        checks.check_memory(len(rows.X), latents)
+        way = methods.inference.way(type(methods.likelihood), Dense.offers)
+        checks.check_memory(n, latents, orthant=way is not None and "box" in way.prior)
         if methods.strategy.name != "fixed" and latents == 1:
-            checks.warn_of_hours(len(rows.X))
+            checks.warn_of_hours(n)
+    if noisy:
+        checks.check_copies(n, X.shape[1])
+        rows = rows.repeated()
     return _task(clf, ArraySource(rows.X, rows.index, rows.weights), kernel, methods, classes)
 
 

@@ -80,7 +80,6 @@ class AMP(Inference):
     def infer(
         self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
     ) -> ModePosterior:
-        """Find the mode of ``problem``; ``noise`` is not used."""
         found = Laplace(max_iter=self.max_iter, tol=1e-18)(problem, start=start, gradient=gradient)
         gaussian, residual = _polished(problem, found)
         near = residual <= STATIONARY

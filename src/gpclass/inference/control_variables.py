@@ -20,7 +20,7 @@ control variables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,12 +29,11 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum, WhiteKernel
 
 from gpclass._typing import Array, IntArray
-from gpclass.inference.annealed import annealed_evidence, ladder
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.laplace import Laplace
-from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
+from gpclass.inference.mcmc import ChainSettings, annealed, collect
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
@@ -82,24 +81,18 @@ class ControlVariables(ChainSettings):
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> WhiteDraws:
-        """Draw from the posterior of ``problem``; ``start`` is not used."""
         check_smooth(problem.kernel)
-        thin = self.every(problem)
         target = whiten(problem)
         controls, state, accepted = self._choose(problem, target, rng)
         kept = np.empty((self.chains, self.draws, problem.n))
         log_lik = np.empty((self.chains, self.draws))
         rates = [accepted]
-        for i in range(-self.warmup, self.draws * thin):
+        for draw in self.steps_and_draws(problem):
             state, rate = controls.sweep(state, rng)
-            if i >= 0 and (i + 1) % thin == 0:
+            if draw is not None:
                 rates.append(rate)
-                kept[:, i // thin] = state.eta
-                log_lik[:, i // thin] = state.r
-        evidence = None
-        if self.evidence:
-            around = target_around(problem, "ep")
-            evidence = annealed_evidence(around, ladder(problem.n), EVIDENCE_PARTICLES, rng, elliptical_step)
+                kept[:, draw], log_lik[:, draw] = state.eta, state.r
+        evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
         details = {"controls": controls.M, "latent_acceptance": float(np.mean(rates))}
         return collect(self, target, kept.reshape(-1, problem.n), log_lik, evidence, details)
 
@@ -152,9 +145,8 @@ class Controls:
     def at(cls, target: Whitened, X: Array) -> Controls:
         """Controls at given points."""
         C, _ = factor(target.problem.covariance(X), what="the covariance of the control points")
-        cross = solve_triangular(
-            target.L, target.problem.covariance(target.problem.X, X), lower=True
-        )  # (n, M), L⁻¹K_fc
+        K_fc = target.problem.covariance(target.problem.X, X)
+        cross = solve_triangular(target.L, K_fc, lower=True)  # (n, M)
         V = solve_triangular(C, cross.T, lower=True)  # (M, n)
         _, s, directions = np.linalg.svd(V, full_matrices=False)
         s = np.minimum(s, 1.0)
@@ -171,16 +163,11 @@ class Controls:
         eta = f_c @ self.to_white.T + self.rest(rng, len(f_c))
         return ControlState(f_c, eta, self.target.log_ratio(eta @ self.target.L.T))
 
-    def sweep(
-        self, state: ControlState, rng: np.random.Generator, *, labels: Array | None = None
-    ) -> tuple[ControlState, float]:
+    def sweep(self, state: ControlState, rng: np.random.Generator) -> tuple[ControlState, float]:
         """One proposal for every control of every chain, and the share accepted."""
-        target = self.target if labels is None else replace(self.target, y=labels)
         chains, n = state.eta.shape
         M, L = self.M, self.target.L
         f_c, eta, r = state.f_c.copy(), state.eta.copy(), state.r.copy()
-        if labels is not None:
-            r = target.log_ratio(eta @ L.T)
         rest = self.rest(rng, M * chains).reshape(M, chains, n)
         rest_f = (rest.reshape(-1, n) @ L.T).reshape(M, chains, n)
         to_f = L @ self.to_white  # (n, M)
@@ -190,7 +177,7 @@ class Controls:
         for i in range(M):
             tried = f_c.copy()
             tried[:, i] += nu[i] - (f_c @ self.precision[i]) / self.precision[i, i]
-            r_tried = target.log_ratio(tried @ to_f.T + rest_f[i])
+            r_tried = self.target.log_ratio(tried @ to_f.T + rest_f[i])
             take = log_u[i] < r_tried - r
             f_c[take], r[take] = tried[take], r_tried[take]
             eta[take] = tried[take] @ self.to_white.T + rest[i, take]
@@ -206,14 +193,7 @@ def place_controls(target: Whitened, M: int) -> Controls:
     def objective(x: Array) -> tuple[float, Array]:
         return left_open(problem, x.reshape(first.shape))
 
-    moved = minimize(
-        objective,
-        first.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=None,
-        options={"maxiter": PLACING},
-    )
+    moved = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": PLACING})
     better = moved.fun < left_open(problem, first)[0]
     return Controls.at(target, moved.x.reshape(first.shape) if better else first)
 

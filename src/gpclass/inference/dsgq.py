@@ -18,16 +18,12 @@ Reference: Röder, Tolosana-Delgado & Hamprecht (2011), §4.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from gpclass._typing import Generator
 from gpclass.inference.base import Way
 from gpclass.inference.exact import Exact
-from gpclass.inference.posteriors import NoisyDraws, WhiteDraws
 from gpclass.likelihoods.binary import K0, Probit
-from gpclass.model.problem import Problem
-from gpclass.posterior import Posterior
 
 
 @dataclass(frozen=True)
@@ -57,9 +53,3 @@ class DSGQ(Exact):
     @property
     def scale_is_given(self) -> bool:
         return self.k0 is not None
-
-    def infer(
-        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
-    ) -> NoisyDraws | WhiteDraws:
-        posterior = super().infer(problem, rng, start, gradient)
-        return replace(posterior, report=replace(posterior.report, method=self.name))

@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
@@ -137,7 +138,6 @@ class Exact(Inference):
 
     @property
     def for_search(self) -> Exact:
-        """A fixed, moderate number of draws, for steps in θ."""
         return replace(self, n_samples=self.n_samples or self.first)
 
     def for_chains(self, n_samples: int) -> Exact:
@@ -148,23 +148,21 @@ class Exact(Inference):
         return replace(self, n_samples=self.n_samples or n_samples, sweeps=self.sweeps or FEW_SWEEPS)
 
     def with_tol(self, tol: float) -> Exact:
-        """The estimator's tolerance."""
         return replace(self, tol=tol)
 
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior, in the orthant if there is one."""
-        rows = self._noisy(problem)
-        if rows is not None:
-            return self.complete(self._outline(rows, start), rng, gradient=gradient)
+        outline = self.outline(problem, start)
+        if outline is not None:
+            return self.complete(outline, rng, gradient=gradient)
         dense = problem.prior.as_dense() if problem.likelihood.offers() & {"orthant", "split"} else None
         if dense is not None:
             return through_noisy_values(self, problem, dense, rng, gradient)
         return around_ep(self, problem, rng, start, gradient)
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
-        """Noisy latent values if these can be drawn, otherwise latent values."""
         return WhiteDraws if self._noisy(problem) is None else NoisyDraws
 
     def _noisy(self, problem: Problem) -> Problem | None:
@@ -178,15 +176,16 @@ class Exact(Inference):
     def outline(self, problem: Problem, start: Posterior | None = None) -> Outline | None:
         """The guide alone, to be completed if EP's evidence is promising; None unless noisy values are drawn."""
         rows = self._noisy(problem)
-        return None if rows is None else self._outline(rows, start)
-
-    def _outline(self, rows: Problem, start: Posterior | None) -> Outline:
+        if rows is None:
+            return None
         box = rows.prior.box()
         if box.smooth is None and rows.n_latents == 1:
             return Outline(rows, box, self._guide(box, starting_sites(rows, start)))
         found = self.row_sites(rows, start)
-        placed = _on_the_box if rows.n_latents > 1 else _on_noisy_values
-        return Outline(rows, box, placed(rows, found, box), Start(RULE.name, found.held))
+        sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
+        none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
+        ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
+        return Outline(rows, box, ep, Start(RULE.name, found.held))
 
     def row_sites(self, problem: Problem, start: Posterior | None) -> FixedPoint:
         """EP's sites on the rows."""
@@ -204,7 +203,6 @@ class Exact(Inference):
         return expectation_propagation(box.S, factors, max_sweeps=self.sweeps, tol=EP_TOL)
 
     def complete(self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False) -> NoisyDraws:
-        """Draws in the orthant behind a guide."""
         problem, box, ep = outline.problem, outline.box, outline.ep
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
         found = noise_factor(problem)
@@ -284,8 +282,7 @@ class Drawn:
     @property
     def weights(self) -> Array:
         """Sum to one."""
-        w = np.exp(self.log_w - self.log_w.max())
-        return np.asarray(w / w.sum())
+        return np.asarray(softmax(self.log_w))
 
 
 def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
@@ -382,8 +379,8 @@ def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
     return Sites(t * stretch * scale**2, problem.y * h * stretch * scale)
 
 
-def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximation:
-    """EP's sites on f as sites on the standardised noisy values.
+def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:
+    """EP's sites on f as sites on the standardised noisy values, and the mean of these.
 
     A site of precision t on f has the variance 1/t − 1/λ on f plus noise of precision λ. The mean of the noisy values
     is that of f plus α/λ, α = K⁻¹E[f].
@@ -394,28 +391,11 @@ def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> SiteAppro
     stretch = 1.0 / np.maximum(1.0 - t / precision, SHARPEST)
     mean = gaussian.mean[0] + gaussian.alpha[0] / precision
     sites = Sites(t * stretch * box.scale**2, problem.y * h * stretch * box.scale)
-    return _approximation(sites, problem.y * mean / box.scale, found)
+    return sites, problem.y * mean / box.scale
 
 
-def _approximation(sites: Sites, mean: Array, found: FixedPoint) -> SiteApproximation:
-    """Sites and their mean in the units of the box, without the covariance, which is not needed."""
-    none = np.empty(0)
-    return SiteApproximation(
-        sites=sites,
-        mean=mean,
-        covariance=np.empty((0, 0)),
-        log_z=found.value,
-        log_sites=np.nan,
-        cavity_mean=none,
-        cavity_var=none,
-        sweeps=found.sweeps,
-        converged=found.converged,
-        change=found.change,
-    )
-
-
-def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximation:
-    """EP's sites of many classes in the units of the box."""
+def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:
+    """EP's sites of many classes and their mean, in the units of the box."""
     (shard,) = found.held
     k = RULE.numbers(problem.likelihood, problem.n_latents)
     sites = nested.PointSites.of(shard.kept[:k])
@@ -424,4 +404,4 @@ def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> SiteApproximat
     m, Q = nested.differences(problem.y, *gaussian.marginals.cavity())
     mean_v = nested.local_moments(m, Q, sites)[0]
     placed = Sites(sites.t.ravel() * box.scale**2, sites.h.ravel() * box.scale)
-    return _approximation(placed, mean_v.ravel() / box.scale, found)
+    return placed, mean_v.ravel() / box.scale

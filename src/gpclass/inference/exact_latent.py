@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, softmax
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array
 from gpclass.inference.draws import HEAVY, Enough, enough, unmet
 from gpclass.inference.ep import RULE
 from gpclass.inference.posteriors import NoiseFactor, WhiteDraws
@@ -36,10 +36,8 @@ from gpclass.predict import predict_proba
 if TYPE_CHECKING:
     from gpclass.inference.exact import Exact
 
-POWERS = (
-    0.9,
-    0.02,
-)  # of EP's sites, about EP's mean: EP's Gaussian is too narrow, and much too narrow far out
+# Powers of EP's sites, about EP's mean: EP's Gaussian is too narrow, and much too narrow far out.
+POWERS = (0.9, 0.02)
 DEFENCE = 0.1  # share of the draws from the wider one, which keeps weights bounded
 
 
@@ -71,35 +69,36 @@ def around_ep(
     def draws(M: int, rng: np.random.Generator) -> WhiteDraws:
         sizes = np.array(replicate_sizes(M, REPLICATES))
         wide = np.maximum(np.rint(DEFENCE * sizes), 1).astype(int)
-        f, eta, group = [], [], []
+        f, eta, groups = [], [], []
         for target, size in zip(targets, (sizes - wide, wide), strict=True):
             xi = ndtri(np.hstack(list(point_sets("lattice", target.dimension, size.tolist(), rng)))).T
             f.append(target.latents(xi))
             eta.append(target.prior_coordinates(xi))
-            group.append(np.repeat(np.arange(len(size)), size))
+            groups.append(np.repeat(np.arange(len(size)), size))
         together, share = np.vstack(f), wide.sum() / M
         guides = [target.log_guide(together) for target in targets]
         mixture = np.logaddexp(guides[0] + np.log1p(-share), guides[1] + np.log(share))
-        log_w = targets[0].log_likelihood(together) - mixture
-        details = {"ep_log_evidence": ep.value}
-        return _posterior(problem, np.vstack(eta), log_w, np.concatenate(group), targets[0].jitter, details)
+        log_w, group = targets[0].log_likelihood(together) - mixture, np.concatenate(groups)
+        return WhiteDraws(
+            problem=problem,
+            eta=np.vstack(eta),
+            weights=softmax(log_w),
+            group=group,
+            evidence=Evidence(log_mean(log_w), relative_error(log_w, group), "unbiased"),
+            report=Report(
+                method=settings.name,
+                jitter=targets[0].jitter,
+                n_samples=M,
+                ess=effective_size(log_w),
+                khat=pareto_khat(log_w),
+                warnings=(HEAVY,) if heavy(log_w) else (),
+                details={"ep_log_evidence": ep.value},
+            ),
+            start=Start(RULE.name, ep.held),
+        )
 
-    posterior = _until(settings, problem, draws, rng, gradient, settings.most_of_u(problem, problem.n))
-    return replace(posterior, start=Start(RULE.name, ep.held))
-
-
-def _until(
-    settings: Exact,
-    problem: Problem,
-    draws: object,
-    rng: np.random.Generator,
-    gradient: bool,
-    most: int,
-) -> WhiteDraws:
-    """As many draws as requested, or as the tolerance needs."""
-    assert callable(draws)
     if settings.n_samples is not None:
-        got: Enough[WhiteDraws] = Enough(draws(settings.n_samples, rng), 0.0, True)
+        got = Enough(draws(settings.n_samples, rng), 0.0, True)
     else:
         from gpclass.inference.exact import look_at  # it builds on this module
 
@@ -108,6 +107,7 @@ def _until(
         def error(posterior: WhiteDraws) -> float:
             return float(np.max(predict_proba(posterior.latent(X), problem.likelihood).mcse))
 
+        most = settings.most_of_u(problem, problem.n)
         got = enough(draws, error, rng, tol=settings.tol, first=settings.first, most=most)
     posterior = got.drawn
     if not got.met:
@@ -128,25 +128,3 @@ def white_latents(L: Array, A: Array, noise: NoiseFactor, scale: float, rng: np.
     rest -= L.T @ noise.solve(noisy[None])[0]
     centre = L.T @ A
     return np.hstack([centre + rest, centre - rest])
-
-
-def _posterior(
-    problem: Problem, eta: Array, log_w: Array, group: IntArray, jitter: float, details: dict[str, float]
-) -> WhiteDraws:
-    w = np.exp(log_w - log_w.max())
-    return WhiteDraws(
-        problem=problem,
-        eta=eta,
-        weights=w / w.sum(),
-        group=group,
-        evidence=Evidence(log_mean(log_w), relative_error(log_w, group), "unbiased"),
-        report=Report(
-            method="exact",
-            jitter=jitter,
-            n_samples=len(w),
-            ess=effective_size(log_w),
-            khat=pareto_khat(log_w),
-            warnings=(HEAVY,) if heavy(log_w) else (),
-            details=details,
-        ),
-    )

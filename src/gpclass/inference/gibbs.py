@@ -28,11 +28,10 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator, IntArray
-from gpclass.inference.annealed import annealed_evidence, ladder
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
 from gpclass.inference.elliptical_step import elliptical_step
-from gpclass.inference.mcmc import EVIDENCE_PARTICLES, ChainSettings, collect
+from gpclass.inference.mcmc import ChainSettings, annealed, collect
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.basis import inverse
 from gpclass.latent.dense import dense_prior
@@ -83,10 +82,7 @@ class Gibbs(ChainSettings):
             f = self._scan_latent(target, rng)
             eta = np.asarray(solve_triangular(target.L, f.reshape(-1, problem.n).T, lower=True)).T
         log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
-        evidence = None
-        if self.evidence:
-            around = target_around(problem, "ep")
-            evidence = annealed_evidence(around, ladder(problem.n), EVIDENCE_PARTICLES, rng, elliptical_step)
+        evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
         return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
 
     def _scan_noisy(self, target: Whitened, rng: Generator) -> Array:
@@ -145,7 +141,10 @@ class NoisyScan:
         log_u = np.log(rng.random(z.shape))
         for i in range(len(self.y)):
             mean = z[i] - (self.Q[i] @ z) / self.Q[i, i]
-            z[i] = self.y[i] * _positive_normal(self.y[i] * mean, sd[i], log_u[i])
+            # P(v > x | v > 0) = u, so the upper tail at x is u Φ(mean/sd): inverted in logs, for both tails.
+            own = self.y[i] * mean
+            tail = log_u[i] + log_ndtr(own / sd[i])
+            z[i] = self.y[i] * np.maximum(own - sd[i] * ndtri_exp(tail), np.finfo(float).tiny)
         return np.asarray(z.T * self.y)
 
     def latents(self, v: Array, rng: Generator) -> Array:
@@ -153,12 +152,6 @@ class NoisyScan:
         eta = rng.standard_normal((len(v), len(self.L)))
         simulated = (eta @ self.L.T)[:, self.rows] + self.noise_sd * rng.standard_normal(v.shape)
         return np.asarray(eta + (v * self.y - simulated) @ self.gain.T)
-
-
-def _positive_normal(mean: Array, sd: float, log_u: Array) -> Array:
-    """N(mean, sd²) restricted to the positive numbers, by inversion in logs, accurate in both tails."""
-    # P(v > x | v > 0) = u, so the upper tail at x is u Φ(mean/sd).
-    return np.maximum(mean - sd * ndtri_exp(log_u + log_ndtr(mean / sd)), np.finfo(float).tiny)
 
 
 def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:

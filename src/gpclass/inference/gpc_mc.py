@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
+from scipy.special import softmax
 
 from gpclass._settings import check_settings
 from gpclass._typing import Generator
@@ -68,7 +68,6 @@ class GPCMC(Inference):
         return NoisyDraws
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> NoisyDraws:
-        """Run the particles over all training points; no gradient, no warm start."""
         rows = problem.repeated()
         if rows is None:
             raise ValueError(
@@ -87,7 +86,6 @@ class GPCMC(Inference):
                 f"n_samples in {type(self).__name__}(n_samples=...)"
             )
         v = box.restore(result.x).T
-        weights = np.exp(result.log_w - result.log_w.max())
         factor = noise_factor(problem)
         A = noisy_latents(problem, factor, v, rng.spawn(1)[0] if problem.n_latents > 1 else None)
         details: dict[str, Any] = {}
@@ -99,7 +97,7 @@ class GPCMC(Inference):
             problem=problem,
             factor=factor,
             A=A,
-            weights=weights / weights.sum(),
+            weights=softmax(result.log_w),
             group=result.group,
             evidence=Evidence(result.log_p, result.error, str(self.evidence_kind)),
             report=Report(

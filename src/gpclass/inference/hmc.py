@@ -160,5 +160,4 @@ class LatentHMC(WhiteChains):
         return run_latent_chains(self, target, step, rng, start, transition=transition, details=details)
 
     def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
-        """One trajectory of the latent values given θ, of the given step size."""
         return hmc_step(target, state, rng, size=size, leapfrog=self.leapfrog or 5)[0]

@@ -137,11 +137,14 @@ def run_latent_chains(
         state = step(state, rng, i < settings.warmup)
         if draw is not None:
             kept[:, draw], log_lik[:, draw] = state.xi, state.r
-    evidence = None
-    if settings.evidence:
-        evidence = annealed_evidence(target, ladder(target.problem.n), EVIDENCE_PARTICLES, rng, transition)
+    evidence = annealed(target, transition, rng) if settings.evidence else None
     eta = target.prior_coordinates(kept.reshape(-1, kept.shape[2]))
     return collect(settings, target, eta, log_lik, evidence, details())
+
+
+def annealed(target: Target, transition: Transition, rng: Generator) -> Evidence:
+    """The annealed evidence of the problem behind the target."""
+    return annealed_evidence(target, ladder(target.problem.n), EVIDENCE_PARTICLES, rng, transition)
 
 
 def collect(

@@ -68,6 +68,12 @@ class Labelled:
         keep = weights > 0
         return Labelled(self.X[keep], self.index[keep], weights[keep])
 
+    @property
+    def copies(self) -> int:
+        """Number of rows of :meth:`repeated`."""
+        w = self.weights
+        return len(self.X) if w is None or np.any(w % 1) else int(w.sum())
+
     def repeated(self) -> Labelled:
         """Whole weights as repeated rows; the rows unchanged if a weight is fractional, or there are none."""
         rows = None if self.weights is None else copied_rows(self.weights)

@@ -41,7 +41,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     mode = _mode(target, path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = _draft(target, Path(path))
+    ending = "".join(Path(path).suffixes[-2:])[-LONGEST:]
+    draft = target.with_name(f".{target.name[:LONGEST]}.{secrets.token_hex(8)}{ending}")
     try:
         # The umask applies as the file is created. One that replaces a private file is private from the start.
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600))
@@ -68,9 +69,3 @@ def _mode(target: Path, path: str | os.PathLike[str]) -> int | None:
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
     what = kinds.get(stat.S_IFMT(found), "a device")
     raise ValueError(f"{os.fspath(path)} is {what} and cannot be replaced by a file: give the name of a file")
-
-
-def _draft(target: Path, path: Path) -> Path:
-    """A hidden name beside the target that no other file has, and that ends as the path does."""
-    ending = "".join(path.suffixes[-2:])[-LONGEST:]
-    return target.with_name(f".{target.name[:LONGEST]}.{secrets.token_hex(8)}{ending}")

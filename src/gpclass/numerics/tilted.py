@@ -50,10 +50,7 @@ def tilted_range(
         return np.asarray(link.log(u, w) - 0.5 * precision * (u - a) ** 2)
 
     floor, ends = fall(mode) - drop, []
-    for side in (
-        -1.0,
-        1.0,
-    ):  # from outside, Newton's steps on a concave function come inwards and stop at the drop
+    for side in (-1.0, 1.0):  # Newton's steps from outside on a concave function come inwards, to the drop
         end = mode + side * np.sqrt(2.0 * drop) * b
         for _ in range(STEPS):
             step = (fall(end) - floor) / (link.slopes(end, w)[0] - (end - a) * precision)

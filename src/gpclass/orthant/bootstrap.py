@@ -64,9 +64,12 @@ def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool) -> 
             x[k] += m
             inside = (x[k] > box.lower[k]) & (x[k] < box.upper[k])
             alive = np.flatnonzero(inside)
-            log_steps[k] = _count(box, L, k, m, len(alive), soft)
-            if not len(alive):
+            if not len(alive):  # even if the soft count is positive: no history continues
                 return BootstrapRun(-np.inf, log_steps, x[:, :0], np.inf, k)
+            log_steps[k] = np.log(len(alive) / M)
+            if soft:
+                limits = ((limit[k] - m) / L[k, k] for limit in (box.lower, box.upper))
+                log_steps[k] = logsumexp(log_diff_ndtr(*limits)) - np.log(M)
             dead = np.flatnonzero(~inside)
             source = alive[rng.integers(len(alive), size=len(dead))]
             for rows in (z[a : k + 1], x[a : k + 1], base[k - a + 1 :]):
@@ -76,16 +79,6 @@ def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool) -> 
         z[:a], x[:a] = z[:a, parent], x[:a, parent]
     children = np.bincount(first, minlength=M) - 1.0
     return BootstrapRun(float(log_steps.sum()), log_steps, x, float(children @ children) / M**2, None)
-
-
-def _count(box: Box, L: Array, k: int, m: Array, survivors: int, soft: bool) -> float:
-    """The log of P̂_k; −inf without survivors, even if the soft count is positive, as no history continues."""
-    if survivors == 0:
-        return float("-inf")
-    if not soft:
-        return float(np.log(survivors / len(m)))
-    a, b = (box.lower[k] - m) / L[k, k], (box.upper[k] - m) / L[k, k]
-    return float(logsumexp(log_diff_ndtr(a, b)) - np.log(len(m)))
 
 
 def predicted_error(log_steps: Array, M: int) -> tuple[float, float]:

@@ -4,7 +4,9 @@
     manifest.sha256    of manifest.json
     arrays/NAME.npy    read with allow_pickle=False
 
-Everything is checked before anything is used: the checksums, that no member is missing or superfluous, the version.
+Everything is checked before anything is used: that members are stored uncompressed, which bounds their sizes by the
+file's, the checksums, that no member is missing or superfluous, the version, and that each array has the type, shape
+and values of its name.
 An old file stays intact when writing fails (:mod:`gpclass.numerics.files`). The same model gives the same bytes.
 
 The checksums detect damage, not malice: whoever can write the file can write the sums. A reader is protected because
@@ -32,7 +34,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpclass._version import __version__
 from gpclass.numerics.files import replacing
-from gpclass.persistence.values import Decoder, Encoder
+from gpclass.persistence.values import Decoder, Encoder, array_names
 
 FORMAT = "gpclass-model"
 VERSION = 2  # raise it when an old reader would misunderstand; 1 named classes by the paths of modules
@@ -115,7 +117,13 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 def _load(path: Path) -> Any:
     manifest, members = _read(path)
     arrays = {name: np.load(io.BytesIO(data), allow_pickle=False) for name, data in members.items()}
-    decoder = Decoder({name.removeprefix(ARRAYS).removesuffix(".npy"): a for name, a in arrays.items()})
+    named = {name.removeprefix(ARRAYS).removesuffix(".npy"): a for name, a in arrays.items()}
+    for name, a in named.items():
+        if name not in array_names(a):
+            raise ModelFileError(
+                f"{path} was changed: {name} is not the array that was written under this name"
+            )
+    decoder = Decoder(named)
     try:
         for row in manifest["objects"]:
             decoder.add(row)
@@ -135,6 +143,11 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The manifest and all members, once every check has passed."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
+        sizes = [info.file_size for info in archive.infolist() if info.compress_type == zipfile.ZIP_STORED]
+        if len(sizes) < len(names) or sum(sizes) > path.stat().st_size:
+            raise ModelFileError(
+                f"{path} is not a saved model: its members are compressed, or larger than the file"
+            )
         if len(set(names)) != len(names) or MANIFEST not in names:
             raise ModelFileError(f"{path} is not a saved model: it lacks a manifest, or has a member twice")
         text = archive.read(MANIFEST)

@@ -58,6 +58,14 @@ _HOOKS: dict[type, tuple[Callable[[Any], dict[str, Any]], Callable[[dict[str, An
 }
 
 
+def array_names(value: npt.NDArray[Any]) -> tuple[str, str]:
+    """The names under which an array is stored, by its type, shape and values: if it is contiguous, and if not."""
+    data = value.tobytes()
+    what = (f"{value.dtype.str}{value.shape}{contiguous}".encode() for contiguous in (True, False))
+    one, two = (hashlib.sha256(kind + data).hexdigest()[:24] for kind in what)
+    return one, two
+
+
 class Encoder:
     """Collects the arrays and objects of one value."""
 
@@ -104,8 +112,7 @@ class Encoder:
         if value.dtype.kind not in "biufcUSMm":
             raise NotSavableError(f"{place}: an array of {value.dtype} cannot be written to a file")
         value = np.asarray(value)  # a subclass, such as a memory map, as what it holds
-        what = f"{value.dtype.str}{value.shape}{value.flags.c_contiguous}".encode()
-        name = hashlib.sha256(what + value.tobytes()).hexdigest()[:24]
+        name = array_names(value)[not value.flags.c_contiguous]
         self.arrays[name] = value
         return {"$": "array", "v": name}
 

@@ -77,10 +77,19 @@ def probability_map(
     axes = style.axes_for(ax, 2 if panel else 1, size=(5.4, 4.6))
     main = axes[0] if panel else axes
     event = f"class {found.label}" if event is None else event
-    _draw_probability(main, found, contours, event if colourbar else None)
+    p, colours = np.ma.masked_invalid(found.proba), style.probability_colours()
+    image = main.pcolormesh(found.x, found.y, p, cmap=colours, vmin=0.0, vmax=1.0, **style.MESH)
+    if colourbar:
+        _bar(main, image, f"probability of {event}", ticks=[0, 0.25, 0.5, 0.75, 1])
+    style.probability_lines(main, found.x, found.y, p, contours)
     main.set_title(f"Probability of {event}" if title is None else title, fontsize=10)
     if panel is not None and second is not None:
-        _draw_second(axes[1], found, second, panel)
+        values = np.ma.masked_invalid(second)
+        image = axes[1].pcolormesh(found.x, found.y, values, cmap="cividis", **style.MESH)
+        _bar(axes[1], image, style.spread_label(panel, found.level))
+        style.decision_line(axes[1], found.x, found.y, p)
+        # the Monte Carlo error and the uncertainty of p are different quantities: keep the titles distinct
+        axes[1].set_title("Monte Carlo error" if panel == "mcse" else "Uncertainty of p", fontsize=10)
     if X is not None and y is not None:
         happened = np.asarray(y) == found.label
         weight = np.ones(len(happened)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
@@ -101,24 +110,6 @@ def _grid_over(X: Any, resolution: int) -> Any:
         raise ValueError("give the sites X or the points of the map")
     sites = X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2]
     return regular_grid(sites, resolution)
-
-
-def _draw_probability(ax: Any, found: Any, contours: Sequence[float], beside: str | None) -> None:
-    p = np.ma.masked_invalid(found.proba)
-    image = ax.pcolormesh(
-        found.x, found.y, p, cmap=style.probability_colours(), vmin=0.0, vmax=1.0, **style.MESH
-    )
-    style.probability_lines(ax, found.x, found.y, p, contours)
-    if beside is not None:
-        _bar(ax, image, f"probability of {beside}", ticks=[0, 0.25, 0.5, 0.75, 1])
-
-
-def _draw_second(ax: Any, found: Any, values: Array, panel: str) -> None:
-    image = ax.pcolormesh(found.x, found.y, np.ma.masked_invalid(values), cmap="cividis", **style.MESH)
-    _bar(ax, image, style.spread_label(panel, found.level))
-    # the Monte Carlo error and the uncertainty of p are different quantities: keep the titles distinct
-    ax.set_title("Monte Carlo error" if panel == "mcse" else "Uncertainty of p", fontsize=10)
-    style.decision_line(ax, found.x, found.y, np.ma.masked_invalid(found.proba))
 
 
 def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.estimators.pipelines import final_step, seen_by_final
+from gpclass.names import feature_names
 from gpclass.plots import _style as style
 
 WRONG = "on the wrong side"
@@ -157,10 +158,7 @@ class _Plane:
         if values.ndim != 2:
             raise ValueError(f"X must be a table of shape (n, d), not {values.shape}")
         d = values.shape[1]
-        if names is None:
-            names = list(getattr(X, "columns", [f"feature {k + 1}" for k in range(d)]))
-        if len(names) != d:
-            raise ValueError(f"{len(names)} feature names for {d} features")
+        names = feature_names(names, X, d)
         if features is None and d != 2:
             raise ValueError(f"X has {d} features: choose two to draw, features=(i, j)")
         i, j = (0, 1) if features is None else features
@@ -169,7 +167,7 @@ class _Plane:
         x, y = (_axis(values[:, k], resolution) for k in (i, j))
         grid = np.tile(np.median(values, axis=0), (resolution * resolution, 1))
         grid[:, i], grid[:, j] = (one.ravel() for one in np.meshgrid(x, y))
-        return cls(_like(X, grid), x, y, (str(names[i]), str(names[j])), values[:, [i, j]])
+        return cls(_like(X, grid), x, y, (names[i], names[j]), values[:, [i, j]])
 
     def table(self, flat: Any) -> Array:
         """Values at the points, (resolution, resolution, C)."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpclass import metrics
-from gpclass._typing import Array
 from gpclass.plots._style import PALETTE, axes_for, foreground
 
 if TYPE_CHECKING:
@@ -67,17 +66,14 @@ def reliability_diagram(
         axes.scatter(p[~ok], o[~ok], s=size[~ok], zorder=3, **outside)
     axes.plot([0, 1], [0, 1], "--", color=foreground(axes), linewidth=1.0, alpha=0.8, label="perfect")
     if histogram:
-        _foot_histogram(axes, metrics.event_of(metrics.check_forecast(y, proba, classes), label)[0])
+        # bars in the lowest eighth of the diagram, without an axis
+        event = metrics.event_of(metrics.check_forecast(y, proba, classes), label)[0]
+        count, edges = np.histogram(event, bins=np.linspace(0.0, 1.0, 26))
+        place: Any = {"width": np.diff(edges), "bottom": -0.02, "align": "edge", "zorder": 0}
+        axes.bar(edges[:-1], 0.14 * count / count.max(), color=PALETTE[7], alpha=0.45, linewidth=0, **place)
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="observed frequency")
     axes.set_xlabel(f"predicted probability ({curve.event})")
     if name is not None:
         axes.set_title(name, fontsize=10)
     axes.legend(loc="upper left", fontsize=7.5, frameon=False)
     return axes
-
-
-def _foot_histogram(ax: Any, p: Array) -> None:
-    """Histogram of the probabilities: bars in the lowest eighth of the diagram, without an axis."""
-    count, edges = np.histogram(p, bins=np.linspace(0.0, 1.0, 26))
-    place = {"width": np.diff(edges), "bottom": -0.02, "align": "edge", "zorder": 0}
-    ax.bar(edges[:-1], 0.14 * count / count.max(), color=PALETTE[7], alpha=0.45, linewidth=0, **place)

@@ -34,15 +34,16 @@ def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Predictio
     """Probabilities of the C classes at the points of a mixture."""
     m, C = mixture.means.shape[1:]
     log_proba = np.empty((m, C))
-    mcse = np.empty((m, C))
+    mcse = np.full((m, C), np.nan)
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None, None]
     starts, order = group_starts(mixture.group)
     for block in _blocks(mixture):
         each = likelihood.log_predictive(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
         log_proba[block] = log_sum(log_w + each)
-        off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
-        mcse[block] = group_error(off, starts, order)
+        if len(starts) > 1:
+            off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
+            mcse[block] = group_error(off, starts, order)
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 

@@ -96,6 +96,8 @@ def _ordinary(
     w = mixture.weights
     g = likelihood.predictive(mean, var)  # (S, r)
     p = np.clip(w @ g, EDGE, 1.0 - EDGE)
+    if len(starts) == 1:
+        return p, np.full(len(p), np.nan)
     if len(starts) <= MANY_GROUPS:
         sums = np.zeros((len(starts), len(w)))
         bounds = np.append(starts, len(w))

@@ -34,20 +34,18 @@ class Factors(Protocol):
 
 
 @dataclass(frozen=True)
-class Reordered:
+class Reordered(Factors):
     """Permuted factors: factor k is factor ``order[k]`` of the given ones."""
 
     factors: Factors
     order: IntArray
 
     def tilted(self, mean: Array, var: Array) -> tuple[Array, Array, Array]:
-        """Log normaliser, mean and variance of the tilted distributions, (n,)."""
         back = np.argsort(self.order)
         log_z, m, v = self.factors.tilted(mean[back], var[back])
         return log_z[self.order], m[self.order], v[self.order]
 
     def tilted_one(self, i: int, mean: float, var: float) -> tuple[float, float, float]:
-        """The same for factor i alone."""
         return self.factors.tilted_one(self.order.item(i), mean, var)
 
 

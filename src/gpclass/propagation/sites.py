@@ -121,13 +121,8 @@ class Prior:
     def gaussian_near(self, sites: Sites, safe: Sites) -> tuple[Gaussian, Sites]:
         """The Gaussian of these sites or, if rounding breaks it, of safe ones, weaker ones, or none."""
         flat = Sites.flat(len(self.m0))
-        trials = (
-            sites,
-            safe,
-            *(Sites(safe.precision * 0.5**k, safe.shift * 0.5**k) for k in range(1, 5)),
-            flat,
-        )
-        for trial in trials:
+        weaker = (Sites(safe.precision * 0.5**k, safe.shift * 0.5**k) for k in range(1, 5))
+        for trial in (sites, safe, *weaker, flat):
             try:
                 q = self.gaussian(trial)
             except NotPositiveDefiniteError:

@@ -202,19 +202,13 @@ def distance_figure(c: Comparison) -> Figure | None:
         return None
     delta = [np.abs(r.proba - ref.proba).max(axis=1) for r in others if r.proba is not None]
     floor = 1e-6
+    dots: Any = {"s": 5, "color": plots.PALETTE[0], "alpha": 0.45, "linewidths": 0}
+    dots["rasterized"] = len(c.y) * len(delta) > 4000  # images do not follow the page
 
     def paint(ax: Any) -> None:
         jitter = np.random.default_rng(0).uniform(-0.28, 0.28, size=len(c.y))  # only separates the dots
         for k, d in enumerate(delta):
-            ax.scatter(
-                np.maximum(d, floor),
-                k + jitter,
-                s=5,
-                color=plots.PALETTE[0],
-                alpha=0.45,
-                linewidths=0,
-                rasterized=len(c.y) * len(delta) > 4000,  # images do not follow the page
-            )
+            ax.scatter(np.maximum(d, floor), k + jitter, **dots)
             ax.plot([max(d.mean(), floor)] * 2, [k - 0.36, k + 0.36], color=plots.PALETTE[1], linewidth=2.5)
         ax.axvline(0.02, color=INK, linestyle="--", linewidth=0.9)
         ax.text(0.02, len(delta) - 0.42, " 0.02", fontsize=8, va="bottom")

@@ -177,6 +177,8 @@ def _scores(c: Comparison) -> Table:
         if s is None:
             rows.append((Cell(r.name, None, r.state), *[Cell.number(None)] * (len(SCORE_HEAD) - 1)))
             continue
+        error = "" if r.log_evidence_error is None else f"± {r.log_evidence_error:.2g}"
+        kind = "" if r.evidence_kind in (None, "approximate") else str(r.evidence_kind)
         row = (
             Cell(r.name, None, "" if r.converged else r.state),
             *(Cell.number(getattr(s, name), note=f"± {r.standard_error[name]:.3f}") for name in FOLD_SCORES),
@@ -184,7 +186,7 @@ def _scores(c: Comparison) -> Table:
             Cell.number(s.resolution, ".4f"),
             Cell.number(s.ece, ".3f", f"[{s.ece_lower:.3f}, {s.ece_upper:.3f}]"),
             Cell.number(s.auc),
-            _evidence(r),
+            Cell.number(r.log_evidence, ".2f", f"{error} {kind}".strip()),
             Cell.number(a.mean if a else None, ".2g"),
             Cell.number(a.largest if a else None, ".2g"),
             Cell.number(r.seconds_fit, ".2g", f"+ {r.seconds_predict:.1g}"),
@@ -192,12 +194,6 @@ def _scores(c: Comparison) -> Table:
         rows.append(row)
     caption = "Out of fold; ± is the standard error over the folds. Click a heading to sort."
     return Table(caption, SCORE_HEAD, tuple(rows))
-
-
-def _evidence(r: MethodResult) -> Cell:
-    error = "" if r.log_evidence_error is None else f"± {r.log_evidence_error:.2g}"
-    kind = "" if r.evidence_kind in (None, "approximate") else str(r.evidence_kind)
-    return Cell.number(r.log_evidence, ".2f", " ".join(part for part in (error, kind) if part))
 
 
 def _worst(c: Comparison) -> Table | None:
