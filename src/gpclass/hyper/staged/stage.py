@@ -75,7 +75,7 @@ class Stage:
     absent: IntArray | None = None  # rows to hold out
     left_out: tuple[Array, Array, Array | None] | None = None  # X, y, weights to monitor; else those absent
     earlier: Earlier | None = None  # an ascent that this one continues
-    tell: Callable[..., None] = lambda **_: None
+    tell: Callable[..., None] | None = None
     gained: float = np.inf  # by the last iteration, as a share of the log evidence
     last: GaussianPosterior | None = None  # the posterior of the last evaluation
     accepted: GaussianPosterior | None = None  # that of the last accepted step
@@ -124,7 +124,8 @@ class Stage:
                 continue
             self.accepted = self.last
             self._look(state)
-            self.tell(log_evidence=state.value, **({"log_loss": self.losses[-1]} if self.losses else {}))
+            if self.tell is not None:
+                self.tell(log_evidence=state.value, **({"log_loss": self.losses[-1]} if self.losses else {}))
             after(state)
         return state
 
