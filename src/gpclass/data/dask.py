@@ -80,7 +80,8 @@ class DaskExecutor:
                 worker = workers[k * len(workers) // len(shards)]
                 if isinstance(shard.X, DelayedRows):
                     rows = self.client.compute(shard.X.delayed, workers=[worker], allow_other_workers=True)
-                    base = self._submit(_assemble, worker, rows, replace(shard, X=shard.X.without_rows()))
+                    bare = replace(shard, X=replace(shard.X, delayed=None))  # the worker needs no graph
+                    base = self._submit(_assemble, worker, rows, bare)
                 else:
                     base = self._submit(_hold, worker, shard)
                 placed.append(Placed(base, base, worker))

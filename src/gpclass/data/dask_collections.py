@@ -9,7 +9,7 @@ been closed, so that its rows are lost; each raises an error with the reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -45,10 +45,6 @@ class DelayedRows:
         choose = dask.delayed(_chosen)
         (found,) = dask.compute([choose(part.delayed, at) for part, at in zip(parts, rows, strict=True)])
         return [part.of(one) for part, one in zip(parts, found, strict=True)]
-
-    def without_rows(self) -> DelayedRows:
-        """Pickled state for the worker: how to make the matrix, not the graph."""
-        return replace(self, delayed=None)
 
 
 def _chosen(part: Any, rows: IntArray) -> Any:

@@ -123,7 +123,14 @@ def predict_folder(
     marks = {file: _stamp(task, made_by, file) for file in files}
     done = [pair for pair in pairs if _is_done(pair[1], marks[pair[0]], place)]
     todo = [(file, to, marks[file]) for file, to in pairs if (file, to) not in done]
-    _predict_files(task, todo, n_jobs, verbose)
+    with progress(sum(_length(file) for file, *_ in todo), "predict", verbose=verbose) as bar:
+        if effective_n_jobs(n_jobs) == 1:  # progress per batch
+            for one in todo:
+                predict_file(task, *one, tell=bar.update)
+        else:  # per file
+            jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+            for read in jobs(delayed(predict_file)(task, *one) for one in todo):
+                bar.update(read)
     rows = [_length(to) for _, to in pairs]
     return Predicted(
         place,
@@ -208,22 +215,8 @@ class _Task:
         return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
 
 
-def _predict_files(
-    task: _Task, todo: Sequence[tuple[Path, Path, bytes]], n_jobs: int | None, verbose: int
-) -> None:
-    """Predict files one after another, with progress per batch; or in parallel, with progress per file."""
-    with progress(sum(_length(file) for file, *_ in todo), "predict", verbose=verbose) as bar:
-        if effective_n_jobs(n_jobs) == 1:
-            for one in todo:
-                predict_file(task, *one, tell=bar.update)
-            return
-        jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        for rows in jobs(delayed(predict_file)(task, *one) for one in todo):
-            bar.update(rows)
-
-
 def predict_file(
-    task: _Task, file: Path, target: Path, mark: bytes, tell: Callable[[int], None] | None = None
+    task: _Task, file: Path, target: Path, mark: bytes, tell: Callable[[int], None] = lambda rows: None
 ) -> int:
     """Predict one file into another, atomically; return the number of rows read."""
     pq, rows = arrow(), 0
@@ -235,8 +228,7 @@ def predict_file(
                 rows += batch.num_rows
                 if found is not None:
                     writer.write_table(found)
-                if tell is not None:
-                    tell(batch.num_rows)
+                tell(batch.num_rows)
     return rows
 
 
@@ -248,12 +240,9 @@ def _predicted_rows(task: _Task, file: Path) -> Any:
     """The rows of a file to predict: a mask, or a slice of all."""
     if not task.drop_missing:
         return slice(None)
-    import pyarrow as pa
-
     with arrow().ParquetFile(file) as opened:
         names = task.features(opened.schema_arrow)
-        batches = opened.iter_batches(BATCH, columns=names)
-        masks = [whole_rows(pa.Table.from_batches([batch]).select(names)) for batch in batches]
+        masks = [whole_rows(batch.select(names)) for batch in opened.iter_batches(BATCH, columns=names)]
     return np.concatenate([np.empty(0, dtype=bool), *masks])
 
 

@@ -176,7 +176,7 @@ class ParquetRows:
 
 
 def whole_rows(table: Any) -> Any:
-    """Which rows of an Arrow table are complete: neither null nor NaN."""
+    """Which rows of an Arrow table or batch are complete: neither null nor NaN."""
     from pyarrow import compute, types
 
     found = np.ones(table.num_rows, dtype=bool)

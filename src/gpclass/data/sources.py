@@ -94,14 +94,11 @@ def environment_executor() -> Executor | None:
     """An executor on the open Dask client, if any."""
     if "distributed" not in sys.modules:  # no client can be open
         return None
+    from gpclass.data.dask import DaskExecutor
     from gpclass.data.dask_client import environment_client
 
     client = environment_client()
-    if client is None:
-        return None
-    from gpclass.data.dask import DaskExecutor
-
-    return DaskExecutor(client)
+    return None if client is None else DaskExecutor(client)
 
 
 # ---- labels and weights ----------------------------------------------------------------------------------------------

@@ -64,11 +64,10 @@ def check_memory(n: int, latents: int = 1, *, orthant: bool = False) -> None:
     if need <= have and n <= DENSE_ROWS:
         return
     hours = dense_hours(n, latents)
-    cure = "set n_inducing, such as GPClassifier(n_inducing=300), or fit a subset of the rows"
     raise ValueError(
         f"a dense Gaussian process on n = {n} points needs about {need / 2**30:.1f} GiB of memory "
         f"({have / 2**30:.1f} GiB are free) and, with its kernel parameters learned, about {hours:.0f} hours; "
-        + cure
+        "set n_inducing, such as GPClassifier(n_inducing=300), or fit a subset of the rows"
     )
 
 

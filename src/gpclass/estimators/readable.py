@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -57,16 +58,9 @@ def _role(kernel: Any, name: str) -> str:
     """The role of a parameter in a kernel's tree: a constant factor is the variance of the part it multiplies."""
     *path, last = name.split("__")
     if last != "constant_value":
-        return f"{last} of {type(_part(kernel, path)).__name__}"
-    above = _part(kernel, path[:-1]) if path else None
+        return f"{last} of {type(reduce(getattr, path, kernel)).__name__}"
+    above = reduce(getattr, path[:-1], kernel) if path else None
     if isinstance(above, Product):
         other = above.k2 if path[-1] == "k1" else above.k1
         return f"variance of {type(getattr(other, 'kernel', other)).__name__}"
     return "variance of constant"
-
-
-def _part(kernel: Any, path: Sequence[str]) -> Any:
-    """The kernel at a path such as k1, k2, kernel."""
-    for step in path:
-        kernel = getattr(kernel, step)
-    return kernel

@@ -18,7 +18,7 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan
-from gpclass.estimators.task import Task, array_task
+from gpclass.estimators.task import array_task
 from gpclass.hyper.staged.ascent import loose
 from gpclass.hyper.staged.climb import SOME_ITERATIONS, growing
 from gpclass.hyper.staged.quality import compare_with_dense
@@ -44,8 +44,14 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
     n, d = X.shape
     rows = sample_rows(n, ROWS, np.random.default_rng(0))
     m = check_inducing(clf.n_inducing, clf.inducing, n, d)
-    part = _part(clf, X[rows], y[rows], m)
-    problem, methods, L = part.problem, part.methods, part.problem.n_latents
+    # The task of these rows, its inducing inputs placed at random, on one thread.
+    few = {}
+    if m is not None and isinstance(clf.inducing, str):
+        few = {"n_inducing": min(m, len(rows)), "inducing": "random"}
+    task = array_task(type(clf)(**{**clf.get_params(deep=False), **few}), X[rows], y[rows], None)
+    problem = task.problem.placed(np.random.default_rng(0))
+    problem = replace(problem, rows=replace(problem.rows, executor=Local(1)))
+    methods, L = task.methods, problem.n_latents
     guide = loose(methods.inference.guide)
     with one_thread():
         first = guide(problem, gradient=True)
@@ -76,16 +82,6 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
         available_memory=available_memory(),
         last=last,
     )
-
-
-def _part(clf: Any, X: Array, y: Any, m: int | None) -> Task:
-    """The task of some rows, its inducing inputs placed at random, on one thread."""
-    given = not isinstance(clf.inducing, str)
-    asked = clf.get_params(deep=False)
-    few = {} if given or m is None else {"n_inducing": min(m, len(X)), "inducing": "random"}
-    task = array_task(type(clf)(**{**asked, **few}), X, y, None)
-    problem = task.problem.placed(np.random.default_rng(0))
-    return replace(task, problem=replace(problem, rows=replace(problem.rows, executor=Local(1))))
 
 
 def _last_step(part: Problem, inference: Inference, n: int, workers: int) -> float:

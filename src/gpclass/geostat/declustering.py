@@ -80,11 +80,9 @@ def cell_declustering(
         sizes = np.geomspace(extent / len(x) ** (1.0 / x.shape[1]) / 4.0, extent / 2.0, n_sizes)
     table = np.array([_cell_weights(x, size, n_origins) for size in sizes])  # (sizes, n)
     means = np.full(len(sizes), np.nan) if v is None else table @ v / len(x)
-    k = int(np.argmin(means))
-    top = int(np.argmax(means))
-    if seek == "maximum" or (
-        seek == "auto" and v is not None and v.mean() - means[k] < means[top] - v.mean()
-    ):
+    k, top = int(np.argmin(means)), int(np.argmax(means))
+    plain = 0.0 if v is None else float(v.mean())
+    if seek == "maximum" or (seek == "auto" and plain - means[k] < means[top] - plain):
         k = top
     return Declustering(table[k], float(sizes[k]), None if v is None else float(means[k]), sizes, means)
 

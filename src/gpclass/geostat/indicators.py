@@ -57,20 +57,15 @@ def merge_sites(X: Array, labels: IntArray, weight: Array, n_classes: int) -> Si
     return Sites(places, counts)
 
 
-def pseudo_count(p: float) -> float:
-    """A = p / (1 − 2p)."""
-    if not 0 < p < 0.5:
-        raise ValueError(f"p must lie between 0 and 0.5, not {p}; 0.25 is Jeffreys' estimate")
-    return p / (1.0 - 2.0 * p)
-
-
 def site_values(counts: Array, transform: str, p: float) -> Array:
     """The values to krige, (n, q): q = 1 for two classes; else C frequencies or C − 1 log-ratio coordinates."""
     two = counts.shape[1] == 2
     if transform == "classical":
         share = counts / counts.sum(axis=1, keepdims=True)
         return np.asarray(share[:, 1:] if two else share)
-    smoothed = counts + pseudo_count(p)
+    if not 0 < p < 0.5:
+        raise ValueError(f"p must lie between 0 and 0.5, not {p}; 0.25 is Jeffreys' estimate")
+    smoothed = counts + p / (1.0 - 2.0 * p)
     if two:  # ln((y_1 + a)/(y_0 + a)) from the difference of counts, accurate for p near 0 or ½
         gap = counts[:, 1:] - counts[:, :1]
         return np.asarray(np.sign(gap) * np.log1p(np.abs(gap) / smoothed.min(axis=1, keepdims=True)))

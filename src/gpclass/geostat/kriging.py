@@ -216,21 +216,15 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
                 each = zip(self.classes_, found, strict=True)
                 notes = tuple(f"class {c}: {text}" for c, one in each for text in one.warnings)
         self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
-        self._systems = [self._system(kernel) for kernel in kernels]
+        k = None if self.neighbours is None else int(self.neighbours)
+        self._systems = []
+        for kernel in kernels:
+            model = _matern_model(kernel)  # without one, neighbours by Euclidean distance
+            lengths = None if model is None else model.length_scale
+            scale = np.asarray(lengths) if isinstance(lengths, tuple) else 1.0
+            methods = bool(self.exact), bool(self.ordinary), k, scale
+            self._systems.append(KrigingSystem(sites.X, compile_kernel(kernel), sites.trials, *methods))
         return notes
-
-    def _system(self, kernel: Any) -> KrigingSystem:
-        model = _matern_model(kernel)  # without one, neighbours by Euclidean distance
-        lengths = None if model is None else model.length_scale
-        return KrigingSystem(
-            X=self.sites_.X,
-            covariance=compile_kernel(kernel),
-            trials=self.sites_.trials,
-            exact=bool(self.exact),
-            ordinary=bool(self.ordinary),
-            neighbours=None if self.neighbours is None else int(self.neighbours),
-            metric_scale=np.asarray(lengths) if isinstance(lengths, tuple) else 1.0,
-        )
 
     def _report(self, notes: tuple[str, ...], start: float) -> Report:
         """Leave-one-out scores of the fit."""

@@ -85,7 +85,14 @@ def empirical_variogram(
     weights : array (n,), optional
         Site weights, for example from :func:`cell_declustering`.
     """
-    x, v, w = _checked(X, values, weights)
+    x, v = check_sites(X, values)
+    v, w = v[:, None] if v.ndim == 1 else v, None
+    if weights is not None:
+        w = np.asarray(weights, dtype=float)
+        if w.shape != (len(x),) or not np.all(w >= 0) or not 0 < w.sum() < np.inf:
+            raise ValueError("weights must be one non-negative number per site, not all zero")
+        there = w > 0  # drop sites of weight zero: their pairs must not be counted
+        x, v, w = x[there], v[there], w[there]
     if estimator not in ESTIMATORS:
         raise ValueError(f"estimator must be one of {ESTIMATORS}, not {estimator!r}")
     if estimator == "cressie" and v.shape[1] == 1 and len(np.unique(v)) <= 2:
@@ -184,17 +191,3 @@ def _cone(direction: float | npt.ArrayLike | None, tolerance: float, bandwidth: 
     if not 0 < tolerance <= 90:
         raise ValueError(f"tolerance must lie in ]0, 90] degrees, not {tolerance}")
     return axis / np.linalg.norm(axis), float(np.cos(np.deg2rad(tolerance))), float(bandwidth)
-
-
-def _checked(
-    X: npt.ArrayLike, values: npt.ArrayLike, weights: npt.ArrayLike | None
-) -> tuple[Array, Array, Array | None]:
-    x, v = check_sites(X, values)
-    v = v[:, None] if v.ndim == 1 else v
-    if weights is None:
-        return x, v, None
-    w = np.asarray(weights, dtype=float)
-    if w.shape != (len(x),) or not np.all(w >= 0) or not 0 < w.sum() < np.inf:
-        raise ValueError("weights must be one non-negative number per site, not all zero")
-    there = w > 0  # drop sites of weight zero: their pairs must not be counted
-    return x[there], v[there], w[there]

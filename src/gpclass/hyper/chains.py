@@ -167,7 +167,9 @@ def advance(sampler: Sampler, chain: Chain, stop: int, tell: Callable[[Record], 
     """Advance a chain to iteration ``stop``; False if Ctrl-C came first, the last iteration undone then."""
     try:
         while chain.iteration < stop:
-            state, record = sampler.step(chain.state, _own(chain.rng), chain.iteration)
+            # A generator for this iteration: its children do not depend on how often another has spawned before.
+            own = np.random.default_rng(chain.rng.integers(2**32, size=4, dtype=np.uint64))
+            state, record = sampler.step(chain.state, own, chain.iteration)
             if chain.iteration >= sampler.first_kept:
                 for name, value in record.items():
                     chain.kept.setdefault(name, []).append(value)
@@ -178,11 +180,6 @@ def advance(sampler: Sampler, chain: Chain, stop: int, tell: Callable[[Record], 
         chain.rng.bit_generator.state = chain.mark
         return False
     return True
-
-
-def _own(rng: np.random.Generator) -> np.random.Generator:
-    """A generator for one iteration: its children do not depend on how often another has spawned before."""
-    return np.random.default_rng(rng.integers(2**32, size=4, dtype=np.uint64))
 
 
 def _run_to(

@@ -192,11 +192,10 @@ class CrossValidation(Strategy):
     def _points(self, box: dict[str, tuple[float, float]], rng: np.random.Generator) -> list[dict[str, Any]]:
         from scipy.stats import qmc  # imported here to keep the import of the package fast
 
-        d = len(box)
-        if d == 0:
+        if not box:
             return []
-        halton = self.search == "halton"
-        unit = qmc.Halton(d, seed=rng).random(self.n_points) if halton else rng.random((self.n_points, d))
+        d, n = len(box), self.n_points
+        unit = qmc.Halton(d, seed=rng).random(n) if self.search == "halton" else rng.random((n, d))
         low, high = np.log(np.array(list(box.values()))).T
         return [dict(zip(box, row.tolist(), strict=True)) for row in np.exp(low + unit * (high - low))]
 

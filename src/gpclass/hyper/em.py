@@ -118,11 +118,10 @@ class EM(Strategy):
                 "em_falls_of_evidence": int(np.sum(np.diff(evidences) < 0)),
             }
         report = replace(posterior.report, jitter=max(jitter, posterior.report.jitter), details=details)
-        gained = rows[-1][3] if rows else 0.0
-        reason = f"the last of {self.max_iter} EM iterations still gained {gained:.1g} nats"
+        last_of = f"the last of {self.max_iter} EM iterations still gained"
+        reason = "" if converged else f"{last_of} {rows[-1][3]:.1g} nats"
         figures = {"evaluations": len(rows) + 1, "at_bounds": parameters_at_bounds(at_end) or None}
-        fit = Fit(at_end, replace(posterior, report=report), converged, figures=figures, trace=trace)
-        return fit if converged else replace(fit, reason=reason)
+        return Fit(at_end, replace(posterior, report=report), converged, reason, figures, trace=trace)
 
     def _m_step(self, noisy: Problem, theta: Array, expected: ExpectedPrior) -> tuple[Array, float]:
         before, _ = expected.value_and_slope(noisy.at(theta))

@@ -167,7 +167,6 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
         doublings=DOUBLINGS if strategy.draws is None else 0,
     )
     theta, accepted = outcome.stack("theta"), outcome.stack("accepted")  # (chains, draws, p), (chains, draws)
-    latent = outcome.stack("f") if problem.form.predicts_from_rows else None
     chains, draws, p = theta.shape
     flat = theta.reshape(-1, p)
     at_mean = problem.at(flat.mean(axis=0))
@@ -184,6 +183,7 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
         "interrupted": int(outcome.interrupted),
         "acceptance_rate": float(accepted.mean()),
     }
+    latent = outcome.stack("f") if problem.form.predicts_from_rows else None
     report = Report(
         method=inference.name,
         iterations=draws,

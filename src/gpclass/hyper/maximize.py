@@ -187,7 +187,7 @@ def climb(
     prior: PriorSet | None,
     settings: Maximize,
     seed: int,
-    tell: Callable[..., None] | None = None,
+    tell: Callable[..., None] = lambda **_: None,
 ) -> Climb:
     """One ascent from ``theta0``; every evaluation uses the same random numbers."""
     last: Posterior | None = None
@@ -207,8 +207,7 @@ def climb(
         last = posterior
         if value > best[0]:
             best = (value, theta.copy(), posterior)
-        if tell is not None:
-            tell(log_evidence=value)
+        tell(log_evidence=value)
         return -value, -slope
 
     most, tol = settings.max_iter or MAX_ITER, settings.tol or TOL

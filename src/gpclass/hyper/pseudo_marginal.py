@@ -102,11 +102,8 @@ class PseudoMarginal(FullBayes):
 
     def __post_init__(self) -> None:
         self._check(discard=0, particles=1, vectors=1)
-        if (
-            self.guide not in (None, *BASES)
-            or self.start not in ("mode", "prior")
-            or not 0 < self.acceptance < 1
-        ):
+        known = self.guide in (None, *BASES) and self.start in ("mode", "prior")
+        if not (known and 0 < self.acceptance < 1):
             raise ValueError(
                 f"PseudoMarginal: guide must be one of {list(BASES)}, start 'mode' or 'prior', acceptance "
                 f"between 0 and 1; got {self.guide!r}, {self.start!r}, {self.acceptance!r}"

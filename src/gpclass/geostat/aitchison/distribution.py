@@ -121,7 +121,8 @@ class Aitchison:
         t1, t2, psi = self.theta1, self.theta2, self.psi
         # L lies within (|θ1|+|θ2|) log 2 of −θ1 max(−x,0) − θ2 max(x,0) + ψx², whose level sets are known.
         slack = CUT + 2.0 * (abs(t1) + abs(t2)) * np.log(2.0)
-        top = max(_parabola_maximum(-t2, psi), _parabola_maximum(-t1, psi))
+        steepest = max(-t1, -t2)
+        top = 0.0 if steepest <= 0 else steepest**2 / (-4.0 * psi)
         wide = -_parabola_root(-t1, psi, top - slack), _parabola_root(-t2, psi, top - slack)
         if t1 + t2 < 0:
             return wide  # not log-concave: keep the wide window
@@ -280,13 +281,8 @@ def _check_measure(measure: str) -> None:
         raise ValueError(f"measure must be one of {MEASURES}, not {measure!r}")
 
 
-def _parabola_maximum(slope: float, psi: float) -> float:
-    """Maximum of slope·t + ψt² over t >= 0 (ψ <= 0, slope < 0 when ψ = 0)."""
-    return 0.0 if slope <= 0 else slope**2 / (-4.0 * psi)
-
-
 def _parabola_root(slope: float, psi: float, level: float) -> float:
-    """The t >= 0 beyond which slope·t + ψt² stays below level; 0 if it never exceeds it."""
+    """The t >= 0 beyond which slope·t + ψt² (ψ <= 0) stays below level; 0 if it never exceeds it."""
     inside = slope**2 + 4.0 * psi * level
     if inside < 0 or (level >= 0 and slope <= 0):
         return 0.0

@@ -23,19 +23,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.special import expit, log_expit, logit, logsumexp
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array
 from gpclass.geostat.aitchison.distribution import Aitchison, _check_measure
 from gpclass.geostat.aitchison.normal import HypercubeNormal
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.particles import Particles
-from gpclass.latent.base import Target
 from gpclass.numerics.linalg import SiteFactor, cholesky, factor
 
 PRIOR_SHARE = 0.1  # of the importance draws: bounds their weights
@@ -203,22 +203,11 @@ class AitchisonField:
         centre, C = self._laplace
         u = centre + rng.standard_normal((n, len(centre))) @ C.T
         x = self._centre + u @ self._L.T
-        state, target = Particles(u, x, self._log_likelihood(x)), cast(Target, _Logits(self))
+        # A target of elliptical slice steps: white noise (n, sites) to logits, the same for every chain.
+        target: Any = SimpleNamespace(m=self._centre, log_ratio=self._log_likelihood)
+        target.spread = lambda u: u @ self._L.T
+        target.of_chains = lambda chains: target
+        state = Particles(u, x, self._log_likelihood(x))
         for _ in range(burn_in):
             state = elliptical_step(target, state, rng)
         return np.asarray(expit(state.f))
-
-
-class _Logits:
-    """The logits of a field as a target of elliptical slice steps: prior times likelihood."""
-
-    def __init__(self, field: AitchisonField) -> None:
-        self.m, self._L, self.log_ratio = field._centre, field._L, field._log_likelihood
-
-    def spread(self, u: Array) -> Array:
-        """From white noise (M, n) to differences from the prior mean."""
-        return u @ self._L.T
-
-    def of_chains(self, chains: IntArray) -> _Logits:
-        """The target of some of the chains, which is that of all."""
-        return self

@@ -80,8 +80,8 @@ class Climb:
             few = part_of(problem, s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
             if n < 2 * s.few_rows or _of_all_classes(few):
                 self.begins(f"{few.n:,} rows")
-                form: Any = few.form
-                placed = form.placed(few, self.rng, at_most=FEW_INDUCING)
+                assert isinstance(few.form, LowRank)
+                placed = few.form.placed(few, self.rng, at_most=FEW_INDUCING)
                 problem = problem.at(self._few(replace(few, form=placed)))
         problem = problem.placed(self.rng)
         columns = len(inducing(problem)) + problem.n_features

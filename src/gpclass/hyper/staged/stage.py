@@ -83,11 +83,16 @@ class Stage:
     losses: list[float] = field(default_factory=list)  # of the held-out rows, after each iteration
 
     def __post_init__(self) -> None:
-        if self.earlier is None:
-            self.unit = start_unit(self.problem)
+        Z = inducing(self.problem)
+        if (
+            self.earlier is None
+        ):  # the scale of each column of Z: its length scale, or the spread if that is huge
+            spread = Z.std(axis=0)
+            lengths = length_scales(self.problem.kernels[0], Z)
+            self.unit = np.minimum(lengths, np.where(spread > 0, spread, np.inf))
         else:
             self.unit, self.near = self.earlier.unit, self.earlier.near
-        p, free = len(self.problem.theta), inducing(self.problem).size if self.free_Z else 0
+        p, free = len(self.problem.theta), Z.size if self.free_Z else 0
         self.bounds = np.vstack([self.problem.bounds, np.tile([-np.inf, np.inf], (free, 1))])
         self.p, self.count = p, self.problem.rows.count
         if self.absent is not None:
@@ -225,10 +230,3 @@ def over(problem: Problem, work: Work, *arguments: Any) -> Problem:
     """The same problem with every shard changed by some work."""
     held, _ = problem.rows.map(work, problem.rows.held, *arguments)
     return replace(problem, rows=replace(problem.rows, held=held))
-
-
-def start_unit(problem: Problem) -> Array:
-    """The scale of each column of Z: its length scale, or the rows' spread if that is huge."""
-    Z = inducing(problem)
-    spread = Z.std(axis=0)
-    return np.minimum(length_scales(problem.kernels[0], Z), np.where(spread > 0, spread, np.inf))
