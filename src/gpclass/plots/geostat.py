@@ -119,6 +119,8 @@ def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
 
 def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event: str) -> None:
     """Filled and empty circles, as usual for indicators; grey where the labels of a site differ."""
+    from matplotlib.transforms import ScaledTranslation
+
     xy, happened, weight = xy[weight > 0], happened[weight > 0], weight[weight > 0]
     _, place = np.unique(xy, axis=0, return_inverse=True)
     place = place.ravel()
@@ -129,17 +131,11 @@ def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event:
         (happened & ~mixed, "#111111", "white", event),
         (~happened & ~mixed, "white", "#111111", "otherwise"),
     ]
-    style = {"s": 22 if len(np.unique(place)) <= 300 else 9, "linewidths": 0.7, "zorder": 3}
+    look = {"s": 22 if len(np.unique(place)) <= 300 else 9, "linewidths": 0.7, "zorder": 3}
     for mine, face, edge, text in kinds[0 if mixed.any() else 1 :]:
-        dots = ax.scatter(*xy[mine].T, facecolors=face, edgecolors=edge, label=text, **style)
+        dots = ax.scatter(*xy[mine].T, facecolors=face, edgecolors=edge, label=text, **look)
         dots.set_rasterized(len(xy) > 2000)
-    _legend_below(ax)
-
-
-def _legend_below(ax: Any) -> None:
-    """The legend below the axis label, offset in points: a fraction of a flat map would overlap the ticks."""
-    from matplotlib.transforms import ScaledTranslation
-
+    # The legend below the axis label, offset in points: a fraction of a flat map would overlap the ticks.
     below = ax.transAxes + ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)
     at = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below}
     legend = ax.legend(**at, ncols=3, **style.LEGEND)
