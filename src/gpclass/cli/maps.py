@@ -80,8 +80,7 @@ class Slice(Wrapping):
                 filled[column.name] = [held] * len(values)
         return pd.DataFrame(filled)
 
-    def _seen(self, points: Any) -> Any:
-        return self.frame(points)
+    _seen = frame
 
 
 def choose_axes(model: TableClassifier, x: str | None, y: str | None) -> tuple[str, str]:

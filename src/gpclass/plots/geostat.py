@@ -62,14 +62,18 @@ def probability_map(
     colourbar : bool
     ax : Axes, or two Axes with ``panel``
     """
-    from gpclass.geostat.maps import ProbabilityMap, predict_map
+    from gpclass.geostat.maps import ProbabilityMap, predict_map, regular_grid
 
     if panel not in (None, "interval", "mcse"):
         raise ValueError(f"panel must be None, 'interval' or 'mcse', not {panel!r}")
     found = what
     if not isinstance(what, ProbabilityMap):
-        cells = _grid_over(X, resolution) if points is None else points
-        found = predict_map(what, cells, label=label, level=level)
+        if X is None and points is None:
+            raise ValueError("give the sites X or the points of the map")
+        if points is None:
+            sites = X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2]
+            points = regular_grid(sites, resolution)
+        found = predict_map(what, points, label=label, level=level)
     second = None if panel is None else found.mcse if panel == "mcse" else found.width
     if panel is not None and second is None:
         cure = "'interval'" if panel == "mcse" else "None"
@@ -100,16 +104,6 @@ def probability_map(
         one.set(xlabel=found.names[0], ylabel=found.names[1])
         one.set_aspect("equal")
     return axes
-
-
-def _grid_over(X: Any, resolution: int) -> Any:
-    """Grid cells over the sites, with their column names."""
-    from gpclass.geostat.maps import regular_grid
-
-    if X is None:
-        raise ValueError("give the sites X or the points of the map")
-    sites = X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2]
-    return regular_grid(sites, resolution)
 
 
 def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
