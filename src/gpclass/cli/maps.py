@@ -80,7 +80,8 @@ class Slice(Wrapping):
                 filled[column.name] = [held] * len(values)
         return pd.DataFrame(filled)
 
-    _seen = frame
+    def _seen(self, points: Any) -> Any:
+        return self.frame(points)
 
 
 def choose_axes(model: TableClassifier, x: str | None, y: str | None) -> tuple[str, str]:

@@ -240,10 +240,8 @@ class Exact(Inference):
 
     def most(self, problem: Problem) -> int:
         """Largest number of draws within budget and memory."""
-        numbers = problem.n * problem.n_latents
-        return max(
-            self.first, min(self.max_samples or MOST[problem.n_latents > 1], DRAWS_IN_MEMORY // numbers)
-        )
+        most = self.max_samples or MOST[problem.n_latents > 1]
+        return max(self.first, min(most, DRAWS_IN_MEMORY // (problem.n * problem.n_latents)))
 
     def most_of_u(self, problem: Problem, n: int) -> int:
         """Largest number of draws from EP's Gaussian for n rows, within memory and time."""
@@ -392,8 +390,7 @@ def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sit
 def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:
     """EP's sites of many classes and their mean, in the units of the box."""
     (shard,) = found.held
-    k = RULE.numbers(problem.likelihood, problem.n_latents)
-    sites = nested.PointSites.of(shard.kept[:k])
+    sites = nested.PointSites.of(shard.kept[: RULE.numbers(problem.likelihood, problem.n_latents)])
     gaussian = found.gaussian
     assert isinstance(gaussian, DenseGaussian)
     m, Q = nested.differences(problem.y, *gaussian.marginals.cavity())
