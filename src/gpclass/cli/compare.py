@@ -77,9 +77,7 @@ def compare(
     encoding = Encoding.learn(table.features, standardize=False)  # each fold standardises its own rows
     X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs), index=table.rows)
     if not names:
-        names = list(INFERENCES) if chosen == "all" else list(USUAL)
-        if len(np.unique(table.labels)) > 2:
-            names = [n for n in names if any(LIKELIHOODS[k].many for k in INFERENCES[n].likelihoods)]
+        names = _able(list(INFERENCES) if chosen == "all" else list(USUAL), len(np.unique(table.labels)))
     start = build.make_kernel(kernel, X.shape[1])
     found = run_comparison(
         X,
@@ -105,6 +103,13 @@ def compare(
     results = {"report": str(out), **advised, "methods": found.rows()}
     answer(f"{found}\n\n{out} written. Open it in a browser.", results, as_json)
     check_converged(*(r.converged for r in found.succeeded))
+
+
+def _able(names: list[str], n_classes: int) -> list[str]:
+    """Those of the methods that handle so many classes."""
+    if n_classes == 2:
+        return names
+    return [name for name in names if any(LIKELIHOODS[known].many for known in INFERENCES[name].likelihoods)]
 
 
 def _check_folds(labels: Any, folds: int) -> None:
