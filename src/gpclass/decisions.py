@@ -103,8 +103,9 @@ def decide(
     margin, margin_error, turn = _rivals(costs, index, table, error, errors)
     chosen = np.empty(len(p), dtype=object)
     chosen[:] = [names[k] for k in index]
+    alike = len({type(name) for name in names}) == 1 and np.isscalar(names[0])  # then an array of that type
     return Decision(
-        action=_tidy(chosen, names),
+        action=np.array(chosen.tolist(), dtype=type(names[0])) if alike else chosen,
         expected_cost=costs[np.arange(len(p)), index],
         could_turn=turn,
         margin=margin,
@@ -187,9 +188,3 @@ def _rivals(
     turn = np.any(other & (gap < errors * spread), axis=1)  # NaN compares as False
     next_best = np.argmin(np.where(other, gap, np.inf), axis=1)
     return gap[rows, next_best], spread[rows, next_best], turn
-
-
-def _tidy(chosen: npt.NDArray[Any], names: Sequence[Any]) -> npt.NDArray[Any]:
-    """Labels of one type as an array of that type."""
-    alike = len({type(name) for name in names}) == 1 and np.isscalar(names[0])
-    return np.array(chosen.tolist(), dtype=type(names[0])) if alike else chosen

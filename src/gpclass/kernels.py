@@ -164,7 +164,10 @@ def atiya(
 ) -> Kernel:
     """β exp(−r²/α²). There is no ½ in the exponent, so scikit-learn's length scale is α/√2."""
     _positive(alpha=alpha, beta=beta)
-    return ConstantKernel(beta, beta_bounds) * RBF(alpha / sqrt(2), _scaled(alpha_bounds, 1 / sqrt(2)))
+    low_high = (
+        alpha_bounds if isinstance(alpha_bounds, str) else tuple(b * (1 / sqrt(2)) for b in alpha_bounds)
+    )
+    return ConstantKernel(beta, beta_bounds) * RBF(alpha / sqrt(2), low_high)
 
 
 def williams_barber(
@@ -267,10 +270,6 @@ def median_distance(X: Array) -> float:
     distances = pdist(X - X.mean(axis=0)) if len(X) > 1 else np.zeros(0)
     distances = distances[(distances > 0) & np.isfinite(distances)]
     return float(np.median(distances)) if len(distances) else 1.0
-
-
-def _scaled(bounds: Bounds, factor: float) -> Bounds:
-    return bounds if isinstance(bounds, str) else (bounds[0] * factor, bounds[1] * factor)
 
 
 def _positive(**values: float) -> None:

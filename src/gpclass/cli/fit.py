@@ -90,7 +90,18 @@ def fit(
     model.save(out)
     new = "NEW_FOLDER --out PREDICTIONS" if data.is_dir() else "NEW.csv --out predictions.csv"
     text = f"{model.fit_report_}\n\n{out} written. Next: gpclass predict {out} {new}"
-    answer(text, {"model": str(out), "rows": rows, "dropped": dropped, **_facts(model)}, as_json)
+    facts = {
+        "model": str(out),
+        "rows": rows,
+        "dropped": dropped,
+        "classes": model.classes_,
+        "columns": model.encoding_.names,
+        "encoded": model.encoding_.outputs,
+        "kernel": str(model.kernel_),
+        "converged": model.fit_report_.converged,
+        "report": {key: value for key, value in vars(model.fit_report_).items() if key != "details"},
+    }
+    answer(text, facts, as_json)
     check_converged(model.fit_report_.converged)
 
 
@@ -101,15 +112,3 @@ def _plan(classifier: Any, X: Any, labels: Any, as_json: bool) -> None:
         final.set_params(hyperparameters="fixed")
     plans = [step.plan(X, labels) for step in steps]
     answer("\n".join(map(str, plans)), [{**vars(plan), "fits": plan.fits} for plan in plans], as_json)
-
-
-def _facts(model: TableClassifier) -> dict[str, Any]:
-    report = model.fit_report_
-    return {
-        "classes": model.classes_,
-        "columns": model.encoding_.names,
-        "encoded": model.encoding_.outputs,
-        "kernel": str(model.kernel_),
-        "converged": report.converged,
-        "report": {key: value for key, value in vars(report).items() if key != "details"},
-    }

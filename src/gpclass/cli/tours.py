@@ -9,9 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+import pandas as pd
 import typer
 
 from gpclass.cli.errors import Mistake, check_converged
+from gpclass.cli.files import write_table
 from gpclass.cli.options import Json, argument, split_names, verbosity
 from gpclass.cli.show import answer, emit, say
 from gpclass.compare.result import columns
@@ -114,7 +117,10 @@ def datasets(
     data = load(name)
     classes = sorted(set(data.y.tolist()))
     if out is not None:
-        _write_dataset(data, out, rows, seed)
+        frame = pd.DataFrame(data.X, columns=list(data.feature_names)).assign(label=data.y)
+        if rows:
+            frame = frame.iloc[np.sort(np.random.default_rng(seed).permutation(len(frame))[:rows])]
+        write_table(frame, out)
     facts: dict[str, Any] = {
         "name": data.name,
         "rows": data.shape[0],
@@ -126,19 +132,6 @@ def datasets(
     named = ", ".join(f"{c} ({text})" if text else c for c, text in facts["classes"].items())
     shown = {**facts, "classes": named, "features": ", ".join(data.feature_names)}
     answer("\n".join(f"{key:<9} {value}" for key, value in shown.items()), facts, as_json)
-
-
-def _write_dataset(data: Any, out: Path, rows: int, seed: int) -> None:
-    import numpy as np
-    import pandas as pd
-
-    from gpclass.cli.files import write_table
-
-    frame = pd.DataFrame(data.X, columns=list(data.feature_names)).assign(label=data.y)
-    if rows:
-        chosen = np.random.default_rng(seed).permutation(len(frame))[:rows]
-        frame = frame.iloc[np.sort(chosen)]
-    write_table(frame, out)
 
 
 def methods(

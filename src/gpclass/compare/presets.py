@@ -93,15 +93,13 @@ def default_methods(
         Additional arguments of GPClassifier.
     """
     from gpclass.estimators.classifier import GPClassifier
-    from gpclass.registry import get_inference, methods
+    from gpclass.registry import INFERENCES, get_inference
 
-    rows = {row.name: row for row in methods("inference")}
-    found = {}
-    for name in rows if names is None else names:
+    found, common = {}, {"kernel": kernel, **(settings or {})}
+    for name in INFERENCES if names is None else names:
         get_inference(name)  # raises for an unknown name and suggests similar ones
-        common = {"kernel": kernel, **(settings or {})}
         estimator: Any = GPClassifier(inference=name, **common)
-        if not rows[name].gradient:
+        if not INFERENCES[name].gradient:
             estimator = WithKernelOf(GPClassifier(inference="ep", **common), estimator)
         found[name] = make_pipeline(StandardScaler(), estimator) if standardize else estimator
     return found

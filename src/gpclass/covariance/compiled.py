@@ -92,11 +92,8 @@ class Pullback:
 
     def __call__(self, G: npt.ArrayLike) -> Array:
         """Σ_ij G_ij ∂K_ij/∂θ, shape (p,). G need not be symmetric."""
-        weights = self._weights(G)
         theta = np.zeros(self._p)
-        if self._p:
-            for tile in tiles(self._n, self._m, self._square):
-                self._bound.pull(tile, fold(weights, tile, self._square), theta)
+        self._moves(G, theta)
         return theta
 
     def inputs(self, G: npt.ArrayLike) -> Array:
@@ -110,21 +107,18 @@ class Pullback:
             raise ValueError("with Z=None there is only one set of points: use pullback.inputs(G)")
         return self._moves(G)
 
-    def _moves(self, G: npt.ArrayLike) -> tuple[Array, Array]:
-        weights = self._weights(G)
+    def _moves(self, G: npt.ArrayLike, theta: Array | None = None) -> tuple[Array, Array]:
+        """Add the derivatives by θ to ``theta``; if it is None, return those by X and Z."""
+        weights = np.asarray(G, dtype=float)
+        if weights.shape != (self._n, self._m):
+            raise ValueError(f"G must have the shape of K, {(self._n, self._m)}, not {weights.shape}")
         dX, dZ = np.zeros((self._n, self._d)), np.zeros((self._m, self._d))
         for tile in tiles(self._n, self._m, self._square):
-            moves = self._bound.pull(tile, fold(weights, tile, self._square), None)
+            moves = self._bound.pull(tile, fold(weights, tile, self._square), theta)
             if moves is not None:
                 dX[tile.rows] += moves[0]
                 dZ[tile.columns] += moves[1]
         return dX, dZ
-
-    def _weights(self, G: npt.ArrayLike) -> Array:
-        weights = np.asarray(G, dtype=float)
-        if weights.shape != (self._n, self._m):
-            raise ValueError(f"G must have the shape of K, {(self._n, self._m)}, not {weights.shape}")
-        return weights
 
 
 def compile_kernel(kernel: Any) -> Covariance:

@@ -28,6 +28,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum, WhiteKernel
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
@@ -72,11 +73,7 @@ class ControlVariables(ChainSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.controls < 1 or not 0 < self.acceptance < 1:
-            raise ValueError(
-                "ControlVariables: controls must be at least 1 and acceptance between 0 and 1, got "
-                f"{self.controls!r}, {self.acceptance!r}"
-            )
+        check_settings(self, whole=("controls",), share=("acceptance",))
 
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool

@@ -35,7 +35,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.draws import HEAVY, Enough, enough, unmet
 from gpclass.inference.ep import EP, RULE
-from gpclass.inference.exact_latent import around_ep, through_noisy_values
+from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.posteriors import (
     GaussianPosterior,
     NoiseFactor,
@@ -240,9 +240,8 @@ class Exact(Inference):
 
     def most(self, problem: Problem) -> int:
         """Largest number of draws within budget and memory."""
-        several = problem.n_latents > 1
-        numbers = problem.n * problem.n_latents
-        return max(self.first, min(self.max_samples or MOST[several], DRAWS_IN_MEMORY // numbers))
+        most = self.max_samples or MOST[problem.n_latents > 1]
+        return max(self.first, min(most, DRAWS_IN_MEMORY // (problem.n * problem.n_latents)))
 
     def most_of_u(self, problem: Problem, n: int) -> int:
         """Largest number of draws from EP's Gaussian for n rows, within memory and time."""
@@ -288,11 +287,8 @@ class Drawn:
 def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
     """M draws in independent randomisations."""
     seed = Seed.of(rng)
-    v, log_w, group = [], [], []
-    for x, lw, replicate in batches(plan, "lattice", M, rng):
-        v.append(plan.box.restore(x).T)
-        log_w.append(lw)
-        group.append(replicate)
+    parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, "lattice", M, rng)]
+    v, log_w, group = zip(*parts, strict=True)
     return Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
 
 
@@ -309,14 +305,11 @@ def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
 
     For files of versions that drew under a similar probit and weighted the draws.
     """
-    from gpclass.inference.exact_latent import white_latents
-
     near = Probit(K0 * problem.likelihood.scale)
     probit = replace(problem, likelihood=near)
     noise = noise_factor(probit)
     A = drawn_again(probit, noise, recipe.noisy, recipe.weights)
-    prior = dense_prior(problem)
-    return white_latents(factor(prior.K)[0], A[0], noise, near.scale, recipe.seed.rng()).T
+    return white_latents(factor(dense_prior(problem).K)[0], A[0], noise, near.scale, recipe.seed.rng()).T
 
 
 def look_at(problem: Problem) -> IntArray:
@@ -397,8 +390,7 @@ def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sit
 def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:
     """EP's sites of many classes and their mean, in the units of the box."""
     (shard,) = found.held
-    k = RULE.numbers(problem.likelihood, problem.n_latents)
-    sites = nested.PointSites.of(shard.kept[:k])
+    sites = nested.PointSites.of(shard.kept[: RULE.numbers(problem.likelihood, problem.n_latents)])
     gaussian = found.gaussian
     assert isinstance(gaussian, DenseGaussian)
     m, Q = nested.differences(problem.y, *gaussian.marginals.cavity())

@@ -19,8 +19,10 @@ draws.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -41,6 +43,7 @@ from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
 from gpclass.posterior import Posterior
 
+Scan: TypeAlias = "Callable[[Array, Generator], Array]"
 MOST_SHRINKS = 100
 
 
@@ -75,36 +78,27 @@ class Gibbs(ChainSettings):
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
         if problem.likelihood.name == "probit" and whole:
             target = whiten(problem)
-            eta = self._scan_noisy(target, rng)
+            sampler = NoisyScan.of(problem, target)
+            v = sampler.first(self.chains, rng)
+            eta = self._scans(problem, v, sampler.scan, sampler.latents, rng)
             f = eta @ target.L.T
         else:
             target = _with_own_noise(problem, self.jitter)
-            f = self._scan_latent(target, rng)
+            Q = precision_of(target.L)
+            f = target_around(problem, "laplace").latents(rng.standard_normal((self.chains, problem.n)))
+            f = self._scans(problem, f, partial(latent_scan, target, Q), lambda f, _: f, rng)
             eta = np.asarray(solve_triangular(target.L, f.reshape(-1, problem.n).T, lower=True)).T
         log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
         evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
         return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
 
-    def _scan_noisy(self, target: Whitened, rng: Generator) -> Array:
-        """Scans of v for probit; draws of f in prior coordinates, (chains, draws, n)."""
-        sampler = NoisyScan.of(target.problem, target)
-        v = sampler.first(self.chains, rng)
-        eta = np.empty((self.chains, self.draws, target.problem.n))
-        for draw in self.steps_and_draws(target.problem):
-            v = sampler.scan(v, rng)
+    def _scans(self, problem: Problem, state: Array, scan: Scan, latents: Scan, rng: Generator) -> Array:
+        """Scans of the chains from a state; draws (chains, draws, n) of the latents that belong to it."""
+        kept = np.empty((self.chains, self.draws, problem.n))
+        for draw in self.steps_and_draws(problem):
+            state = scan(state, rng)
             if draw is not None:
-                eta[:, draw] = sampler.latents(v, rng)
-        return eta
-
-    def _scan_latent(self, target: Whitened, rng: Generator) -> Array:
-        """Scans of f; its draws, (chains, draws, n)."""
-        Q = precision_of(target.L)
-        f = target_around(target.problem, "laplace").latents(rng.standard_normal((self.chains, len(Q))))
-        kept = np.empty((self.chains, self.draws, len(Q)))
-        for draw in self.steps_and_draws(target.problem):
-            f = latent_scan(target, Q, f, rng)
-            if draw is not None:
-                kept[:, draw] = f
+                kept[:, draw] = latents(state, rng)
         return kept
 
 

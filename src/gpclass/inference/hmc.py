@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
@@ -126,11 +127,7 @@ class LatentHMC(WhiteChains):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.leapfrog is not None and self.leapfrog < 1) or not 0 < self.acceptance < 1:
-            raise ValueError(
-                "LatentHMC: leapfrog must be at least 1 and acceptance between 0 and 1, got "
-                f"leapfrog={self.leapfrog!r}, acceptance={self.acceptance!r}"
-            )
+        check_settings(self, whole=("leapfrog",), share=("acceptance",))
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)

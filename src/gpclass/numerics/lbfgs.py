@@ -96,7 +96,12 @@ def step(at: Ascent, objective: Objective, bounds: Array) -> Ascent:
         spent += 1
         found = objective(moved)
         if found is not None and found[0] >= at.value + RISE * expected:
-            return _moved(at, moved, found, spent)
+            value, slope = found
+            s, y = moved - at.x, at.slope - slope
+            steps, bends = at.steps, at.bends
+            if s @ y > 1e-10 * float(np.sqrt((s @ s) * (y @ y))):
+                steps, bends = np.vstack([steps, s])[-PAIRS:], np.vstack([bends, y])[-PAIRS:]
+            return Ascent(moved, value, slope, steps, bends, at.iterations + 1, at.evaluations + spent)
         if found is None or expected <= 0:
             size *= 0.25
         else:  # the parabola through both values and the slope
@@ -122,12 +127,3 @@ def _direction(at: Ascent, rests: Array) -> Array:
     for k in use:
         r += (shares[k] - float(Y[k] @ r) / curvature[k]) * S[k]
     return r
-
-
-def _moved(at: Ascent, x: Array, found: tuple[float, Array], spent: int) -> Ascent:
-    value, slope = found
-    s, y = x - at.x, at.slope - slope
-    steps, bends = at.steps, at.bends
-    if s @ y > 1e-10 * float(np.sqrt((s @ s) * (y @ y))):
-        steps, bends = np.vstack([steps, s])[-PAIRS:], np.vstack([bends, y])[-PAIRS:]
-    return Ascent(x, value, slope, steps, bends, at.iterations + 1, at.evaluations + spent)

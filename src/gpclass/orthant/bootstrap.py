@@ -20,7 +20,7 @@ References: Atiya, Abdel-Gawad & Fayed (2020); Chan & Lai (2013), A general theo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logsumexp
@@ -105,24 +105,20 @@ def bootstrap(
     """As many runs as memory (or ``runs``) requires, with P averaged over them."""
     R = max(1, -(-box.n * M // ROOM)) if runs is None else min(runs, M)
     sizes = np.diff(np.linspace(0, M, R + 1).astype(int))
-    log_ps, variances, kept, log_ws, extinct = [], [], [], [], []
+    done = []
     for stream, size in zip(rng.spawn(R), sizes, strict=True):
         run = bootstrap_run(box, int(size), stream, soft=soft)
-        log_ps.append(run.log_p)
-        variances.append(run.variance)
-        log_ws.append(np.full(int(size) if run.extinct is None else 0, run.log_p))
-        if run.extinct is not None:
-            extinct.append(run.extinct)
-        if keep:
-            kept.append(run.x)
+        done.append(run if keep else replace(run, x=np.empty((box.n, 0))))
+    log_ps, variances = np.array([(run.log_p, run.variance) for run in done]).T
     log_p = float(logsumexp(log_ps, b=sizes / M))
+    left = np.where([run.extinct is None for run in done], sizes, 0)
     return BootstrapResult(
         log_p,
-        _error(np.array(log_ps), np.array(variances), sizes / M, log_p),
-        np.hstack(kept) if keep else None,
-        np.concatenate(log_ws),
-        np.repeat(np.arange(R), [len(w) for w in log_ws]),
-        tuple(extinct),
+        _error(log_ps, variances, sizes / M, log_p),
+        np.hstack([run.x for run in done]) if keep else None,
+        np.repeat(log_ps, left),
+        np.repeat(np.arange(R), left),
+        tuple(run.extinct for run in done if run.extinct is not None),
     )
 
 

@@ -62,14 +62,18 @@ def probability_map(
     colourbar : bool
     ax : Axes, or two Axes with ``panel``
     """
-    from gpclass.geostat.maps import ProbabilityMap, predict_map
+    from gpclass.geostat.maps import ProbabilityMap, predict_map, regular_grid
 
     if panel not in (None, "interval", "mcse"):
         raise ValueError(f"panel must be None, 'interval' or 'mcse', not {panel!r}")
     found = what
     if not isinstance(what, ProbabilityMap):
-        cells = _grid_over(X, resolution) if points is None else points
-        found = predict_map(what, cells, label=label, level=level)
+        if X is None and points is None:
+            raise ValueError("give the sites X or the points of the map")
+        if points is None:
+            sites = X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2]
+            points = regular_grid(sites, resolution)
+        found = predict_map(what, points, label=label, level=level)
     second = None if panel is None else found.mcse if panel == "mcse" else found.width
     if panel is not None and second is None:
         cure = "'interval'" if panel == "mcse" else "None"
@@ -102,16 +106,6 @@ def probability_map(
     return axes
 
 
-def _grid_over(X: Any, resolution: int) -> Any:
-    """Grid cells over the sites, with their column names."""
-    from gpclass.geostat.maps import regular_grid
-
-    if X is None:
-        raise ValueError("give the sites X or the points of the map")
-    sites = X.iloc[:, :2] if hasattr(X, "iloc") else np.asarray(X, dtype=float)[:, :2]
-    return regular_grid(sites, resolution)
-
-
 def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
     """A colour bar as tall as the map."""
     ax.figure.colorbar(image, cax=ax.inset_axes([1.03, 0.0, 0.05, 1.0]), **more).set_label(text)
@@ -119,6 +113,8 @@ def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
 
 def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event: str) -> None:
     """Filled and empty circles, as usual for indicators; grey where the labels of a site differ."""
+    from matplotlib.transforms import ScaledTranslation
+
     xy, happened, weight = xy[weight > 0], happened[weight > 0], weight[weight > 0]
     _, place = np.unique(xy, axis=0, return_inverse=True)
     place = place.ravel()
@@ -129,17 +125,11 @@ def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event:
         (happened & ~mixed, "#111111", "white", event),
         (~happened & ~mixed, "white", "#111111", "otherwise"),
     ]
-    style = {"s": 22 if len(np.unique(place)) <= 300 else 9, "linewidths": 0.7, "zorder": 3}
+    look = {"s": 22 if len(np.unique(place)) <= 300 else 9, "linewidths": 0.7, "zorder": 3}
     for mine, face, edge, text in kinds[0 if mixed.any() else 1 :]:
-        dots = ax.scatter(*xy[mine].T, facecolors=face, edgecolors=edge, label=text, **style)
+        dots = ax.scatter(*xy[mine].T, facecolors=face, edgecolors=edge, label=text, **look)
         dots.set_rasterized(len(xy) > 2000)
-    _legend_below(ax)
-
-
-def _legend_below(ax: Any) -> None:
-    """The legend below the axis label, offset in points: a fraction of a flat map would overlap the ticks."""
-    from matplotlib.transforms import ScaledTranslation
-
+    # The legend below the axis label, offset in points: a fraction of a flat map would overlap the ticks.
     below = ax.transAxes + ScaledTranslation(0.0, -34.0 / 72.0, ax.figure.dpi_scale_trans)
     at = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below}
     legend = ax.legend(**at, ncols=3, **style.LEGEND)

@@ -167,7 +167,10 @@ class _Plane:
         x, y = (_axis(values[:, k], resolution) for k in (i, j))
         grid = np.tile(np.median(values, axis=0), (resolution * resolution, 1))
         grid[:, i], grid[:, j] = (one.ravel() for one in np.meshgrid(x, y))
-        return cls(_like(X, grid), x, y, (names[i], names[j]), values[:, [i, j]])
+        points: Any = grid
+        if hasattr(X, "columns"):  # a frame with X's columns, to avoid a warning about names
+            points = type(X)(grid, **{"columns" if hasattr(X, "iloc") else "schema": X.columns})
+        return cls(points, x, y, (names[i], names[j]), values[:, [i, j]])
 
     def table(self, flat: Any) -> Array:
         """Values at the points, (resolution, resolution, C)."""
@@ -185,13 +188,6 @@ def _axis(values: Array, resolution: int) -> Array:
     low, high = values.min(), values.max()
     margin = 0.08 * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, resolution)
-
-
-def _like(X: Any, values: Array) -> Any:
-    """``values`` as a frame with X's columns if X is a frame, to avoid a warning about names."""
-    if hasattr(X, "columns"):
-        return type(X)(values, **({"columns": X.columns} if hasattr(X, "iloc") else {"schema": X.columns}))
-    return values
 
 
 def _binary_map(ax: Any, plane: _Plane, p: Array, label: str) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -37,9 +37,8 @@ class Figure:
     caption: str
 
 
-@contextmanager
-def _page_style() -> Iterator[Any]:
-    plt = pyplot()
+def _page_style() -> dict[str, Any]:
+    """matplotlib's defaults, so that a user's own style cannot change the colours, in the page's; off screen."""
     axes = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
     style = dict.fromkeys(("text.color", *axes), INK) | {
         "svg.fonttype": "none",
@@ -54,9 +53,7 @@ def _page_style() -> Iterator[Any]:
         "axes.spines.right": False,
         "figure.dpi": 110,
     }
-    # Start from the defaults, so that a user's own style cannot change the colours; draw off screen.
-    with plt.rc_context({**plt.rcParamsDefault, **style, "backend": "agg"}):
-        yield plt
+    return {**pyplot().rcParamsDefault, **style, "backend": "agg"}
 
 
 def draw(
@@ -74,7 +71,7 @@ def draw(
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
 
-    with _page_style():
+    with pyplot().rc_context(_page_style()):
         canvas = Canvas(figsize=size, layout="constrained")
         FigureCanvasSVG(canvas)
         paint(ax=canvas.subplots())
