@@ -23,12 +23,10 @@ from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.variational import RULE as VARIATIONAL_RULE
 from gpclass.latent.base import SiteRule, Start, labels_of
 from gpclass.latent.basis import blocks
-from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import DenseGaussian, dense_prior
 from gpclass.latent.low_rank import LowRankGaussian, LowRankPrior
 from gpclass.latent.low_rank_gradient import AllSums, finish
 from gpclass.latent.low_rank_rows import Seen
-from gpclass.latent.whitened import whiten
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky, mirror_lower
 
@@ -63,14 +61,9 @@ class DenseExpected(ExpectedPrior):
     @classmethod
     def of_gaussian(cls, gaussian: DenseGaussian) -> DenseExpected:
         """From mean and spread of the posterior."""
-        prior = gaussian.prior
-        if isinstance(gaussian.factor, CoupledFactor):
-            # Products of roots: differences with the n×n form lose what a nearly singular K⁻¹ multiplies.
-            spreads = whiten(prior.problem, gaussian.alpha, gaussian.D).covariances()
-        else:
-            each = zip(prior.covariances, gaussian.factor.blocks(), strict=True)
-            spreads = [K - K @ M @ K for K, M in each]
-        found = [np.outer(m, m) + P for m, P in zip(gaussian.mean, spreads, strict=True)]
+        prior, found = gaussian.prior, []
+        for K, M, m in zip(prior.covariances, gaussian.factor.blocks(), gaussian.mean, strict=True):
+            found.append(np.outer(m, m) + K - K @ M @ K)
         if len(prior.kernel_matrices) == 1:
             return cls([np.sum(found, axis=0)], prior.L)
         return cls(found, 1)

@@ -104,13 +104,6 @@ class Whitened(Target):
             out += self._shared(xi) @ self._coupling.U.transpose(0, 2, 1)
         return np.asarray(out.swapaxes(0, 1).reshape(len(xi), -1))
 
-    def covariances(self) -> list[Array]:
-        """Covariances of f_c under q, (n, n) each."""
-        own = [A @ A.T for A in self.A]
-        if self._coupling is None:
-            return own
-        return [P + U @ U.T for P, U in zip(own, self._coupling.U, strict=True)]
-
     def prior_coordinates(self, xi: Array) -> Array:
         """The coordinates η with f_c = L_c η_c, (M, C n)."""
         if self.sites is None:
