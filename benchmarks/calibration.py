@@ -70,9 +70,7 @@ def runs(model, n, variance, kind, seeds):
         start = start or posterior
         got = predict_proba(posterior.latent(points), problem.likelihood)
         warned = bool(posterior.report.warnings) or not posterior.report.converged
-        found.append(
-            (posterior.evidence.log_z, posterior.evidence.error, got.proba[:, -1], got.mcse[:, -1], warned)
-        )
+        found.append((posterior.evidence.log_z, posterior.evidence.error, got.proba[:, -1], got.mcse[:, -1], warned))
     return [np.array(column) for column in zip(*found, strict=True)]
 
 
@@ -150,9 +148,7 @@ def main():
     def work(*one):
         return one, cell(*one, settings.seeds) if time.monotonic() < end else None
 
-    for one, figures in Parallel(settings.jobs, return_as="generator_unordered")(
-        delayed(work)(*c) for c in todo
-    ):
+    for one, figures in Parallel(settings.jobs, return_as="generator_unordered")(delayed(work)(*c) for c in todo):
         if figures is not None:
             kept[_key(*one)] = figures
             KEPT.write_text(json.dumps(kept, indent=1) + "\n")

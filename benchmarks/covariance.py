@@ -64,14 +64,11 @@ def main(n: int = 1000, d: int = 8, turns: int = 9) -> None:
         "periodic * RBF (generic)": sk.ExpSineSquared(1.0, 3.0) * sk.RBF(2.0),
     }
     print(f"n={n} d={d}: value and contracted gradient, best of {turns} turns; memory in n×n matrices")
-    print(
-        f"{'kernel':30s} {'scikit-learn':>13s} {'gpclass':>9s} {'speed':>7s} {'memory':>15s} {'differ':>11s}"
-    )
+    print(f"{'kernel':30s} {'scikit-learn':>13s} {'gpclass':>9s} {'speed':>7s} {'memory':>15s} {'differ':>11s}")
     for name, kernel in rows.items():
         a, b = theirs(kernel, X, G), ours(kernel, X, G)
         pairs = [
-            (seconds(lambda k=kernel: theirs(k, X, G)), seconds(lambda k=kernel: ours(k, X, G)))
-            for _ in range(turns)
+            (seconds(lambda k=kernel: theirs(k, X, G)), seconds(lambda k=kernel: ours(k, X, G))) for _ in range(turns)
         ]
         t, o = (min(column) for column in zip(*pairs, strict=True))
         memory = matrices(lambda k=kernel: theirs(k, X, G), n), matrices(lambda k=kernel: ours(k, X, G), n)

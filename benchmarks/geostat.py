@@ -64,13 +64,9 @@ def main():
             accuracy = np.mean((p > 0.5) == data.y)
             wanted = "target: under 1 s in all (the paper: 481 s)" if name.startswith("DSGQ") else ""
             ratio = seconds[name] / seconds["CIK"]
-            rows.append(
-                (f"d = {d}, {name}: CPU seconds, accuracy", f"{seconds[name]:.3f}, {accuracy:.3f}", wanted)
-            )
+            rows.append((f"d = {d}, {name}: CPU seconds, accuracy", f"{seconds[name]:.3f}, {accuracy:.3f}", wanted))
             if name.startswith("DSGQ"):
-                rows.append(
-                    (f"d = {d}, {name}: time as a multiple of CIK's", f"{ratio:.1f}", "the paper: 708")
-                )
+                rows.append((f"d = {d}, {name}: time as a multiple of CIK's", f"{ratio:.1f}", "the paper: 708"))
     data = roeder_field(1000, length_scale=0.15, random_state=1)
     kernel = ConstantKernel(4.0) * Matern(0.15, nu=1.5)
     for name in ("CIK", "DSGQ, Monte Carlo error 0.005"):

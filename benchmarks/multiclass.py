@@ -172,14 +172,10 @@ def write_page(found):
 
 def main(argv=None):
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.multiclass", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.multiclass", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help=f"of {', '.join(SETS)}; all by default")
     parser.add_argument("--again", action="store_true", help="run again even if results are stored")
-    parser.add_argument(
-        "--record", action="store_true", help="write README's rows and the documentation's table"
-    )
+    parser.add_argument("--record", action="store_true", help="write README's rows and the documentation's table")
     given = parser.parse_args(argv)
     for name in given.names or SETS:
         for r in rows_of(name, given.again):

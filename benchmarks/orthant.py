@@ -83,9 +83,7 @@ def table_1(repeats=50, hard_repeats=20):
                     run = bootstrap(box, M, rng, soft=False)
                     found.append(100 * abs(run.log_p / truth - 1))
         best, at_4, at_5 = PUBLISHED[n]
-        cells = [
-            f"{np.mean(h):.3f} ({p})" if h else "-" for h, p in zip(hard.values(), (at_4, at_5), strict=True)
-        ]
+        cells = [f"{np.mean(h):.3f} ({p})" if h else "-" for h, p in zip(hard.values(), (at_4, at_5), strict=True)]
         print(
             f"{n:4d}   {np.mean(errors):15.2e}   {best:15}   {best / np.mean(errors):5.0f}   "
             f"{np.median(seconds):7.2f}   {cells[0]:>16}   {cells[1]:>16}"
@@ -141,9 +139,7 @@ def growth(sizes=(500, 1000, 2000, 4000), M=1000):
             ep, t_ep = _timed(lambda box=box: fit_sites(box))
             plan, t_plan = _timed(lambda box=box, ep=ep: bare_plan(box, ep))
             rng = np.random.default_rng(0)
-            (_, log_w, group), t_draw = _timed(
-                lambda plan=plan, rng=rng: plan.draw("lattice", replicate_sizes(M), rng)
-            )
+            (_, log_w, group), t_draw = _timed(lambda plan=plan, rng=rng: plan.draw("lattice", replicate_sizes(M), rng))
             steps.append(t_plan + t_draw)
             print(
                 f"{name:10s} n={n}: log P {log_mean(log_w):9.3f} ± {relative_error(log_w, group):.3f}, ESS "
@@ -155,14 +151,10 @@ def growth(sizes=(500, 1000, 2000, 4000), M=1000):
                 error = relative_error(log_w, group)
                 rows.append((f"{name}, n = 1000: standard error of log p(y)", f"{error:.3f}", "target: 0.05"))
                 step = f"{steps[-1] / cholesky:.0f}"
-                rows.append(
-                    (f"{name}, n = 1000: guided step, in Cholesky factors", step, "target: at most 25")
-                )
+                rows.append((f"{name}, n = 1000: guided step, in Cholesky factors", step, "target: at most 25"))
         slope = np.polyfit(np.log(sizes), np.log(steps), 1)[0]
         print(f"{name:10s} guided step grows as n^{slope:.2f}")
-        rows.append(
-            (f"{name}: exponent of the guided step, n = {sizes[0]} to {sizes[-1]}", f"{slope:.2f}", "")
-        )
+        rows.append((f"{name}: exponent of the guided step, n = {sizes[0]} to {sizes[-1]}", f"{slope:.2f}", ""))
     record(f"Hard problems: guided, {M} particles", rows)
 
 
@@ -193,9 +185,7 @@ def point_sets(repeats=25, M=1000):
             found, begin = [], time.perf_counter()
             for s in range(repeats):
                 found.append(log_mean(plan.draw(kind, replicate_sizes(M), np.random.default_rng(s))[1]))
-            row.append(
-                f"{kind} {np.std(found, ddof=1):.1e} ({(time.perf_counter() - begin) / repeats:.3f} s)"
-            )
+            row.append(f"{kind} {np.std(found, ddof=1):.1e} ({(time.perf_counter() - begin) / repeats:.3f} s)")
         print(f"{name:15s} n={n}: " + "  ".join(row))
 
 
@@ -258,14 +248,10 @@ def _rms(found, truth):
     return np.sqrt(np.mean([(f.log_probability - truth) ** 2 for f in found]))
 
 
-SECTIONS = {
-    f.__name__.replace("_", "-"): f for f in (table_1, variance_time, growth, point_sets, orders, equal_time)
-}
+SECTIONS = {f.__name__.replace("_", "-"): f for f in (table_1, variance_time, growth, point_sets, orders, equal_time)}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "sections", nargs="*", choices=[*SECTIONS, []], help="what to measure; everything by default"
-    )
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="what to measure; everything by default")
     for section in parser.parse_args().sections or SECTIONS:
         SECTIONS[section]()

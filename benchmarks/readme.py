@@ -20,12 +20,8 @@ HEADLINES = {  # prefix of a title: prefix of a row, and its name in the README
         "isotropic, d = 2: time": "exact (the default), n = 1000: time as a multiple of scikit-learn's Laplace",
         "ARD, d = 8: time": "the same with eight length scales",
     },
-    "Hard problems": {
-        "filippone, n = 1000: standard": "exact log p(y), n = 1000, 1000 draws: standard error"
-    },
-    "Variance × time": {
-        "rbf-3-2": "log p(y), n = 200: variance × time, times better than the paper's particles"
-    },
+    "Hard problems": {"filippone, n = 1000: standard": "exact log p(y), n = 1000, 1000 draws: standard error"},
+    "Variance × time": {"rbf-3-2": "log p(y), n = 200: variance × time, times better than the paper's particles"},
     "Orthant integrals": {"n = 500": "orthant integral, n = 500: error below the paper's best, times"},
     "Geostatistics": {
         "d = 2, DSGQ, Monte Carlo error 0.001: CPU": "DSGQ, five folds of n = 114: CPU seconds (paper: 481), accuracy",
@@ -109,9 +105,7 @@ def headlines():
         for row, text in wanted.items():
             lines.append(f"| {text} | {next(value for label, value, _ in rows if label.startswith(row))} |")
     kinds = sorted({result["cpu"] for result in results.values()})
-    return "\n".join(
-        [*lines, "", f"({', '.join(kinds)}; inducing points with two threads each, all else with one.)"]
-    )
+    return "\n".join([*lines, "", f"({', '.join(kinds)}; inducing points with two threads each, all else with one.)"])
 
 
 def write(path, **parts):

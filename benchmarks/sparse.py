@@ -191,9 +191,7 @@ def race(name):
         theirs.append(in_own_process(_train, *data, M, best["rate"], best["steps"])[2])
         print(f"  SVGP: {theirs[-1]['log_loss']:.4f} in {theirs[-1]['seconds']:.1f} s", flush=True)
     exact = in_own_process(ours, *data, "exact", M, False)[2]
-    print(
-        f"  ours (exact): {exact['log_loss']:.4f} in {exact['seconds']:.1f} s\n{exact['report']}", flush=True
-    )
+    print(f"  ours (exact): {exact['log_loss']:.4f} in {exact['seconds']:.1f} s\n{exact['report']}", flush=True)
     ours_best = min(mine, key=lambda run: run["seconds"])
     peer_best = min(theirs, key=lambda run: run["seconds"])
     keep(name, ours=bare(ours_best), peer=bare(peer_best), exact=bare(exact), how=HOW)
@@ -335,9 +333,7 @@ def figure():
 
     curves = known()
     names = [name for name in ("magic", "electricity", "htru2") if "ours" in curves.get(name, {})]
-    fig, axes = plt.subplots(
-        1, len(names), figsize=(3.6 * len(names), 3.0), squeeze=False, layout="constrained"
-    )
+    fig, axes = plt.subplots(1, len(names), figsize=(3.6 * len(names), 3.0), squeeze=False, layout="constrained")
     for ax, name in zip(axes[0], names, strict=True):
         for key, label, style in (("ours", "gpclass, EP", "o-"), ("peer", "SVGP (GPyTorch)", "s--")):
             ax.plot(*np.array(curves[name][key]["curve"]).T, style, ms=2.5, lw=1.2, label=label)
@@ -379,9 +375,7 @@ def page():
 def _grid_note():
     """The grid over which the peer was tuned, and where its best setting was at the edge."""
     grids = {name: known()[name]["grid"] for name in ("magic", "electricity", "htru2") if name in known()}
-    rates, steps = (
-        sorted({run[key] for grid in grids.values() for run in grid}) for key in ("rate", "steps")
-    )
+    rates, steps = (sorted({run[key] for grid in grids.values() for run in grid}) for key in ("rate", "steps"))
     edge = [
         name
         for name, grid in grids.items()
@@ -389,9 +383,7 @@ def _grid_note():
     ]
     note = f"SVGP's grid: learning rates {rates}, steps {steps} of 1024 rows."
     if edge:
-        note += (
-            f" Its longest training was its best on {', '.join(edge)}: more steps, not tried, may improve it."
-        )
+        note += f" Its longest training was its best on {', '.join(edge)}: more steps, not tried, may improve it."
     return [note, ""]
 
 
@@ -417,9 +409,7 @@ PARTS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
     for part in parser.parse_args().parts or PARTS:
         PARTS[part]()

@@ -181,9 +181,7 @@ def figure() -> str:
     for colour, n in zip(PALETTE, (20, 200), strict=False):
         x, y = data(n)
         u = quiet_uncertainty(fit(x, y), grid)
-        left.fill_between(
-            grid, u.lower[:, 1], u.upper[:, 1], color=colour, alpha=0.25, label=f"90 % interval, n = {n}"
-        )
+        left.fill_between(grid, u.lower[:, 1], u.upper[:, 1], color=colour, alpha=0.25, label=f"90 % interval, n = {n}")
         left.plot(grid, u.proba[:, 1], color=colour, label=f"computed, n = {n}")
         left.plot(grid[::8], truths.linear_kernel_probability(x, y, grid[::8]), ".", color="black", ms=4)
     left.plot([], [], ".", color="black", ms=4, label="closed form")

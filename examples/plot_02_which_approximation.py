@@ -17,9 +17,7 @@ from gpclass.plots import difference_map
 data = filippone_square(120, variance=10.0, length_scale=0.3, random_state=3)
 kernel = filippone(10.0, 0.3)
 fitted = {
-    name: GPClassifier(kernel, inference=name, hyperparameters="fixed", tol=3e-3, random_state=0).fit(
-        data.X, data.y
-    )
+    name: GPClassifier(kernel, inference=name, hyperparameters="fixed", tol=3e-3, random_state=0).fit(data.X, data.y)
     for name in ("exact", "ep", "laplace")
 }
 for name, clf in fitted.items():

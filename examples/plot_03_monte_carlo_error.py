@@ -23,9 +23,7 @@ def fit(tol, seed):
     return GPClassifier(kernel, hyperparameters="fixed", tol=tol, random_state=seed).fit(X, y)
 
 
-fine = GPClassifier(
-    kernel, inference=Exact(tol=2e-4, max_samples=400_000), hyperparameters="fixed", random_state=0
-)
+fine = GPClassifier(kernel, inference=Exact(tol=2e-4, max_samples=400_000), hyperparameters="fixed", random_state=0)
 truth = fine.fit(X, y).predict_uncertainty(new)
 tolerances = [3e-3, 1e-3, 5e-4]
 fig, ax = plt.subplots(figsize=(6, 3.6))
@@ -37,7 +35,5 @@ for k, tol in enumerate(tolerances):
     ax.errorbar([k + 0.2], [0], yerr=[2 * stated], color="C1", capsize=4)
     print(f"tol {tol:g}: reported {stated:.1e}, true {np.sqrt(np.mean(np.square(off))):.1e}")
 ax.set_xticks(range(len(tolerances)), [f"{t:g}" for t in tolerances])
-ax.set(
-    xlabel="tol", ylabel="probability minus a more accurate one", title="Ten seeds, and ± two reported errors"
-)
+ax.set(xlabel="tol", ylabel="probability minus a more accurate one", title="Ten seeds, and ± two reported errors")
 plt.show()

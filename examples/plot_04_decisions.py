@@ -29,14 +29,10 @@ print(found)
 # Where each action is taken:
 grid = np.stack(np.meshgrid(np.linspace(-1.8, 2.8, 50), np.linspace(-1.3, 1.8, 50)), axis=-1)
 with warnings.catch_warnings():
-    warnings.simplefilter(
-        "ignore"
-    )  # far from the data the error is slightly above tol: irrelevant for a figure
+    warnings.simplefilter("ignore")  # far from the data the error is slightly above tol: irrelevant for a figure
     on_grid = clf.decide(grid.reshape(-1, 2), cost, reject=4.0)
 fig, ax = plt.subplots(figsize=(6, 4.4), layout="constrained")
-image = ax.pcolormesh(
-    grid[..., 0], grid[..., 1], on_grid.index.reshape(50, 50), cmap="Pastel1", vmin=0, vmax=8
-)
+image = ax.pcolormesh(grid[..., 0], grid[..., 1], on_grid.index.reshape(50, 50), cmap="Pastel1", vmin=0, vmax=8)
 for label, marker in (("healthy", "o"), ("ill", "^")):
     ax.scatter(*X[labels == label].T, marker=marker, s=18, label=label, edgecolor="k", linewidth=0.4)
 for k, action in enumerate(on_grid.actions):

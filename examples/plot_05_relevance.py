@@ -28,8 +28,6 @@ print(clf.fit_report_)
 
 # %%
 # How certain is that? Sampling the parameters gives the posterior of each relevance.
-sampled = GPClassifier(
-    williams_barber(5), inference="laplace", hyperparameters=HMC(draws=300), random_state=0
-)
+sampled = GPClassifier(williams_barber(5), inference="laplace", hyperparameters=HMC(draws=300), random_state=0)
 ard_relevance(sampled.fit(X, y), feature_names=names)
 plt.show()

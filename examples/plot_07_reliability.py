@@ -22,9 +22,7 @@ for ax, name in zip(axes, ("ep", "laplace"), strict=True):
     model = make_pipeline(StandardScaler(), GPClassifier(inference=name))
     proba = cross_val_predict(model, X, y, cv=4, method="predict_proba")
     reliability_diagram(y, proba, ax=ax)
-    ax.set_title(
-        f"{name}: log loss {metrics.log_loss(y, proba):.3f}, Brier {metrics.brier_score(y, proba):.3f}"
-    )
+    ax.set_title(f"{name}: log loss {metrics.log_loss(y, proba):.3f}, Brier {metrics.brier_score(y, proba):.3f}")
 plt.show()
 
 # %%

@@ -15,9 +15,7 @@ from gpclass import orthant_probability
 # With correlation ½ between all pairs the probability that n normals are all positive is 1/(n + 1).
 for n in (10, 100, 300):
     est = orthant_probability(0.5 * np.eye(n) + 0.5, random_state=0)
-    print(
-        f"n = {n}: log P = {est.log_probability:.5f} ± {est.standard_error:.5f}, truth {-np.log(n + 1):.5f}"
-    )
+    print(f"n = {n}: log P = {est.log_probability:.5f} ± {est.standard_error:.5f}, truth {-np.log(n + 1):.5f}")
 
 # %%
 # Error against the number of draws, for three methods on the same problem (n = 60).

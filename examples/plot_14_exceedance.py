@@ -49,9 +49,7 @@ cells = regular_grid(places, resolution=24)
 drawn = simulate(clf, cells, 400, random_state=0)
 fig, axes = plt.subplots(1, 4, figsize=(13, 3.4), sharex=True, sharey=True, layout="constrained")
 for k, ax in enumerate(axes):
-    image = ax.scatter(
-        *np.asarray(cells).T, c=drawn.proba[k], cmap="RdBu_r", vmin=0, vmax=1, marker="s", s=14
-    )
+    image = ax.scatter(*np.asarray(cells).T, c=drawn.proba[k], cmap="RdBu_r", vmin=0, vmax=1, marker="s", s=14)
     ax.set(xlabel="east (km)", title=f"draw {k + 1}")
 axes[0].set_ylabel("north (km)")
 fig.colorbar(image, ax=axes, label="probability of exceeding")

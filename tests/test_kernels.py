@@ -240,9 +240,7 @@ def test_additive_kernel_has_no_interaction():
         return k[0] - k[1] - k[2] + k[3]
 
     assert abs(cross(additive)) < 1e-15
-    expected = (np.exp(-0.5 * 0.3**2) - np.exp(-0.5 * 0.7**2)) * (
-        np.exp(-0.5 * 0.2**2) - np.exp(-0.5 * 1.2**2)
-    )
+    expected = (np.exp(-0.5 * 0.3**2) - np.exp(-0.5 * 0.7**2)) * (np.exp(-0.5 * 0.2**2) - np.exp(-0.5 * 1.2**2))
     np.testing.assert_allclose(cross(interaction), expected, rtol=1e-13)
 
 

@@ -159,9 +159,7 @@ class OffersTable(Directive):
         else:
             offered = {name: cls.offers() for name, cls in LIKELIHOODS.items()}
             columns = ["log", *OPTIONAL]
-        rows = [
-            (f"`{name}`", *("yes" if c in own else "–" for c in columns)) for name, own in offered.items()
-        ]
+        rows = [(f"`{name}`", *("yes" if c in own else "–" for c in columns)) for name, own in offered.items()]
         return [table(("", *(f"`{name}`" for name in columns)), rows)]
 
 
@@ -182,11 +180,8 @@ class NeedsTable(Directive):
             rows.append(
                 (
                     f"`{r.name}`",
-                    "; or ".join(
-                        f"{likelihood} of the likelihood, {prior} of the prior" for likelihood, prior in ways
-                    ),
-                    ", ".join([f"evidence ({one.evidence_kind})", *gives] if one.evidence_kind else gives)
-                    or "–",
+                    "; or ".join(f"{likelihood} of the likelihood, {prior} of the prior" for likelihood, prior in ways),
+                    ", ".join([f"evidence ({one.evidence_kind})", *gives] if one.evidence_kind else gives) or "–",
                 )
             )
         return [table(("", "needs", "gives to strategies"), rows)]

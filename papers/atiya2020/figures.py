@@ -72,9 +72,7 @@ def chains(name: str, skip: int, problem: Linear, draws: int, seed: int) -> tupl
             return hmc_step(target, state, rng, power, size=tuned["step_size"], leapfrog=tuned["leapfrog"])[0]
 
     target = target_around(data, "prior")
-    evidence = annealed_evidence(
-        target, ladder(data.n, skip * draws), RUNS, np.random.default_rng([seed, 1]), step
-    )
+    evidence = annealed_evidence(target, ladder(data.n, skip * draws), RUNS, np.random.default_rng([seed, 1]), step)
     return sampled, Answer(None, evidence.log_z, time.process_time() - begin)
 
 

@@ -36,9 +36,7 @@ def rms_error(number: int, method: str, order: str | None, repeats: int, seed: i
         p = Linear.draw(number, seed + r)
         S = truths.probit_orthant(np.outer(p.x, p.x), p.y)
         place = None if order is None else permutation(order, p.y, np.random.default_rng([seed, r]))
-        found = orthant_probability(
-            S, method=method, n_samples=DRAWS[method], order=place, random_state=seed + r
-        )
+        found = orthant_probability(S, method=method, n_samples=DRAWS[method], order=place, random_state=seed + r)
         gaps.append(found.log_probability - p.log_evidence)
     return float(np.sqrt(np.mean(np.square(gaps))))
 

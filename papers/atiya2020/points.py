@@ -36,9 +36,7 @@ def answer(problem: Linear, plan: Plan, data: Problem, kind: Any, sizes: list[in
     w = np.exp(log_w - log_w.max())
     factor, cross = noise_factor(data), data.covariance(data.X, problem.x_new[:, None])
     means = factor.solve((data.y[:, None] * v)[None])[0].T @ cross
-    variance = data.covariance.diag(problem.x_new[:, None]) - np.einsum(
-        "ij,ij->j", cross, factor.solve(cross[None])[0]
-    )
+    variance = data.covariance.diag(problem.x_new[:, None]) - np.einsum("ij,ij->j", cross, factor.solve(cross[None])[0])
     plus, _ = Probit().log_predictive(means, np.maximum(variance, 0.0)[None])
     return Answer(w @ np.exp(plus) / w.sum(), log_mean(log_w), 0.0)
 

@@ -64,9 +64,7 @@ class Answer:
 def classify(problem: Linear, inference: Any, seed: int) -> Answer:
     """Fit the estimator with its kernel fixed, and predict the test points."""
     begin = time.process_time()
-    clf = GPClassifier(
-        linear_kernel(), inference=inference, hyperparameters="fixed", tol=1.0, random_state=seed
-    )
+    clf = GPClassifier(linear_kernel(), inference=inference, hyperparameters="fixed", tol=1.0, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # counted below
         clf.fit(problem.x[:, None], problem.y)

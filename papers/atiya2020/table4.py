@@ -140,10 +140,7 @@ def measured(setting: Setting, number: int, alpha: float, beta: float) -> dict[s
     problem = Problem.of(one.X, one.y, atiya(alpha, beta), Probit())
 
     def measure() -> dict[str, Any]:
-        found = {
-            name: answer(problem, one.X_new, name, lengths, setting.seed)
-            for name in methods(lengths, problem.n)
-        }
+        found = {name: answer(problem, one.X_new, name, lengths, setting.seed) for name in methods(lengths, problem.n)}
         median = np.median([each["proba"] for each in found.values()], axis=0)
         truth = found["exact"]["log_z"]
         summary = {}
@@ -170,9 +167,7 @@ def run(setting: Setting) -> Section:
             values = np.array([[np.nan if v is None else v for v in one[name]] for one in cells], dtype=float)
             post, med, off, seconds = (_mean(column) for column in values.T)
             most = None if off is None else float(np.nanmax(values[:, 2]))
-            theirs = [
-                paper.get(f"{kind}_{COLUMN.get(name, '')}", problem=float(number)) for kind in ("post", "med")
-            ]
+            theirs = [paper.get(f"{kind}_{COLUMN.get(name, '')}", problem=float(number)) for kind in ("post", "med")]
             rows.append((number, n, name, post, theirs[0], med, theirs[1], off, most, seconds))
             if name == "exact" and med is not None:
                 worst = max(worst, med)

@@ -23,9 +23,7 @@ COLUMNS = {1: "p1_n100", 2: "p2_n200", 3: "p3_n400", 4: "p4_n800"}
 
 
 @lru_cache(maxsize=64)
-def measure(
-    method: str, number: int, M: int, repeats: int, seed: int
-) -> tuple[np.ndarray, np.ndarray, float, int]:
+def measure(method: str, number: int, M: int, repeats: int, seed: int) -> tuple[np.ndarray, np.ndarray, float, int]:
     """MAE and MAPE of each run, the CPU seconds of one, and the number of k-hat warnings."""
     errors, percents, seconds, worried = [], [], [], 0
     for r in range(repeats):
@@ -67,14 +65,10 @@ def table(which: int, setting: Setting, problems: Sequence[int] = tuple(COLUMNS)
             error, spread = errors.mean(), errors.std(ddof=1) / np.sqrt(repeats)
             theirs = paper.get(column, samples=M) if method == "gpc-mc" else None
             worried = found[3] if method == "exact" else None
-            rows.append(
-                (f"P{number}", method, M, repeats, error, spread, theirs, best / error, seconds, worried)
-            )
+            rows.append((f"P{number}", method, M, repeats, error, spread, theirs, best / error, seconds, worried))
             tell(f"table{which}", *rows[-1])
             if method == "exact" and max(EXACT) == M:
-                claim = (
-                    f"P{number}: exact with {M:,} draws against the paper's 3,000,000 ({best} {measure_name})"
-                )
+                claim = f"P{number}: exact with {M:,} draws against the paper's 3,000,000 ({best} {measure_name})"
                 verdicts.append(
                     Verdict(claim, "below", f"{best / error:,.1f}x below ({error:.1e})", bool(error < best))
                 )

@@ -49,9 +49,7 @@ def grid_evidence(X: Any, y: Any, inference: Any, seed: int) -> tuple[np.ndarray
     found = np.full((len(ALPHAS), len(BETAS)), -np.inf)
     for i, alpha in enumerate(ALPHAS):
         for j, beta in enumerate(BETAS):
-            found[i, j] = _evidence(
-                problem_at(X, y, alpha, beta), inference, np.random.default_rng([seed, i, j])
-            )
+            found[i, j] = _evidence(problem_at(X, y, alpha, beta), inference, np.random.default_rng([seed, i, j]))
     return found, time.process_time() - begin
 
 
@@ -106,9 +104,7 @@ def run(setting: Setting, n: int = 200, few: dict[str, tuple[int, ...]] | None =
                     loss.setdefault((name, M, how), []).append(float(truth.max() - truth[place]))
                     tell("tuning", name, M, how, loss[name, M, how][-1], spent)
                     cost.setdefault((name, M, how), []).append(spent)
-        for key, error in _prediction(
-            problem_at(X, y, ALPHAS[top[0]], BETAS[top[1]]), X_new, few, make, r
-        ).items():
+        for key, error in _prediction(problem_at(X, y, ALPHAS[top[0]], BETAS[top[1]]), X_new, few, make, r).items():
             errors.setdefault(key, []).append(error)
     return _section(n, repeats, loss, cost, errors)
 
@@ -144,7 +140,5 @@ def _section(n: int, repeats: int, loss: Any, cost: Any, errors: Any) -> Section
         if lost:
             of = " (A advises 20,000 to 50,000, which --full runs)" if name == "gpc-mc" else ""
             claim = f"tuning with {name}, {least:,} draws or more{of}: evidence lost at worst"
-            verdicts.append(
-                Verdict(claim, f"below {TOO_MUCH} nats", f"{max(lost):.3f}", bool(max(lost) < TOO_MUCH))
-            )
+            verdicts.append(Verdict(claim, f"below {TOO_MUCH} nats", f"{max(lost):.3f}", bool(max(lost) < TOO_MUCH)))
     return Section("tuning", "Few draws to tune, many to predict", (tuned, predicted), tuple(verdicts))

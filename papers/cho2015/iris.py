@@ -58,9 +58,7 @@ def run(setting: Setting) -> Section:
         f"Iris, 90 train / 60 test, {repeats} splits",
         (
             Table("iris", ("method", "accuracy", "sd of a split", "log loss", "CPU seconds"), tuple(rows)),
-            Table(
-                "iris_confusion", ("true", *SPECIES), tuple(beside), "Confusion matrix of the paper's method:"
-            ),
+            Table("iris_confusion", ("true", *SPECIES), tuple(beside), "Confusion matrix of the paper's method:"),
         ),
         (
             Verdict(

@@ -26,9 +26,7 @@ def methods(n_classes: int, seed: int = 0, *, exact: bool = True) -> dict[str, C
         "VB-EM, softmax, one kernel per class (the paper's)": GPClassifier(
             own, inference="laplace", hyperparameters="em", random_state=seed
         ),
-        "Laplace ML-II, softmax, one kernel per class": GPClassifier(
-            own, inference="laplace", random_state=seed
-        ),
+        "Laplace ML-II, softmax, one kernel per class": GPClassifier(own, inference="laplace", random_state=seed),
         "Laplace ML-II, softmax, one kernel": GPClassifier(kernel(), inference="laplace", random_state=seed),
         "EP ML-II, multinomial probit, one kernel": GPClassifier(kernel(), inference="ep", random_state=seed),
         "scikit-learn, one against the rest": GaussianProcessClassifier(kernel(), random_state=seed),

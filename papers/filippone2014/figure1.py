@@ -58,9 +58,7 @@ def run(setting: Setting) -> Section:
 def _draw(panels: list[Any]) -> Any:
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(
-        2, len(PANELS), figsize=(12, 6), layout="constrained", sharex=True, sharey=True
-    )
+    figure, axes = plt.subplots(2, len(PANELS), figsize=(12, 6), layout="constrained", sharex=True, sharey=True)
     side = np.linspace(-6, 14, 81)
     for axis, (around, beta, log_g, draws) in zip(axes.ravel(), panels, strict=True):
         axis.contour(side, side, np.exp(log_g - log_g.max()).reshape(81, 81), levels=6, linewidths=0.8)

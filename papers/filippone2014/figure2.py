@@ -81,9 +81,7 @@ def run(setting: Setting) -> Section:
             ]
             spread[label][n] = np.array(found)
             tell(n, label, float(np.median(found)))
-    rows = tuple(
-        (label, n, *np.quantile(r, (0.25, 0.5, 0.75))) for label, by in spread.items() for n, r in by.items()
-    )
+    rows = tuple((label, n, *np.quantile(r, (0.25, 0.5, 0.75))) for label, by in spread.items() for n, r in by.items())
     last = sizes[-1]
     ours, theirs = (float(np.median(spread[label][last])) for label in ("guided", "AIS (Laplace)"))
     verdict = Verdict(

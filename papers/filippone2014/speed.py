@@ -52,9 +52,7 @@ def run(setting: Setting) -> Section:
         *("data", "estimator", "draws", "accepted %", "effective draws", "CPU ms per iteration"),
         "effective draws per CPU second",
     )
-    return Section(
-        "speed", "Effective draws per second", (Table("speed", columns, tuple(rows)),), tuple(verdicts)
-    )
+    return Section("speed", "Effective draws per second", (Table("speed", columns, tuple(rows)),), tuple(verdicts))
 
 
 def screened_length(setting: Setting, name: str, label: str) -> Any:
@@ -70,9 +68,7 @@ def screen(setting: Setting, name: str, label: str) -> dict[str, Any]:
     def measure() -> dict[str, Any]:
         tuned = tuned_proposal(setting, "isotropic", name)
         begin = time.process_time()
-        outcome = chains(
-            tuned, ESTIMATORS[label], size.chains, size.discard, size.draws, setting.seed + 1, screen=True
-        )
+        outcome = chains(tuned, ESTIMATORS[label], size.chains, size.discard, size.draws, setting.seed + 1, screen=True)
         seconds = (time.process_time() - begin) / (size.chains * (size.discard + size.draws))
         tell("screened", name, label, effective_size(outcome), 1e3 * seconds)
         return {

@@ -83,9 +83,7 @@ def run(setting: Setting) -> Section:
         + ", ".join(f"{n:,} iterations ({name})" for name, n in lengths.items())
         + "; where that is short for the number of parameters, chains of all estimators accept less or mix slowly."
     )
-    return Section(
-        "table1", "Table I: acceptance", (Table("table1", columns, tuple(rows)),), tuple(verdicts), (note,)
-    )
+    return Section("table1", "Table I: acceptance", (Table("table1", columns, tuple(rows)),), tuple(verdicts), (note,))
 
 
 def sizes(setting: Setting) -> dict[str, Size]:
@@ -98,9 +96,7 @@ def length_of(setting: Setting, name: str, label: str) -> Size:
     size = sizes(setting)[name]
     if not setting.full or "IS" not in label or (label == "AIS, 10" and name in SMALL):
         return size
-    return replace(
-        size, **({"discard": 100, "draws": 500} if name in SMALL else {"discard": 20, "draws": 100})
-    )
+    return replace(size, **({"discard": 100, "draws": 500} if name in SMALL else {"discard": 20, "draws": 100}))
 
 
 def tuned_proposal(setting: Setting, covariance: str, name: str) -> Tuned:

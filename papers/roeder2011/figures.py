@@ -163,9 +163,7 @@ def figure6(fitted: dict[str, tuple[Any, Any, Any]]) -> Any:
         warnings.simplefilter("ignore")
         for ax, (name, (estimator, X, y)) in zip(axes.flat, fitted.items(), strict=True):
             found = predict_map(estimator, regular_grid(X, 90))
-            plots.probability_map(
-                found, X, y, title=name, contours=(0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9), ax=ax
-            )
+            plots.probability_map(found, X, y, title=name, contours=(0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9), ax=ax)
     return figure
 
 

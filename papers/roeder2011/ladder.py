@@ -62,11 +62,7 @@ def tune(name: str, X: Any, y: Any, seed: int, effort: Effort) -> Any:
     amp = name == "AMP"
     inference = AMP() if amp else DSGQ(first=effort.draws, tol=effort.tol)
     root = np.sqrt(model.sill)
-    low, high = (
-        (SCALES[0] / root, SCALES[1] / root)
-        if amp
-        else (0.5876 * SCALES[0] / root, 0.5876 * SCALES[1] / root)
-    )
+    low, high = (SCALES[0] / root, SCALES[1] / root) if amp else (0.5876 * SCALES[0] / root, 0.5876 * SCALES[1] / root)
     length = float(model.length_scale)
     search = CrossValidation(
         ranges={"length_scale": (length / 4, length * 16), "likelihood__scale": (low, high)},
@@ -108,9 +104,7 @@ def _fixed(kernel: Any, inference: Any, likelihood: Any, seed: int, effort: Effo
     )
 
 
-def answer(
-    name: str, X: Any, y: Any, X_new: Any, seed: int, effort: Effort
-) -> tuple[np.ndarray, float, float, Any]:
+def answer(name: str, X: Any, y: Any, X_new: Any, seed: int, effort: Effort) -> tuple[np.ndarray, float, float, Any]:
     """Probabilities of class 1 at X_new; CPU seconds to tune; CPU seconds to fit and predict; the fitted estimator."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # clipped probabilities, bounds: shown in the tables
@@ -136,9 +130,7 @@ def pointwise(y: Any, p: np.ndarray) -> dict[str, np.ndarray]:
     return {name: score(forecast) for name, score in LOSSES.items()}
 
 
-def paired_interval(
-    difference: np.ndarray, group: np.ndarray, rng: np.random.Generator
-) -> tuple[float, float]:
+def paired_interval(difference: np.ndarray, group: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """95 % bootstrap interval of a mean difference, with whole groups of points resampled."""
     total = np.bincount(group, difference)
     count = np.bincount(group)

@@ -111,7 +111,5 @@ def _judge(data: str, found: dict[str, np.ndarray], seconds: dict[str, float]) -
             f"{seconds['DSGQ']:.2f} s, {seconds['DSGQ'] / seconds['CIK']:.0f} × CIK (paper: 481 s, 708 ×)",
             "simulated" not in data or seconds["DSGQ"] < 1.0,
         ),
-        Verdict(
-            f"{data}: CIK and SIK share their decisions", "all points", f"{100 * same:.1f} %", same > 0.99
-        ),
+        Verdict(f"{data}: CIK and SIK share their decisions", "all points", f"{100 * same:.1f} %", same > 0.99),
     ]

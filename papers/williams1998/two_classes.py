@@ -40,9 +40,7 @@ def classifiers(d: int, setting: Setting) -> dict[str, Any]:
     neal = Alternate(
         move="hmc",
         default_priors="williams-barber",
-        **setting.choose(
-            {"chains": 2, "warmup": 40, "draws": 80}, {"chains": 4, "warmup": 200, "draws": 500}
-        ),
+        **setting.choose({"chains": 2, "warmup": 40, "draws": 80}, {"chains": 4, "warmup": 200, "draws": 500}),
     )
     common = {"likelihood": "logit", "random_state": setting.seed}
     return {
@@ -70,9 +68,7 @@ def crabs(setting: Setting) -> Section:
     tables = []
     for label, columns in (("without colour", measures), ("with colour", list(range(X.shape[1])))):
         part = X[:, columns]
-        tables.append(
-            _compare(f"crabs, {label}", part[train], y[train], part[~train], y[~train], "crabs", setting)
-        )
+        tables.append(_compare(f"crabs, {label}", part[train], y[train], part[~train], y[~train], "crabs", setting))
     note = (
         "The paper's split is unknown; here 20 of each sex and colour train, drawn with a fixed seed. The "
         "literature's 3 errors are of another split, and each error is one crab of 120."

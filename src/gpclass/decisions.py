@@ -171,9 +171,7 @@ def _plain(classes: Sequence[Any]) -> list[Any]:
     return [c.item() if isinstance(c, np.generic) else c for c in classes]
 
 
-def _rivals(
-    costs: Array, index: IntArray, table: Array, error: Array, errors: float
-) -> tuple[Array, Array, BoolArray]:
+def _rivals(costs: Array, index: IntArray, table: Array, error: Array, errors: float) -> tuple[Array, Array, BoolArray]:
     """Margin to the next best action, its error, and whether any alternative could be better."""
     m, A = costs.shape
     rows = np.arange(m)

@@ -159,14 +159,10 @@ def kernel_text(kernel: Any) -> str:
     return str(kernel)
 
 
-def atiya(
-    alpha: float = 1.0, beta: float = 1.0, *, alpha_bounds: Bounds = WIDE, beta_bounds: Bounds = WIDE
-) -> Kernel:
+def atiya(alpha: float = 1.0, beta: float = 1.0, *, alpha_bounds: Bounds = WIDE, beta_bounds: Bounds = WIDE) -> Kernel:
     """β exp(−r²/α²). There is no ½ in the exponent, so scikit-learn's length scale is α/√2."""
     _positive(alpha=alpha, beta=beta)
-    low_high = (
-        alpha_bounds if isinstance(alpha_bounds, str) else tuple(b * (1 / sqrt(2)) for b in alpha_bounds)
-    )
+    low_high = alpha_bounds if isinstance(alpha_bounds, str) else tuple(b * (1 / sqrt(2)) for b in alpha_bounds)
     return ConstantKernel(beta, beta_bounds) * RBF(alpha / sqrt(2), low_high)
 
 

@@ -149,9 +149,7 @@ def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> Prior
     spec = {} if spec is None else spec
     if not isinstance(spec, Mapping):
         if not hasattr(spec, "log_density"):
-            raise ValueError(
-                f"priors must be a prior such as LogNormal(0, 1), or a dict of them, got {spec!r}"
-            )
+            raise ValueError(f"priors must be a prior such as LogNormal(0, 1), or a dict of them, got {spec!r}")
         spec = {"*": spec}
     unused = set(spec)
     chosen: list[Prior] = []

@@ -83,9 +83,7 @@ def test_fit_then_predict(folder, capsys):
 
 
 def test_a_sampler_reports_its_error(folder, capsys):
-    code, _, err = gpclass(
-        capsys, "fit", "data.csv", "-t", "kind", "-m", "exact", "--tol", "0.01", "-o", "m.gpclass"
-    )
+    code, _, err = gpclass(capsys, "fit", "data.csv", "-t", "kind", "-m", "exact", "--tol", "0.01", "-o", "m.gpclass")
     assert code == 0, err
     code, out, _ = gpclass(capsys, "predict", "m.gpclass", "new.csv", "--json")
     assert code == 0
@@ -114,9 +112,7 @@ def test_parquet_in_and_out(folder, capsys):
     assert gpclass(capsys, *words)[0] == 0
     for model, new, out in (("csv", "new.csv", "a.csv"), ("parquet", "new.parquet", "b.parquet")):
         assert gpclass(capsys, "predict", f"{model}.gpclass", new, "-o", out)[0] == 0
-    pd.testing.assert_frame_equal(
-        pd.read_csv("a.csv"), pd.read_parquet("b.parquet"), check_dtype=False, rtol=1e-12
-    )
+    pd.testing.assert_frame_equal(pd.read_csv("a.csv"), pd.read_parquet("b.parquet"), check_dtype=False, rtol=1e-12)
 
 
 def test_scores_where_the_truth_is_known(folder, capsys):
@@ -186,9 +182,7 @@ def test_json_of_fit(folder, capsys):
 
 
 def test_the_estimator_s_word_for_the_method_works_too(folder, capsys):
-    code, out, err = gpclass(
-        capsys, "fit", "data.csv", "--target", "kind", "--inference", "laplace", "--json"
-    )
+    code, out, err = gpclass(capsys, "fit", "data.csv", "--target", "kind", "--inference", "laplace", "--json")
     assert code == 0, err
     assert json.loads(out)["report"]["method"] == "laplace"
 
@@ -397,9 +391,7 @@ def test_no_convergence_has_its_own_code(folder, capsys, monkeypatch):
         lambda self: object.__setattr__(self, "max_iter", 1) or object.__setattr__(self, "tol", 0.0),
     )
     assert rows["laplace"].factory is Laplace
-    code, _, err = gpclass(
-        capsys, "fit", "data.csv", "-t", "kind", "-m", "laplace", "--hyperparameters", "fixed"
-    )
+    code, _, err = gpclass(capsys, "fit", "data.csv", "-t", "kind", "-m", "laplace", "--hyperparameters", "fixed")
     assert code == 3
     assert "did not converge" in err
     assert (folder / "model.gpclass").exists()
@@ -594,9 +586,7 @@ def test_reproduce_runs_a_paper_in_a_checkout(folder, capsys, monkeypatch):
     (folder / "src" / "gpclass").mkdir(parents=True)
     (folder / "papers" / "__init__.py").write_text("")
     (paper / "__init__.py").write_text('"""Someone (1999): a method."""\n')
-    (paper / "__main__.py").write_text(
-        "import sys; print('ran', sys.argv[1:]); sys.exit(len(sys.argv) - 1)\n"
-    )
+    (paper / "__main__.py").write_text("import sys; print('ran', sys.argv[1:]); sys.exit(len(sys.argv) - 1)\n")
     code, out, _ = gpclass(capsys, "reproduce")
     assert (code, out) == (0, "someone1999  Someone (1999): a method.\n")
     assert gpclass(capsys, "reproduce", "someone1999", "table1", "--full")[0] == 2

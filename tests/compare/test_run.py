@@ -132,9 +132,7 @@ def test_frames_strings_jobs_and_seeds_give_the_same_figures():
     assert one.feature_names == ("east", "north")
     np.testing.assert_array_equal(one.results["gp"].proba, two.results["gp"].proba)
     assert dict(one.results["gp"].parameters) == {"length scale": 1.0}
-    assert one.results["gp"].log_evidence == pytest.approx(
-        one.results["gp"].estimator.log_marginal_likelihood_value_
-    )
+    assert one.results["gp"].log_evidence == pytest.approx(one.results["gp"].estimator.log_marginal_likelihood_value_)
 
 
 def test_bad_calls_are_named():

@@ -83,8 +83,7 @@ NESTED = {
 }
 GENERIC = {
     "periodic": sk.ExpSineSquared(1.2, 2.3),
-    "periodic-times-rbf": sk.ConstantKernel(0.5) * sk.ExpSineSquared(1.2, 2.3) * sk.RBF(ARD)
-    + sk.WhiteKernel(0.1),
+    "periodic-times-rbf": sk.ConstantKernel(0.5) * sk.ExpSineSquared(1.2, 2.3) * sk.RBF(ARD) + sk.WhiteKernel(0.1),
     "periodic-fixed": sk.ExpSineSquared(1.2, 2.3, "fixed"),
     "pairwise": sk.PairwiseKernel(0.4, metric="rbf") + sk.ConstantKernel(1.0),
     "user": Cauchy(1.5, 5.0),
@@ -292,9 +291,7 @@ HARD = {
     "far-from-zero": lambda rng: rng.normal(size=(60, D)) + 1e6,
     "constant-column": lambda rng: np.column_stack([rng.normal(size=(60, 2)), np.full(60, 3e8)]),
     "all-the-same": lambda rng: np.full((60, D), 0.1),
-    "near-duplicates": lambda rng: (
-        np.repeat(rng.normal(size=(20, D)), 3, axis=0) + 1e-9 * rng.normal(size=(60, D))
-    ),
+    "near-duplicates": lambda rng: np.repeat(rng.normal(size=(20, D)), 3, axis=0) + 1e-9 * rng.normal(size=(60, D)),
     "one-point": lambda rng: rng.normal(size=(1, D)),
 }
 
@@ -321,9 +318,7 @@ def check_hard(case, kernel):
     # centring rounds the points by half a unit of their last place; scikit-learn works on them as they are
     rounding = 1e-12 if case != "far-from-zero" else 1e-9
     np.testing.assert_allclose(K, expected, rtol=rounding, atol=1e-300)
-    np.testing.assert_allclose(
-        pullback(G), np.einsum("ij,ijk->k", G, dK), rtol=1e-9, atol=3e-12 * np.abs(G).sum()
-    )
+    np.testing.assert_allclose(pullback(G), np.einsum("ij,ijk->k", G, dK), rtol=1e-9, atol=3e-12 * np.abs(G).sum())
     assert np.all(np.isfinite(pullback.inputs(G)))
 
 
@@ -351,9 +346,7 @@ def test_many_columns_by_products(d, kernel):
     np.testing.assert_allclose(K, expected, rtol=1e-12)
     np.testing.assert_array_equal(K, K.T)
     np.testing.assert_array_equal(np.diag(K), 1.0)
-    np.testing.assert_allclose(
-        pullback(G), np.einsum("ij,ijk->k", G, dK), rtol=1e-9, atol=1e-13 * np.abs(G).sum()
-    )
+    np.testing.assert_allclose(pullback(G), np.einsum("ij,ijk->k", G, dK), rtol=1e-9, atol=1e-13 * np.abs(G).sum())
 
 
 def test_expanded_and_direct_contractions_agree(monkeypatch):
@@ -382,10 +375,7 @@ def test_a_heavy_diagonal_leaves_no_rounding(nu):
 
 def half_integer(p, t):
     """Matérn of ν = p + ½: exp(−t) p!/(2p)! Σ_i (p+i)!/(i!(p−i)!) (2t)^(p−i), in whole numbers."""
-    terms = [
-        math.comb(p, i) * math.factorial(p + i) / math.factorial(2 * p) * (2 * t) ** (p - i)
-        for i in range(p + 1)
-    ]
+    terms = [math.comb(p, i) * math.factorial(p + i) / math.factorial(2 * p) * (2 * t) ** (p - i) for i in range(p + 1)]
     return math.exp(-t) * math.fsum(terms)
 
 

@@ -139,9 +139,7 @@ def test_memory_map(tmp_path, frame, dtype, order, monkeypatch):
     assert list(classes) == ["dry", "rain"]
     assert isinstance(source.parts[0], sources.MappedRows)  # workers open the file: nothing travels
     np.testing.assert_array_equal(rebuilt(source)[0], values.astype(float))
-    some = mapped[
-        100:400
-    ]  # a slice keeps its parent's file name and offset: the file must not be read for it
+    some = mapped[100:400]  # a slice keeps its parent's file name and offset: the file must not be read for it
     source, *_ = as_source(some, frame["label"].to_numpy()[100:400])
     np.testing.assert_array_equal(rebuilt(source)[0], values[100:400].astype(float))
 
@@ -254,9 +252,7 @@ def test_encoding_of_a_folder_is_that_of_its_rows(tmp_path, frame):
 @pytest.fixture
 def fitted(frame):
     few = frame.iloc[:80]
-    return GPClassifier(KERNEL, inference="laplace", hyperparameters="fixed").fit(
-        few[["a", "b", "c"]], few["label"]
-    )
+    return GPClassifier(KERNEL, inference="laplace", hyperparameters="fixed").fit(few[["a", "b", "c"]], few["label"])
 
 
 def test_predictions_of_a_folder(folder, frame, fitted, tmp_path):
@@ -385,9 +381,7 @@ def test_models_that_differ_in_labels_only_refuse_each_others_folder(folder, fra
 @pytest.mark.slow
 @pytest.mark.parametrize("inference", ["ep", "exact"])
 def test_a_saved_model_with_inducing_points_goes_on_with_its_folder(folder, tmp_path, inference):
-    clf = GPClassifier(
-        KERNEL, inference=inference, hyperparameters="fixed", n_inducing=20, tol=0.05, random_state=0
-    )
+    clf = GPClassifier(KERNEL, inference=inference, hyperparameters="fixed", n_inducing=20, tol=0.05, random_state=0)
     quietly(clf.fit, folder, "label")
     predict_folder(clf, folder, tmp_path / "out")
     clf.save(tmp_path / "m.gpclass")
@@ -793,9 +787,7 @@ def test_table_classifier_of_a_folder_needs_its_target(folder):
 
 
 def sparse_classifier(**settings):
-    return GPClassifier(
-        KERNEL, inference="ep", hyperparameters="fixed", n_inducing=30, random_state=0, **settings
-    )
+    return GPClassifier(KERNEL, inference="ep", hyperparameters="fixed", n_inducing=30, random_state=0, **settings)
 
 
 def test_the_estimator_fits_each_kind_of_data_alike(folder, frame, tmp_path):
@@ -952,9 +944,7 @@ def test_labels_of_dropped_rows_are_not_looked_at(frame, fitted, tmp_path, monke
     monkeypatch.setattr(folders, "BATCH", 50)
     frame = frame.copy()  # the model was fitted to rows of the fixture's
     frame.loc[[70, 320], "b"] = np.nan
-    expected = predict_folder(
-        fitted, write(tmp_path / "a", frame), tmp_path / "x", target="label", drop_missing=True
-    )
+    expected = predict_folder(fitted, write(tmp_path / "a", frame), tmp_path / "x", target="label", drop_missing=True)
     frame.loc[[70, 320], "label"] = label
     place = write(tmp_path / "b", frame)
     found = predict_folder(fitted, place, tmp_path / "y", target="label", drop_missing=True)
@@ -1088,9 +1078,7 @@ def test_advice_about_columns_serves_both_kinds_of_users(folder, frame, model, t
 @pytest.mark.filterwarnings("ignore:probabilities under .* inducing inputs differ")
 @pytest.mark.parametrize("name", [None, "id"])
 def test_the_index_of_a_frame_is_no_feature(frame, tmp_path, name):
-    shuffled = frame.sample(frac=1.0, random_state=0).rename_axis(
-        name
-    )  # pandas writes such an index as a column
+    shuffled = frame.sample(frac=1.0, random_state=0).rename_axis(name)  # pandas writes such an index as a column
     plain, indexed = tmp_path / "plain", tmp_path / "indexed"
     for place, rows in ((plain, shuffled.reset_index(drop=True)), (indexed, shuffled)):
         place.mkdir()
@@ -1100,9 +1088,7 @@ def test_the_index_of_a_frame_is_no_feature(frame, tmp_path, name):
     models = [GPClassifier(KERNEL, **settings).fit(place, "label") for place in (plain, indexed)]
     assert models[1].feature_names_in_.tolist() == models[0].feature_names_in_.tolist()
     assert models[1].log_evidence_ == models[0].log_evidence_
-    tables = [
-        TableClassifier(GPClassifier(KERNEL, **settings)).fit(place, "label") for place in (plain, indexed)
-    ]
+    tables = [TableClassifier(GPClassifier(KERNEL, **settings)).fit(place, "label") for place in (plain, indexed)]
     columns = frame.drop(columns="label")
     np.testing.assert_array_equal(tables[1].predict_proba(columns), tables[0].predict_proba(columns))
     out = predict_folder(tables[1], indexed, tmp_path / "out")

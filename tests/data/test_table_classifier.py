@@ -72,9 +72,7 @@ def test_every_answer_is_of_the_encoded_table(numbers):
         np.testing.assert_array_equal(getattr(model, name)(frame), getattr(inner, name)(X))
     found, want = model.predict_uncertainty(frame, level=0.8), inner.predict_uncertainty(X, level=0.8)
     np.testing.assert_array_equal(found.upper, want.upper)
-    np.testing.assert_array_equal(
-        model.sample_latent(frame, n_samples=3, random_state=5), inner.sample_latent(X, 3, 5)
-    )
+    np.testing.assert_array_equal(model.sample_latent(frame, n_samples=3, random_state=5), inner.sample_latent(X, 3, 5))
     assert model.score(frame, y) == inner.score(X, y)
     cost = [[0.0, 1.0], [5.0, 0.0]]
     np.testing.assert_array_equal(model.decide(frame, cost).action, inner.decide(X, cost).action)

@@ -97,9 +97,7 @@ def test_figures_that_are_shown_exist(page):
     text = page.read_text()
     shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text) + re.findall(r"\{(?:image|figure)\} (\S+)", text)
     for target in shown:
-        assert (page.parent / target).is_file(), (
-            f"{target}: run the script that draws it, and commit the figure"
-        )
+        assert (page.parent / target).is_file(), f"{target}: run the script that draws it, and commit the figure"
 
 
 # ---- tables of the registry ----------------------------------------------------------------------------
@@ -134,9 +132,7 @@ def test_the_tables_of_the_matrix_hold_every_cell_that_runs(tables):
 
 
 def test_pages_ask_for_tables_that_there_are(tables):
-    asked = [
-        words.split() for page in PAGES for words in re.findall(r"\{matrix-table\} (.*)", page.read_text())
-    ]
+    asked = [words.split() for page in PAGES for words in re.findall(r"\{matrix-table\} (.*)", page.read_text())]
     assert len(asked) >= 6
     for words in asked:
         assert tables.matrix_rows(*words)[1]

@@ -19,9 +19,7 @@ from gpclass.registry import FORMS, INFERENCES, STRATEGIES, Method, cell, cells
 from tests.registry.test_conformance import NEW, oracle
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCKS = re.findall(
-    r"^```python\n(.*?)^```", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL
-)
+BLOCKS = re.findall(r"^```python\n(.*?)^```", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
 KERNEL = ConstantKernel(1.5, (0.3, 5.0)) * RBF(1.2, (0.4, 4.0))
 
 
@@ -133,9 +131,7 @@ def test_the_likelihood_offers_what_it_implements():
 
 
 @pytest.mark.parametrize("inference", ["ep", "exact", "importance", "elliptical-slice"])
-@pytest.mark.parametrize(
-    "form", [Dense(), LowRank(Z=np.array([[-1.0, 0.0], [0.5, 0.5]]))], ids=["dense", "inducing"]
-)
+@pytest.mark.parametrize("form", [Dense(), LowRank(Z=np.array([[-1.0, 0.0], [0.5, 0.5]]))], ids=["dense", "inducing"])
 @pytest.mark.filterwarnings("ignore::UserWarning")  # short chains
 def test_the_likelihood_agrees_with_a_plain_sum(inference, form):
     rng = np.random.default_rng(2)

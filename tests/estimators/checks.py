@@ -5,9 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 # The others ask how parameters, tags, shapes and bad inputs are dealt with, which is before any inference.
 OF_THE_INFERENCE = {
-    "check_classifiers_train": {
-        "readonly_memmap": True
-    },  # two and three classes, arrays that cannot be written to
+    "check_classifiers_train": {"readonly_memmap": True},  # two and three classes, arrays that cannot be written to
     "check_class_weight_classifiers": {},
     "check_decision_proba_consistency": {},
     "check_dict_unchanged": {},

@@ -25,9 +25,7 @@ from gpclass.priors import Flat, LogNormal
 from gpclass.registry import INFERENCES
 
 NAMES = list(INFERENCES)
-PAIRS = [
-    (row.name, link) for row in INFERENCES.values() for link in row.likelihoods if link in ("probit", "logit")
-]
+PAIRS = [(row.name, link) for row in INFERENCES.values() for link in row.likelihoods if link in ("probit", "logit")]
 DETERMINISTIC = [(name, link) for name, link in PAIRS if not INFERENCES[name].exact]
 KERNEL = 2.0 * RBF(0.8)
 
@@ -196,9 +194,7 @@ def test_free_likelihood_scale_is_learned(moons):
     scaled = Probit(scale=1.0, scale_bounds=(0.1, 50))
     free = GPClassifier(kernel, likelihood=scaled, inference="ep", hyperparameters=search).fit(X, y)
     plain = GPClassifier(C(1.0) * RBF(0.8, "fixed"), inference="ep", hyperparameters=search).fit(X, y)
-    assert free.likelihood_.scale**2 == pytest.approx(
-        plain.kernel_.k1.constant_value, rel=1e-2
-    )  # s is variance s²
+    assert free.likelihood_.scale**2 == pytest.approx(plain.kernel_.k1.constant_value, rel=1e-2)  # s is variance s²
     assert free.log_evidence_ == pytest.approx(plain.log_evidence_, abs=1e-5)
 
 
@@ -218,10 +214,7 @@ def test_map_with_flat_priors_is_maximize(moons):
 @pytest.mark.filterwarnings("ignore:the best parameters lie on a bound|the log evidence")
 def test_restarts_do_not_depend_on_jobs(moons):
     X, y = moons
-    runs = [
-        GPClassifier(KERNEL, inference="laplace", n_restarts=2, n_jobs=k, random_state=3).fit(X, y)
-        for k in (1, 2)
-    ]
+    runs = [GPClassifier(KERNEL, inference="laplace", n_restarts=2, n_jobs=k, random_state=3).fit(X, y) for k in (1, 2)]
     np.testing.assert_allclose(runs[0].kernel_.theta, runs[1].kernel_.theta, rtol=1e-9)  # to rounding
     poor = C(1.0) * RBF(1e3, (1e-2, 1e4))
     stuck = GPClassifier(poor, inference="laplace").fit(X, y)

@@ -407,9 +407,7 @@ def test_slope_of_ems_objective_with_inducing_inputs(flowers, name, classes):
     likelihood = choose_likelihood("auto", inference, classes, LowRank)
     kernels = [2.0 * RBF(0.7), CompoundKernel([2.0 * RBF(0.7 + 0.3 * c) for c in range(3)])][: classes - 1]
     for kernel in kernels:
-        task = Problem.of(
-            X, likelihood.encode(y), kernel, likelihood, n_classes=classes, form=LowRank(Z=X[::6])
-        )
+        task = Problem.of(X, likelihood.encode(y), kernel, likelihood, n_classes=classes, form=LowRank(Z=X[::6]))
         noisy, _ = _with_jitter(task)
         expected = ExpectedPrior.of(inference(noisy))
         theta = noisy.theta + 0.1
@@ -477,9 +475,7 @@ def test_scikit_learn_checks(estimator, check):
 @few_checks(
     [
         GPClassifier(likelihood="multinomial-probit", inference="ep", hyperparameters="fixed"),
-        GPClassifier(
-            likelihood="multinomial-probit", inference=Exact(n_samples=200), hyperparameters="fixed"
-        ),
+        GPClassifier(likelihood="multinomial-probit", inference=Exact(n_samples=200), hyperparameters="fixed"),
         GPClassifier(inference="laplace", hyperparameters=EM(max_iter=2)),
     ],
     expected_failed_checks=cannot_hold,

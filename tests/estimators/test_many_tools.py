@@ -33,9 +33,7 @@ def rocks():
 
 def estimator(name, kernel=None, **settings):
     usual = {"hyperparameters": "fixed", "random_state": 0, "tol": 0.02}
-    return GPClassifier(
-        KERNELS["shared"] if kernel is None else kernel, inference=short(name), **(usual | settings)
-    )
+    return GPClassifier(KERNELS["shared"] if kernel is None else kernel, inference=short(name), **(usual | settings))
 
 
 @pytest.mark.slow

@@ -59,9 +59,7 @@ def cannot_hold(estimator):
             "draws depend on the order of the rows; equal within Monte Carlo error, see tests/inference/test_exact.py"
         )
     if row.name.startswith("gpc-mc"):
-        expected["check_class_weight_classifiers"] = (
-            "a fractional weight is no repeated row; refused with the cure"
-        )
+        expected["check_class_weight_classifiers"] = "a fractional weight is no repeated row; refused with the cure"
     return expected
 
 
@@ -73,9 +71,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(SAID)
-@parametrize_with_checks(
-    [at_fixed_parameters(name) for name in COMPLETE_SLOW], expected_failed_checks=cannot_hold
-)
+@parametrize_with_checks([at_fixed_parameters(name) for name in COMPLETE_SLOW], expected_failed_checks=cannot_hold)
 def test_scikit_learn_checks_that_take_longer(estimator, check):
     check(estimator)
 

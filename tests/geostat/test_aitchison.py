@@ -25,9 +25,7 @@ def test_vector_space_axioms(c0):
     np.testing.assert_allclose(ai.perturb(A, 0.5), A)  # neutral element
     np.testing.assert_allclose(ai.perturb(A, 1 - A), 0.5)  # inverse element
     np.testing.assert_allclose(ai.perturb(ai.perturb(A, B), C), ai.perturb(A, ai.perturb(B, C)))
-    np.testing.assert_allclose(
-        ai.power(3.0, ai.perturb(A, B)), ai.perturb(ai.power(3.0, A), ai.power(3.0, B))
-    )
+    np.testing.assert_allclose(ai.power(3.0, ai.perturb(A, B)), ai.perturb(ai.power(3.0, A), ai.power(3.0, B)))
     np.testing.assert_allclose(ai.inner(ai.perturb(A, B), C, c0), ai.inner(A, C, c0) + ai.inner(B, C, c0))
     np.testing.assert_allclose(ai.norm(A, c0) ** 2, ai.inner(A, A, c0))
     # the distance is the norm of the difference, and shifts leave it alone
@@ -217,18 +215,14 @@ def field():
     rng = np.random.default_rng(8)
     x = np.sort(rng.uniform(0, 3, 6))
     cov = 1.5 * np.exp(-np.abs(x[:, None] - x)) + 0.05 * np.eye(6)
-    return ai.AitchisonField(
-        [1, 0, 3, 0, 1, 2], [1, 1, 4, 0, 1, 2], ai.HypercubeNormal(np.full(6, 0.2), cov, 1.6)
-    )
+    return ai.AitchisonField([1, 0, 3, 0, 1, 2], [1, 1, 4, 0, 1, 2], ai.HypercubeNormal(np.full(6, 0.2), cov, 1.6))
 
 
 def test_field_mode_satisfies_the_stationarity_equation(field):
     mode = field.mode()
     assert mode.converged
     S = field.prior.scale**2 * field.prior.covariance
-    equation = (
-        -np.linalg.solve(S, mode.logits - 1.6 * 0.2) + field.successes - field.trials * mode.probability
-    )
+    equation = -np.linalg.solve(S, mode.logits - 1.6 * 0.2) + field.successes - field.trials * mode.probability
     np.testing.assert_allclose(equation, 0.0, atol=1e-8)
     top = field.log_density(mode.probability, "aitchison")
     rng = np.random.default_rng(0)

@@ -36,9 +36,7 @@ def test_order_relations():
 def test_classical_breaks_the_order_and_simplicial_does_not():
     X, v, Z = data()
     classical = CutoffKriging([0.5, 1, 2, 4], kernel=KERNEL).fit(X, v).predict_distribution(Z)
-    simplicial = (
-        CutoffKriging([0.5, 1, 2, 4], kernel=KERNEL, transform="simplicial").fit(X, v).predict_distribution(Z)
-    )
+    simplicial = CutoffKriging([0.5, 1, 2, 4], kernel=KERNEL, transform="simplicial").fit(X, v).predict_distribution(Z)
     assert classical.corrected > 0
     assert classical.largest_correction > 0
     assert simplicial.corrected == 0

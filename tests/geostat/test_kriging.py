@@ -125,9 +125,7 @@ def test_all_neighbours_are_the_global_answer():
     whole, local = fit(X, y, kernel=NOISY), fit(X, y, kernel=NOISY, neighbours=len(X))
     np.testing.assert_allclose(local.predict_indicator(Z), whole.predict_indicator(Z), atol=1e-10)
     np.testing.assert_allclose(local.predict_variance(Z), whole.predict_variance(Z), atol=1e-10)
-    assert not np.allclose(
-        fit(X, y, kernel=NOISY, neighbours=4).predict_indicator(Z), whole.predict_indicator(Z)
-    )
+    assert not np.allclose(fit(X, y, kernel=NOISY, neighbours=4).predict_indicator(Z), whole.predict_indicator(Z))
 
 
 def test_neighbours_are_near_in_the_metric_of_the_kernel():
@@ -255,8 +253,7 @@ def test_a_lone_success_is_not_moved_by_its_neighbours(transform):
     assert near[0] - near[1] > 0.1  # but everywhere else they count
     # and smoothing, as measurement error, does listen to them
     smooth = [
-        fit(X, y, kernel=NOISY, exact=False, **settings).predict_indicator([[0.0, 0.0]])[0]
-        for y in (agree, lone)
+        fit(X, y, kernel=NOISY, exact=False, **settings).predict_indicator([[0.0, 0.0]])[0] for y in (agree, lone)
     ]
     assert smooth[0] - smooth[1] > 0.1
 
@@ -356,9 +353,7 @@ def test_own_variogram_for_each_class():
 
 def test_correction():
     raw = np.array([[-0.1, 0.4, 0.7], [1.2, 0.0, -0.2], [-0.1, -0.2, -0.1], [0.2, 0.3, 0.5]])
-    np.testing.assert_allclose(
-        correct(raw), [[0, 4 / 11, 7 / 11], [1, 0, 0], [1 / 3] * 3, [0.2, 0.3, 0.5]], atol=1e-12
-    )
+    np.testing.assert_allclose(correct(raw), [[0, 4 / 11, 7 / 11], [1, 0, 0], [1 / 3] * 3, [0.2, 0.3, 0.5]], atol=1e-12)
     found = outside(raw)
     assert (found.n, found.count) == (4, 3)
     assert found.share == 0.75

@@ -48,9 +48,7 @@ def test_single_sites_agree_with_the_classifier(clf):
     found = simulate(clf, X, 40_000, random_state=2)
     p = clf.predict_proba(X)[:, 1]
     error = found.proba.std(axis=0) / np.sqrt(40_000)
-    assert np.all(
-        np.abs(found.proba.mean(axis=0) - p) < 4 * error + 0.005
-    )  # the draws' own Monte Carlo error
+    assert np.all(np.abs(found.proba.mean(axis=0) - p) < 4 * error + 0.005)  # the draws' own Monte Carlo error
     assert np.all(np.abs(found.occurs.mean(axis=0) - p) < 4 * np.sqrt(0.25 / 40_000) + 0.005)
     assert found.labels.shape == (40_000, 6)
     assert set(np.unique(found.labels)) == {0, 1}
@@ -132,9 +130,7 @@ def test_what_cannot_be_simulated(data, clf):
     with pytest.raises(ValueError, match="levels"):
         found.share_quantile(2.0)
     rng = np.random.default_rng(0)
-    three = GPClassifier(KERNEL, inference="laplace", hyperparameters="fixed").fit(
-        data.X, rng.integers(3, size=80)
-    )
+    three = GPClassifier(KERNEL, inference="laplace", hyperparameters="fixed").fit(data.X, rng.integers(3, size=80))
     with pytest.raises(ValueError, match="two classes"):
         simulate(three, data.X[:2])
 

@@ -114,8 +114,7 @@ def test_the_robust_estimator_resists_an_outlier_and_warns_on_indicators():
     spoiled = v.copy()
     spoiled[3] = 40.0
     change = [
-        empirical_variogram(X, spoiled, estimator=e).gamma.mean()
-        / empirical_variogram(X, v, estimator=e).gamma.mean()
+        empirical_variogram(X, spoiled, estimator=e).gamma.mean() / empirical_variogram(X, v, estimator=e).gamma.mean()
         for e in ("matheron", "cressie")
     ]
     assert change[0] > 5
@@ -167,9 +166,7 @@ def test_bad_input_is_named(call, message):
 def test_matern_against_the_formula(nu):
     r = np.linspace(0.01, 8, 40)
     t = np.sqrt(2 * nu) * r / 1.7
-    np.testing.assert_allclose(
-        matern_correlation(r, 1.7, nu), 2 ** (1 - nu) / gamma_function(nu) * t**nu * kv(nu, t)
-    )
+    np.testing.assert_allclose(matern_correlation(r, 1.7, nu), 2 ** (1 - nu) / gamma_function(nu) * t**nu * kv(nu, t))
     assert matern_correlation(0.0, 1.7, nu) == 1.0
     assert matern_correlation(1e6, 1.7, nu) < 1e-300
     assert matern_correlation(1e-9, 1.7, nu) == pytest.approx(1.0, abs=1e-4)
@@ -264,9 +261,7 @@ def test_fit_recovers_a_noiseless_variogram(weighting, nu):
     lag = np.linspace(0.2, 8, 20)
     curve = EmpiricalVariogram(lag, true.variogram(lag), np.full(20, 100), np.append(0, lag))
     fit = fit_variogram(curve, smoothness=nu if nu == np.inf else "choose", weighting=weighting)
-    np.testing.assert_allclose(
-        [fit.model.sill, fit.model.length_scale, fit.model.nugget], [0.25, 1.4, 0.03], rtol=1e-4
-    )
+    np.testing.assert_allclose([fit.model.sill, fit.model.length_scale, fit.model.nugget], [0.25, 1.4, 0.03], rtol=1e-4)
     assert fit.model.smoothness == nu
     assert not fit.at_bound
     fixed = fit_variogram(curve, smoothness=nu, nugget=0.03, weighting=weighting)
@@ -309,9 +304,7 @@ def test_anisotropy_makes_the_ellipse_a_circle():
     X = np.array([[0, 0], 2 * along, 0.5 * across])
     iso = Anisotropy(30.0, 0.25).fit(X).transform(X)
     np.testing.assert_allclose(iso, [[0, 0], [2, 0], [0, 2]], atol=1e-12)
-    ard = (
-        Anisotropy(0.0, 0.25).fit(X).transform(X)
-    )  # no rotation: one length scale a coordinate does the same
+    ard = Anisotropy(0.0, 0.25).fit(X).transform(X)  # no rotation: one length scale a coordinate does the same
     np.testing.assert_allclose(sk.Matern(1.5)(ard), sk.Matern([1.5, 1.5 * 0.25])(X))
 
 

@@ -102,12 +102,8 @@ for name in ("laplace", "exact"):
     CASES[f"two-{name}-whole-weights"] = classifier(TWO[name], weights=WHOLE)
 for name in ("ep", "exact", "elliptical-slice"):
     CASES[f"two-{name}-fractions"] = classifier(TWO[name], weights=FRACTIONS)
-CASES["two-white-kernel-whole-weights"] = classifier(
-    Laplace(), weights=WHOLE, kernel=KERNEL + WhiteKernel(0.1)
-)
-CASES["two-names-only"] = classifier(
-    "ep", y=np.array(["no", "yes"], dtype=object)[Y], class_weight="balanced"
-)
+CASES["two-white-kernel-whole-weights"] = classifier(Laplace(), weights=WHOLE, kernel=KERNEL + WhiteKernel(0.1))
+CASES["two-names-only"] = classifier("ep", y=np.array(["no", "yes"], dtype=object)[Y], class_weight="balanced")
 CASES["two-kernel-of-columns"] = classifier(
     "laplace",
     kernel=on(RBF(0.8), 0) + on(Matern([1.1]), [1]) * ConstantKernel(2.0, "fixed") + DotProduct(0.4),
@@ -146,9 +142,7 @@ for name, inference in SPARSE.items():
         CASES[f"inducing-{name}-{link}"] = classifier(inference, likelihood=link, n_inducing=5)
 CASES["inducing-maximize"] = classifier("ep", n_inducing=5, hyperparameters=Maximize(max_iter=3))
 CASES["inducing-maximize-exact"] = classifier(Exact(n_samples=24), n_inducing=5, hyperparameters="maximize")
-CASES["inducing-given"] = classifier(
-    "ep", FRACTIONS > 1.1, FRACTIONS, inducing=X[::4].copy(), hyperparameters=Fixed()
-)
+CASES["inducing-given"] = classifier("ep", FRACTIONS > 1.1, FRACTIONS, inducing=X[::4].copy(), hyperparameters=Fixed())
 CASES["inducing-map"] = classifier("laplace", n_inducing=4, hyperparameters="map", priors=LogNormal(0.0, 1.0))
 
 # ---- strategies ------------------------------------------------------------------------------------------------
@@ -191,9 +185,7 @@ CASES["many-alternate"] = classifier("elliptical-slice", THREE, hyperparameters=
 
 RECIPE_CASES = {
     "recipe-probit": classifier(Exact(n_samples=60)),
-    "recipe-probit-defended": classifier(
-        Exact(first=24, max_samples=40), kernel=100.0**2 * RBF(1.0), tol=0.05
-    ),
+    "recipe-probit-defended": classifier(Exact(first=24, max_samples=40), kernel=100.0**2 * RBF(1.0), tol=0.05),
     "recipe-probit-whole-weights": classifier(Exact(n_samples=60), weights=WHOLE),
     "recipe-logit": classifier(Exact(n_samples=60), likelihood="logit"),
     "recipe-logit-whole-weights": classifier(Exact(n_samples=60), weights=WHOLE, likelihood="logit"),
@@ -259,13 +251,11 @@ for transform in ("classical", "simplicial"):
 CASES["kriging-search-neighbours"] = lambda: IndicatorKriging(
     variogram=VariogramSearch(lags=6), neighbours=6, ordinary=True
 ).fit(X, Y)
-CASES["kriging-kernel"] = lambda: IndicatorKriging(
-    "simplicial", kernel=KERNEL + WhiteKernel(0.1), exact=False
-).fit(X, Y, sample_weight=WHOLE)
+CASES["kriging-kernel"] = lambda: IndicatorKriging("simplicial", kernel=KERNEL + WhiteKernel(0.1), exact=False).fit(
+    X, Y, sample_weight=WHOLE
+)
 for transform in ("classical", "simplicial"):
-    CASES[f"cutoffs-{transform}"] = lambda t=transform: CutoffKriging([0.3, 1.0], transform=t).fit(
-        X, X[:, 0] + X[:, 1]
-    )
+    CASES[f"cutoffs-{transform}"] = lambda t=transform: CutoffKriging([0.3, 1.0], transform=t).fit(X, X[:, 0] + X[:, 1])
 
 
 def table(inference: Any, **settings: Any) -> Callable[[], Any]:

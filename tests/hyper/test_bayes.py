@@ -74,9 +74,7 @@ def test_pseudo_marginal_reproduces_quadrature(problem, exact_chain):
     # screened by EP, which guides the draws
     by_default = PseudoMarginal(chains=2, warmup=60, discard=10, draws=200)
     assert agrees(draws_of(run(by_default, problem, Exact(), seed=2)), mean, sd)
-    assert (
-        exact_chain.figures["sd_log_evidence"] > 0.2
-    )  # the estimate was noisy, the chain exact all the same
+    assert exact_chain.figures["sd_log_evidence"] > 0.2  # the estimate was noisy, the chain exact all the same
     # What the chain must not be: Laplace's posterior, or a tempered one.
     assert not agrees(draws, *found.moments(power=0.3))
 
@@ -630,9 +628,7 @@ def test_comparison_predictive_checks_and_plots_of_arviz(problem, exact_chain):
 
 
 def test_relevances_are_one_variable_with_a_dimension():
-    fit = HMC.brief()(
-        make_problem(15, kernel=C(2.0) * RBF([1.0, 1.0])), Laplace(), Run(np.random.default_rng(0))
-    )
+    fit = HMC.brief()(make_problem(15, kernel=C(2.0) * RBF([1.0, 1.0])), Laplace(), Run(np.random.default_rng(0)))
     trace = fit.trace.to_arviz()
     assert trace.posterior["k2__length_scale"].shape == (2, HMC.brief().draws, 2)
 

@@ -53,9 +53,7 @@ def test_scores_are_those_of_scikit_learns_loop(field, scoring):
     np.testing.assert_allclose(found.scores, expected, rtol=1e-9)
     pick = np.argmax if scoring == "accuracy" else np.argmin
     assert clf.kernel_.k2.length_scale == pytest.approx(GRID["length_scale"][pick(expected)])
-    assert clf.fit_report_.details["cv_score"] == pytest.approx(
-        max(expected) if pick is np.argmax else min(expected)
-    )
+    assert clf.fit_report_.details["cv_score"] == pytest.approx(max(expected) if pick is np.argmax else min(expected))
     assert found.rows()[0]["score"] == pytest.approx(found.scores[found.best])
 
 
@@ -74,9 +72,7 @@ def test_the_scale_of_the_likelihood(field, inference):
     assert clf.likelihood_.scale == 1.0  # the others are a coin and a hard edge
     scores = clf.trace_.scores
     assert scores[0] == pytest.approx(np.log(2), abs=0.02)
-    free = search(
-        CrossValidation({name: [0.01, 1.0, 100.0]}), inference="amp", likelihood=Logit(2.0, (0.1, 10))
-    )
+    free = search(CrossValidation({name: [0.01, 1.0, 100.0]}), inference="amp", likelihood=Logit(2.0, (0.1, 10)))
     assert free.fit(X, y).likelihood_.scale == pytest.approx(1.0)
 
 

@@ -11,8 +11,6 @@ from gpclass.hyper import Map, Maximize
 @pytest.mark.parametrize("strategy", [Maximize, Map])
 def test_a_checkpoint_that_nothing_writes_is_refused(strategy, tmp_path):
     X = np.random.default_rng(0).normal(size=(12, 1))
-    clf = GPClassifier(
-        1.0 * RBF(1.0), inference="ep", hyperparameters=strategy(checkpoint=tmp_path / "fit.npz")
-    )
+    clf = GPClassifier(1.0 * RBF(1.0), inference="ep", hyperparameters=strategy(checkpoint=tmp_path / "fit.npz"))
     with pytest.raises(ValueError, match="inducing inputs"):
         clf.fit(X, (X[:, 0] > 0).astype(int))

@@ -94,9 +94,7 @@ def test_amp_is_simple_kriging_of_the_mode():
     kriging = IndicatorKriging("simplicial", kernel=KERNEL).fit(X, y)
     place = np.argmin(cdist(kriging.sites_.X, X), axis=1)  # kriging orders its sites
     phi = clf.posterior_.gaussian.mean[0][place]
-    np.testing.assert_allclose(
-        clf.predict_proba(new)[:, 1], expit(1.7 * kriging.kriging_weights(new) @ phi), rtol=1e-7
-    )
+    np.testing.assert_allclose(clf.predict_proba(new)[:, 1], expit(1.7 * kriging.kriging_weights(new) @ phi), rtol=1e-7)
 
 
 def test_amp_is_laplaces_mode_without_its_variance():
@@ -168,9 +166,7 @@ def test_dsgq_is_the_orthant_ratio_of_both_forms():
     X, y = field(7, seed=5)
     new = np.array([[0.4, 0.6], [0.9, 0.1]])
     k0 = 1.3
-    clf = GPClassifier(KERNEL, inference=DSGQ(k0=k0, tol=5e-4), hyperparameters="fixed", random_state=0).fit(
-        X, y
-    )
+    clf = GPClassifier(KERNEL, inference=DSGQ(k0=k0, tol=5e-4), hyperparameters="fixed", random_state=0).fit(X, y)
     found = clf.predict_uncertainty(new)
     signs = 2.0 * y - 1.0
     for j, x in enumerate(new):
@@ -179,9 +175,7 @@ def test_dsgq_is_the_orthant_ratio_of_both_forms():
             np.linalg.inv(precision(S[:7, :7], S[:7, 7], S[7, 7], k0)),  # R eq. 26
             S + np.eye(8) / k0**2,
         ):
-            above, below = (
-                log_orthant(s[:, None] * cov * s) for s in (np.append(signs, t) for t in (1.0, -1.0))
-            )
+            above, below = (log_orthant(s[:, None] * cov * s) for s in (np.append(signs, t) for t in (1.0, -1.0)))
             truth = expit(above - below)
             assert abs(found.proba[j, 1] - truth) < 4 * found.mcse[j, 1] + 1e-5
         assert abs(found.proba[j, 1] - truth) < 1e-3
@@ -239,9 +233,7 @@ def test_a_thousand_points():
 def ring():
     """A site in the midst of eight neighbours, twice: all successes, and a lone success among failures."""
     angle = 2 * np.pi * np.arange(8) / 8
-    X = np.vstack(
-        [[0.0, 0.0], 0.3 * np.column_stack([np.cos(angle), np.sin(angle)]), [[9.0, 9.0], [9.5, 9.0]]]
-    )
+    X = np.vstack([[0.0, 0.0], 0.3 * np.column_stack([np.cos(angle), np.sin(angle)]), [[9.0, 9.0], [9.5, 9.0]]])
     agree, lone = np.ones(11, dtype=int), np.zeros(11, dtype=int)
     lone[0] = agree[0] = 1
     agree[9:], lone[9:] = (0, 1), (0, 1)  # far away, so that both classes are there
@@ -287,7 +279,5 @@ def test_scale_learned_with_the_kernel_fixed():
     X, y = field(80)
     kernel = C(1.0, "fixed") * Matern(0.4, "fixed", nu=1.5)
     clf = GPClassifier(kernel, inference=AMP(c0=1.0, c0_bounds=(0.05, 50.0))).fit(X, y)
-    up, down = (
-        fixed(AMP(c0=clf.likelihood_.scale * s), kernel).fit(X, y).log_evidence_ for s in (1.1, 1 / 1.1)
-    )
+    up, down = (fixed(AMP(c0=clf.likelihood_.scale * s), kernel).fit(X, y).log_evidence_ for s in (1.1, 1 / 1.1))
     assert clf.log_evidence_ > max(up, down)

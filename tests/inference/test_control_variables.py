@@ -99,12 +99,8 @@ def test_agreement_with_the_exact_answer(name, thin, worst):
 
 
 def test_controls_are_added_until_proposals_are_accepted():
-    easy = ControlVariables(draws=4, warmup=0)(
-        make_problem(40, kernel=1.0 * RBF(3.0)), np.random.default_rng(0)
-    )
-    hard = ControlVariables(draws=4, warmup=0)(
-        make_problem(40, kernel=20.0 * RBF(0.6)), np.random.default_rng(0)
-    )
+    easy = ControlVariables(draws=4, warmup=0)(make_problem(40, kernel=1.0 * RBF(3.0)), np.random.default_rng(0))
+    hard = ControlVariables(draws=4, warmup=0)(make_problem(40, kernel=20.0 * RBF(0.6)), np.random.default_rng(0))
     assert easy.report.details["controls"] < hard.report.details["controls"]
     assert easy.report.details["latent_acceptance"] > 0.3
 

@@ -96,9 +96,7 @@ def test_all_labelings_sum_to_one():
     total = 0.0
     for bits in range(32):
         y = np.array([1.0 if bits >> i & 1 else -1.0 for i in range(5)])
-        total += np.exp(
-            Exact(n_samples=1000)(Problem.of(base.X, y, base.kernel, base.likelihood)).evidence.log_z
-        )
+        total += np.exp(Exact(n_samples=1000)(Problem.of(base.X, y, base.kernel, base.likelihood)).evidence.log_z)
     assert total == pytest.approx(1.0, abs=2e-3)
 
 
@@ -129,9 +127,7 @@ def test_gradient_is_that_of_the_exact_evidence():
     for k in range(2):
         move = 0.1 * np.eye(2)[k]
         moved = [problem.at(problem.theta + s * move) for s in (-2, -1, 1, 2)]
-        values = [
-            np.mean([inference(p, np.random.default_rng(r)).evidence.log_z for r in range(4)]) for p in moved
-        ]
+        values = [np.mean([inference(p, np.random.default_rng(r)).evidence.log_z for r in range(4)]) for p in moved]
         slope = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / 1.2  # fourth order
         assert abs(mean[k] - slope) < 4 * error[k] + 0.02
 
@@ -146,8 +142,7 @@ def test_gpc_mc_agrees_and_hard_is_unbiased():
         assert abs(posterior.evidence.log_z - log_z) < 4 * posterior.evidence.error
         assert np.mean(np.abs(got.proba[:, 1] - p)) < 0.01
     small = [
-        GPCMC(n_samples=50, soft=False, runs=1)(problem, np.random.default_rng(s)).evidence.log_z
-        for s in range(400)
+        GPCMC(n_samples=50, soft=False, runs=1)(problem, np.random.default_rng(s)).evidence.log_z for s in range(400)
     ]
     ratio = np.exp(np.array(small) - log_z)
     assert abs(ratio.mean() - 1) < 4 * ratio.std() / np.sqrt(len(ratio))
@@ -193,9 +188,7 @@ def test_maximize_ends_on_the_exact_evidence():
     exact = GPClassifier(problem.kernel, random_state=0).fit(X, y)
     ep = GPClassifier(problem.kernel, inference="ep").fit(X, y)
     judge = Exact(n_samples=20_000)
-    at_exact, at_ep = (
-        judge(problem.at(c.kernel_.theta), np.random.default_rng(9)).evidence for c in (exact, ep)
-    )
+    at_exact, at_ep = (judge(problem.at(c.kernel_.theta), np.random.default_rng(9)).evidence for c in (exact, ep))
     assert at_exact.log_z > at_ep.log_z - 0.02
     assert exact.evidence_kind_ == "unbiased"
     assert exact.log_evidence_error_ > 0
@@ -206,12 +199,8 @@ def test_whole_weights_are_rows():
     weights = np.ones(20)
     weights[::3] = 2.0
     rows = np.repeat(np.arange(20), weights.astype(int))
-    weighted = Exact(n_samples=4000)(
-        Problem.of(problem.X, problem.y, problem.kernel, problem.likelihood, weights)
-    )
-    repeated = Exact(n_samples=4000)(
-        Problem.of(problem.X[rows], problem.y[rows], problem.kernel, problem.likelihood)
-    )
+    weighted = Exact(n_samples=4000)(Problem.of(problem.X, problem.y, problem.kernel, problem.likelihood, weights))
+    repeated = Exact(n_samples=4000)(Problem.of(problem.X[rows], problem.y[rows], problem.kernel, problem.likelihood))
     assert weighted.evidence.log_z == pytest.approx(repeated.evidence.log_z, abs=1e-9)
 
 

@@ -91,10 +91,7 @@ def test_gradient_by_finite_differences(likelihood):
     theta = problem.theta
     step = 1e-4 * np.eye(len(theta))
     slope = np.array([(truth(theta + e) - truth(theta - e)) / 2e-4 for e in step])
-    runs = [
-        Exact(n_samples=4000)(problem, np.random.default_rng(r), gradient=True).evidence.gradient
-        for r in range(8)
-    ]
+    runs = [Exact(n_samples=4000)(problem, np.random.default_rng(r), gradient=True).evidence.gradient for r in range(8)]
     error = np.std(runs, axis=0, ddof=1) / np.sqrt(8)
     assert np.all(np.abs(np.mean(runs, axis=0) - slope) < 4 * error + 1e-4)
     assert np.all(error < 0.02)

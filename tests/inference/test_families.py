@@ -90,9 +90,7 @@ def test_samplers_of_two_classes_as_many(method, likelihood, form):
     many, two = pair(likelihood, form_of(form), n=12)
     a, b = method(many, np.random.default_rng(0)), method(two, np.random.default_rng(1))
     if a.evidence is not None:
-        assert (
-            abs(a.evidence.log_z - b.evidence.log_z) < 4 * np.hypot(a.evidence.error, b.evidence.error) + 1e-3
-        )
+        assert abs(a.evidence.log_z - b.evidence.log_z) < 4 * np.hypot(a.evidence.error, b.evidence.error) + 1e-3
     new = many.X[:5] + 0.2
     p, q = many_proba(a.latent(new), many.likelihood), predict_proba(b.latent(new), two.likelihood)
     assert np.all(np.abs(p.proba - q.proba) < 4.5 * np.hypot(p.mcse, q.mcse) + 1e-3)

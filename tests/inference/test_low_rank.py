@@ -87,9 +87,7 @@ def method_of(name, **settings):
 def test_threads_change_no_bit(name, likelihood):
     problem = task_of(140, likelihood)
     one, three = (
-        method_of(name)(
-            sparse_of(problem, some_Z(12), 40, threads=threads), np.random.default_rng(0), gradient=True
-        )
+        method_of(name)(sparse_of(problem, some_Z(12), 40, threads=threads), np.random.default_rng(0), gradient=True)
         for threads in (1, 3)
     )
     assert one.evidence.log_z == three.evidence.log_z
@@ -234,9 +232,7 @@ def test_score_of_the_draws_is_the_slope_of_the_evidence():
     found = [Exact(n_samples=3000)(low, np.random.default_rng(seed), gradient=True) for seed in range(5)]
     slopes_found = np.array([np.append(f.evidence.gradient, f.gradient_Z.ravel()) for f in found])
     theta = problem.theta
-    expected = [
-        (log_z(theta + eps * e, Z) - log_z(theta - eps * e, Z)) / (2 * eps) for e in np.eye(len(theta))
-    ]
+    expected = [(log_z(theta + eps * e, Z) - log_z(theta - eps * e, Z)) / (2 * eps) for e in np.eye(len(theta))]
     for e in np.eye(4).reshape(4, 2, 2):
         expected.append((log_z(theta, Z + eps * e) - log_z(theta, Z - eps * e)) / (2 * eps))
     error = slopes_found.std(axis=0, ddof=1) / np.sqrt(5)
@@ -261,9 +257,7 @@ def slopes_by_differences(method, low, places, eps=1e-5):
     def log_z(theta, Z):
         return method(replace(low.at(theta), form=low.form.at(Z))).evidence.log_z
 
-    by_theta = [
-        (log_z(theta + eps * e, Z) - log_z(theta - eps * e, Z)) / (2 * eps) for e in np.eye(len(theta))
-    ]
+    by_theta = [(log_z(theta + eps * e, Z) - log_z(theta - eps * e, Z)) / (2 * eps) for e in np.eye(len(theta))]
     by_Z = []
     for place in places:
         move = np.zeros_like(Z)
@@ -362,9 +356,7 @@ def test_rows_far_from_every_inducing_input_say_nothing_and_are_counted(name, li
         np.append(problem.y, [1, 0] if many else [1.0, -1.0]),
     )
     Z = problem.X[:10].copy()
-    near, both = (
-        method(sparse_of(task, Z), np.random.default_rng(0), gradient=True) for task in (problem, far)
-    )
+    near, both = (method(sparse_of(task, Z), np.random.default_rng(0), gradient=True) for task in (problem, far))
     assert np.isfinite(both.evidence.gradient).all()
     exact = name == "exact"  # other rows are other draws
     error = 4 * np.hypot(both.evidence.error, near.evidence.error) if exact else 0.0

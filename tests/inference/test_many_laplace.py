@@ -117,9 +117,7 @@ def test_softmax_mode_with_large_kernel(scale, degree):
     X, y = load_iris(return_X_y=True)
     X, y, shuffled = scale * X[::3], y[::3], np.random.default_rng(0).permutation(50)
     one, other = (
-        GPClassifier(DotProduct() ** degree, inference="laplace", hyperparameters="fixed").fit(
-            X[rows], y[rows]
-        )
+        GPClassifier(DotProduct() ** degree, inference="laplace", hyperparameters="fixed").fit(X[rows], y[rows])
         for rows in (np.arange(50), shuffled)
     )
     assert one.fit_report_.converged

@@ -63,9 +63,7 @@ def test_log_ratio_is_likelihood_times_prior_over_q(likelihood, around):
     q = multivariate_normal(target.m, target.A[0] @ target.A[0].T)
     prior = multivariate_normal(np.zeros(5), problem.prior.K)
     log_lik = (weights * problem.likelihood.log_prob(problem.y, f)).sum(axis=1)
-    np.testing.assert_allclose(
-        target.log_ratio(f), log_lik + prior.logpdf(f) - q.logpdf(f), rtol=1e-8, atol=1e-8
-    )
+    np.testing.assert_allclose(target.log_ratio(f), log_lik + prior.logpdf(f) - q.logpdf(f), rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("around", AROUND)
@@ -168,10 +166,7 @@ def test_annealing_beats_importance_sampling_where_the_posterior_is_not_gaussian
     problem = make_problem(100, kernel=20.0 * RBF(0.5))
     runs = {
         method: np.std(
-            [
-                method(n_samples=4, around="laplace")(problem, np.random.default_rng(k)).evidence.log_z
-                for k in range(40)
-            ]
+            [method(n_samples=4, around="laplace")(problem, np.random.default_rng(k)).evidence.log_z for k in range(40)]
         )
         for method in WEIGHTED
     }
@@ -367,13 +362,9 @@ def test_linear_kernel_against_one_dimensional_quadrature(truths):
 def test_logit_samplers_agree_with_importance_sampling():
     problem = make_problem(30, likelihood="logit", kernel=6.0 * RBF(1.0))
     new = np.random.default_rng(9).normal(size=(5, 2))
-    reference = predict_proba(
-        Importance(40_000)(problem, np.random.default_rng(0)).latent(new), problem.likelihood
-    )
+    reference = predict_proba(Importance(40_000)(problem, np.random.default_rng(0)).latent(new), problem.likelihood)
     for method in (EllipticalSlice, LatentHMC):
-        ours = predict_proba(
-            method(**LONG[method])(problem, np.random.default_rng(1)).latent(new), problem.likelihood
-        )
+        ours = predict_proba(method(**LONG[method])(problem, np.random.default_rng(1)).latent(new), problem.likelihood)
         assert np.all(np.abs(ours.proba - reference.proba) < 4 * np.hypot(ours.mcse, reference.mcse))
 
 
@@ -446,9 +437,7 @@ def test_a_nearly_singular_kernel_does_no_harm():
     problem = make_problem(60, kernel=4.0 * RBF(30.0))  # rank about four
     truth, _, _ = exact_probit(problem, problem.X[:3])
     for method in (EllipticalSlice(), LatentHMC(), Gibbs(), Importance()):
-        ours = predict_proba(
-            method(problem, np.random.default_rng(0)).latent(problem.X[:3]), problem.likelihood
-        )
+        ours = predict_proba(method(problem, np.random.default_rng(0)).latent(problem.X[:3]), problem.likelihood)
         assert np.all(np.abs(ours.proba[:, 1] - truth) < 5 * ours.mcse[:, 1] + 2e-3)
 
 

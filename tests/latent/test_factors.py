@@ -57,9 +57,7 @@ def test_full_factor_is_the_direct_algebra(kind):
     expected = (M @ b.reshape(L * N, 2)).reshape(L, N, 2)
     np.testing.assert_allclose(found.solve(b), expected, atol=1e-10)
     np.testing.assert_allclose(found.solve(b[..., 0]), expected[..., 0], atol=1e-10)
-    assert found.half_log_det == pytest.approx(
-        0.5 * np.linalg.slogdet(np.eye(N * L) + big @ big_W)[1], abs=1e-10
-    )
+    assert found.half_log_det == pytest.approx(0.5 * np.linalg.slogdet(np.eye(N * L) + big @ big_W)[1], abs=1e-10)
     each = np.einsum("aibi->iab", (big - big @ M @ big).reshape(L, N, L, N))
     np.testing.assert_allclose(found.covariance, each, atol=1e-10)
     for c, block in enumerate(found.blocks()):
@@ -134,9 +132,7 @@ def test_rows_seen_from_u_are_the_direct_algebra(kind, rest, shared):
     cov = np.linalg.solve(np.eye(len(K)) + K @ whole(others.W), K)
     m, V = at.cavity()
     np.testing.assert_allclose(V[i], cov.reshape(L, N, L, N)[:, i, :, i], rtol=1e-6, atol=1e-8 * scale)
-    np.testing.assert_allclose(
-        m[:, i], (cov @ others.b.ravel()).reshape(L, N)[:, i], rtol=1e-6, atol=1e-8 * scale
-    )
+    np.testing.assert_allclose(m[:, i], (cov @ others.b.ravel()).reshape(L, N)[:, i], rtol=1e-6, atol=1e-8 * scale)
 
 
 def test_features_of_a_low_rank_problem_are_those_of_its_kernels():

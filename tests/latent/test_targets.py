@@ -61,12 +61,8 @@ def test_log_ratio_and_slope_under_the_low_rank_prior(likelihood, kernel):
         d = target.dimension
         xi = rng.standard_normal((4, d))
         u = target.latents(xi)
-        np.testing.assert_allclose(
-            target.from_prior_coordinates(target.prior_coordinates(xi)), xi, atol=1e-10
-        )
-        if (
-            likelihood.name != "softmax"
-        ):  # its rest is integrated at fixed points, which has a test of its own
+        np.testing.assert_allclose(target.from_prior_coordinates(target.prior_coordinates(xi)), xi, atol=1e-10)
+        if likelihood.name != "softmax":  # its rest is integrated at fixed points, which has a test of its own
             q = multivariate_normal(target.m, target.q.covariance)
             prior = multivariate_normal(np.zeros(d), np.eye(d))
             truth = log_likelihood(problem, u) + prior.logpdf(u) - q.logpdf(u)
@@ -92,9 +88,7 @@ def nodes_of(problem, count):
     eta = np.array(list(product(x, repeat=k)))
     log_mass = np.log(np.array(list(product(w, repeat=k)))).sum(axis=1)
     roots = problem.prior.per_latent(problem.prior.roots)
-    f = np.stack(
-        [part @ root.T for part, root in zip(np.split(eta, len(roots), axis=1), roots, strict=True)], axis=1
-    )
+    f = np.stack([part @ root.T for part, root in zip(np.split(eta, len(roots), axis=1), roots, strict=True)], axis=1)
     log_mass = log_mass + problem.weighted(problem.likelihood.log(problem.y, f)).sum(axis=1)
     log_z = np.logaddexp.reduce(log_mass)
     return eta, np.exp(log_mass - log_z), log_z

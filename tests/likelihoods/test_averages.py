@@ -17,9 +17,7 @@ def gaussians(N, C, sd, seed=0):
     return rng.standard_normal((N, C)) * 0.6 * sd, A @ A.transpose(0, 2, 1) + 0.25 * sd**2 * np.eye(C)
 
 
-@pytest.mark.parametrize(
-    ("C", "spread", "uneven"), [(3, 1, 0.0), (3, 6, 0.0), (6, 3, 0.5), (10, 1, 0.0), (4, 30, 0.3)]
-)
+@pytest.mark.parametrize(("C", "spread", "uneven"), [(3, 1, 0.0), (3, 6, 0.0), (6, 3, 0.5), (10, 1, 0.0), (4, 30, 0.3)])
 def test_largest_utility_against_a_fine_grid(C, spread, uneven):
     rng = np.random.default_rng(C)
     m, s = spread * rng.standard_normal((20, C)), np.exp(uneven * rng.standard_normal((20, C)))
@@ -80,9 +78,7 @@ def test_independent_utilities_take_either_path():
     mu, sigma = gaussians(6, 4, 2.0)
     alone = sigma * np.eye(4)
     nearly = alone + 1e-9
-    np.testing.assert_allclose(
-        np.exp(log_probit_average(mu, alone)), np.exp(log_probit_average(mu, nearly)), atol=1e-4
-    )
+    np.testing.assert_allclose(np.exp(log_probit_average(mu, alone)), np.exp(log_probit_average(mu, nearly)), atol=1e-4)
 
 
 @pytest.mark.parametrize("average", [log_softmax_average, log_probit_average])

@@ -137,9 +137,7 @@ def expected_oracle(likelihood, y, mean, var):
 @pytest.mark.parametrize("var", [1e-8, 0.01, 0.99, 1.01, 5.0, 30.0, 1e4, 1e6])
 def test_expected_log_prob(likelihood, var):
     sd = math.sqrt(var)
-    mean = np.array(
-        [k * sd for k in (-30.0, -7.1, -6.9, -1.0, 0.0, 1.0, 6.9, 7.1, 12.0)] + [0.5 * var, 20.0, -300.0]
-    )
+    mean = np.array([k * sd for k in (-30.0, -7.1, -6.9, -1.0, 0.0, 1.0, 6.9, 7.1, 12.0)] + [0.5 * var, 20.0, -300.0])
     ours = likelihood.expected_log_prob(1.0, mean, var)[0]
     expected = np.array([expected_oracle(likelihood, 1.0, m, var) for m in mean])
     np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-290)
@@ -182,9 +180,7 @@ def test_scale_is_a_rescaled_latent(link):
     s = 0.37
     scaled, unit = link(scale=s), link()
     log_z, centre, spread = scaled.tilted(1.0, MEAN, VAR)
-    np.testing.assert_allclose(
-        unit.tilted(1.0, s * MEAN, s**2 * VAR), (log_z, s * centre, s**2 * spread), rtol=1e-12
-    )
+    np.testing.assert_allclose(unit.tilted(1.0, s * MEAN, s**2 * VAR), (log_z, s * centre, s**2 * spread), rtol=1e-12)
     value, by_mean, by_var = scaled.expected_log_prob(-1.0, MEAN, VAR)
     np.testing.assert_allclose(
         unit.expected_log_prob(-1.0, s * MEAN, s**2 * VAR),
@@ -192,9 +188,7 @@ def test_scale_is_a_rescaled_latent(link):
         rtol=1e-12,
         atol=1e-300,
     )
-    np.testing.assert_allclose(
-        unit.log_predictive(s * MEAN, s**2 * VAR), scaled.log_predictive(MEAN, VAR), rtol=1e-12
-    )
+    np.testing.assert_allclose(unit.log_predictive(s * MEAN, s**2 * VAR), scaled.log_predictive(MEAN, VAR), rtol=1e-12)
     assert link().with_scale(s) == scaled
 
 
@@ -238,9 +232,7 @@ def test_names():
     assert get_likelihood(chosen) is chosen
 
 
-@pytest.mark.parametrize(
-    ("wrong", "hint"), [("probbit", "did you mean 'probit'"), ("Logit", "'logit'"), (3, "Choose")]
-)
+@pytest.mark.parametrize(("wrong", "hint"), [("probbit", "did you mean 'probit'"), ("Logit", "'logit'"), (3, "Choose")])
 def test_unknown_likelihood(wrong, hint):
     with pytest.raises(ValueError, match=hint):
         get_likelihood(wrong)
@@ -266,8 +258,7 @@ def test_bad_scale(settings):
 def test_powered_moments(link):
     """Against a dense trapezoid, and equal to the plain moments for power one."""
     y, mean, var, power = (
-        x.ravel()
-        for x in np.meshgrid([-1.0, 1.0], [-30.0, -2.0, 0.3, 6.0], [1e-4, 0.5, 40.0, 1e4], [1e-3, 0.3, 0.9])
+        x.ravel() for x in np.meshgrid([-1.0, 1.0], [-30.0, -2.0, 0.3, 6.0], [1e-4, 0.5, 40.0, 1e4], [1e-3, 0.3, 0.9])
     )
     got = link.powered_tilted(y, mean, var, power)
     for i in range(len(y)):

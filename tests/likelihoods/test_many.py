@@ -69,9 +69,7 @@ def test_softmax_with_its_rest_integrated_out(power):
     assert np.abs(no_rest - truth).max() > 0.1  # the rest is seen
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "power"), [(Softmax(), 1.0), (Softmax(), 0.6), (MultinomialProbit(), 1.0)]
-)
+@pytest.mark.parametrize(("likelihood", "power"), [(Softmax(), 1.0), (Softmax(), 0.6), (MultinomialProbit(), 1.0)])
 @pytest.mark.parametrize("rest", [0.0, 0.7])
 def test_slopes_with_the_rest_integrated_out(likelihood, power, rest):
     rng = np.random.default_rng(0)
@@ -138,6 +136,4 @@ def test_third_derivatives_of_softmax(C):
     for c in range(C):
         move = np.zeros_like(f)
         move[c] = eps
-        np.testing.assert_allclose(
-            found[c], (half_trace(f + move) - half_trace(f - move)) / (2 * eps), atol=1e-8
-        )
+        np.testing.assert_allclose(found[c], (half_trace(f + move) - half_trace(f - move)) / (2 * eps), atol=1e-8)

@@ -79,9 +79,7 @@ def test_ep_is_close_and_deterministic():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "problem", [equal(20), product(30), linear(40)], ids=["equicorrelated", "product", "linear"]
-)
+@pytest.mark.parametrize("problem", [equal(20), product(30), linear(40)], ids=["equicorrelated", "product", "linear"])
 def test_standard_errors_are_honest(problem):
     z = z_scores(*problem, n_samples=600)
     assert 0.8 < np.sqrt(np.mean(z**2)) < 1.25
@@ -177,9 +175,7 @@ def test_singular_and_constant():
     assert ones.log_probability == pytest.approx(np.log(0.5), abs=1e-12)
     assert ones.details["jitter"] == 0
     fixed = np.diag([1.0, 0.0])
-    assert orthant_probability(fixed, mean=[0.0, 1.0], random_state=0).log_probability == pytest.approx(
-        np.log(0.5)
-    )
+    assert orthant_probability(fixed, mean=[0.0, 1.0], random_state=0).log_probability == pytest.approx(np.log(0.5))
     impossible = orthant_probability(fixed, mean=[0.0, -1.0], random_state=0)
     assert impossible.log_probability == -np.inf
     assert "without variance" in impossible.message
@@ -196,9 +192,7 @@ def test_multiples_are_one_coordinate(method):
         np.ones((2, 2)), [0.2, 0.3 - 1e-9], [0.3, np.inf], method=method, n_samples=None if method == "ep" else 10**6
     )  # fmt: skip
     if not method.startswith("bootstrap"):
-        assert slice_.log_probability == pytest.approx(
-            np.log(1e-9 * np.exp(-0.045) / np.sqrt(2 * np.pi)), abs=1e-6
-        )
+        assert slice_.log_probability == pytest.approx(np.log(1e-9 * np.exp(-0.045) / np.sqrt(2 * np.pi)), abs=1e-6)
     # −2 x_1 in (−2, −1) and x_1 > 0.6 beside an independent one
     w = np.array([1.0, -2.0, 0.0])
     C, mean = np.outer(w, w) + np.diag([0.0, 0.0, 1.0]), np.array([0.0, 5.0, 0.0])
@@ -268,8 +262,7 @@ def test_labels_sum_to_one():
     K = A @ A.T
     labels = 2.0 * ((np.arange(64)[:, None] >> np.arange(6)) & 1) - 1
     log_ps = [
-        orthant_probability(truths.probit_orthant(K, y), random_state=0, n_samples=400).log_probability
-        for y in labels
+        orthant_probability(truths.probit_orthant(K, y), random_state=0, n_samples=400).log_probability for y in labels
     ]
     assert np.exp(log_ps).sum() == pytest.approx(1, abs=0.005)
 
@@ -353,9 +346,7 @@ def test_far_out_and_odd_scales():
     assert far.standard_error > 100
     assert not orthant_probability(S, lower=1e160, random_state=0).converged
     for size in (1e-200, 1e200):
-        assert orthant_probability(size * S, random_state=0).log_probability == pytest.approx(
-            np.log(1 / 3), abs=1e-3
-        )
+        assert orthant_probability(size * S, random_state=0).log_probability == pytest.approx(np.log(1 / 3), abs=1e-3)
     with pytest.raises(ValueError, match="symmetric"):
         orthant_probability(1e200 * np.array([[1.0, 0.5], [0.1, 1.0]]))
     E = np.full((50, 50), 0.5)

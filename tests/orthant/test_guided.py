@@ -67,9 +67,7 @@ def test_equals_the_slow_sampler():
 
 def test_draws_stay_in_the_box():
     box = random_box(70)
-    got = guided_draws(
-        box.S, fit_sites(box).sites, box.lower, box.upper, np.random.default_rng(1).random((70, 50))
-    )
+    got = guided_draws(box.S, fit_sites(box).sites, box.lower, box.upper, np.random.default_rng(1).random((70, 50)))
     inside = (box.lower[:, None] <= got.x) & (got.x <= box.upper[:, None])
     assert inside.all()
 
@@ -231,9 +229,7 @@ def test_orders():
         coordinate_order([0, 0, 1, 2, 3, 4], box, rng)
 
 
-@pytest.mark.parametrize(
-    "limits", [(0.0, np.inf), (-1.0, 2.0), (4.0, np.inf), (6.0, 6.5), (-1e-4, 1e-4), (-9.0, 1.0)]
-)
+@pytest.mark.parametrize("limits", [(0.0, np.inf), (-1.0, 2.0), (4.0, np.inf), (6.0, 6.5), (-1e-4, 1e-4), (-9.0, 1.0)])
 def test_box_factors(limits):
     low, high = limits
     factors = BoxFactors(np.array([low]), np.array([high]))

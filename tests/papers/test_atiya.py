@@ -149,9 +149,7 @@ def test_the_command_line_prints_saves_and_writes_the_page(tmp_path, monkeypatch
     sizes = {"exact": (figures.exact, (100, 400)), "gpc-mc": (figures.gpc_mc, (500, 1000))}
     monkeypatch.setattr(figures, "methods", lambda setting: sizes)
     monkeypatch.setattr(figures, "NUMBER", 1)
-    (found,) = __main__.main(
-        ["figures", "--repeats", "2", "--write"], results=tmp_path, docs=tmp_path / "docs"
-    )
+    (found,) = __main__.main(["figures", "--repeats", "2", "--write"], results=tmp_path, docs=tmp_path / "docs")
     assert [row[0] for row in found.tables[0].rows] == ["exact", "exact", "gpc-mc", "gpc-mc"]
     for file in ("figures.csv", "figure1.png", "figure2.png"):
         assert (tmp_path / "atiya2020" / file).stat().st_size > 50
@@ -252,9 +250,7 @@ def test_every_figure_of_the_page_on_exact_has_a_place_and_was_written():
     text = script.PAGE.read_text(encoding="utf-8")
     for name in script.BLOCKS:
         assert script.update(text, name, "NEW").count("NEW") == 1
-        assert f"<!-- {name}: begin -->\n<!-- {name}: end -->" not in text, (
-            f"run python -m docs.exact_figures {name}"
-        )
+        assert f"<!-- {name}: begin -->\n<!-- {name}: end -->" not in text, f"run python -m docs.exact_figures {name}"
     with pytest.raises(ValueError, match="no marks"):
         script.update(text, "nonsense", "NEW")
 
@@ -264,9 +260,7 @@ def test_stated_errors_of_the_page_are_near_the_true_ones():
     rows = load_page_script().calibration(repeats=20, M=100).splitlines()[2:]
     for row in rows:
         rms = float(row.split("|")[4])
-        assert (
-            0.6 < rms < 1.6
-        )  # twenty repeats know it to 16 %, 25 randomisations of four points to as much again
+        assert 0.6 < rms < 1.6  # twenty repeats know it to 16 %, 25 randomisations of four points to as much again
 
 
 # -------------------------------------------------------------------------------------------------- table 4

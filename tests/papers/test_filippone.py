@@ -70,9 +70,7 @@ def test_a_cell_is_measured_once(tmp_path):
 def test_only_noisy_estimators_have_shorter_chains():
     full = Setting(full=True)
     for name, size in table1.FULL.items():
-        assert (
-            table1.length_of(full, name, "exact, 64") == table1.length_of(full, name, "EP's evidence") == size
-        )
+        assert table1.length_of(full, name, "exact, 64") == table1.length_of(full, name, "EP's evidence") == size
     assert table1.length_of(full, "glass", "AIS, 10") == table1.FULL["glass"]
     assert table1.length_of(full, "pima", "IS, 1").draws < table1.FULL["pima"].draws
 

@@ -32,9 +32,7 @@ def test_product_correlation_against_nested_quadrature():
     assert truths.product_correlation_log_probability(d) == pytest.approx(np.log(p), abs=1e-11)
 
 
-@pytest.mark.parametrize(
-    ("n", "error"), [(1, 1e-14), (2, 1e-13), (4, 1e-12), (6, 1e-8), (8, 1e-4), (10, 2e-3)]
-)
+@pytest.mark.parametrize(("n", "error"), [(1, 1e-14), (2, 1e-13), (4, 1e-12), (6, 1e-8), (8, 1e-4), (10, 2e-3)])
 def test_quadrature_around_the_mode(n, error):
     """What other tests call truth beyond closed forms, and how far it can be trusted."""
     d = np.random.default_rng(0).uniform(-0.8, 0.8, n)
@@ -44,9 +42,7 @@ def test_quadrature_around_the_mode(n, error):
 
 def test_product_correlation_with_a_perfect_one():
     # d = 1: the latent itself must be positive
-    assert truths.product_correlation_log_probability(np.array([1.0, 0.0])) == pytest.approx(
-        np.log(0.25), abs=1e-9
-    )
+    assert truths.product_correlation_log_probability(np.array([1.0, 0.0])) == pytest.approx(np.log(0.25), abs=1e-9)
 
 
 @pytest.mark.parametrize("gap", [1e-2, 1e-5, 1e-9, 1e-13])

@@ -77,9 +77,7 @@ def test_every_inference_comes_back_identical(name, tmp_path):
     assert back.log_evidence_ == clf.log_evidence_
     assert back.kernel_ == clf.kernel_
     assert str(back.fit_report_) == str(clf.fit_report_)
-    np.testing.assert_array_equal(
-        clf.sample_latent(NEW, 3, random_state=1), back.sample_latent(NEW, 3, random_state=1)
-    )
+    np.testing.assert_array_equal(clf.sample_latent(NEW, 3, random_state=1), back.sample_latent(NEW, 3, random_state=1))
     back.fit(X, Y)  # still an estimator
     assert_same_predictions(clf, back)
 
@@ -217,9 +215,7 @@ def test_indicator_kriging(transform, classes, tmp_path):
 def test_a_pipeline_with_a_scaler(tmp_path):
     model = make_pipeline(StandardScaler(), fixed("laplace")).fit(X * [1.0, 50.0], Y)
     back = round_trip(model, tmp_path)
-    np.testing.assert_array_equal(
-        back.predict_proba(NEW * [1.0, 50.0]), model.predict_proba(NEW * [1.0, 50.0])
-    )
+    np.testing.assert_array_equal(back.predict_proba(NEW * [1.0, 50.0]), model.predict_proba(NEW * [1.0, 50.0]))
 
 
 # ---- the file ------------------------------------------------------------------------------------------
@@ -390,9 +386,7 @@ def test_compressed_members_are_refused_before_they_are_read(saved):
     assert peak < 1e7
 
 
-@pytest.mark.parametrize(
-    "forge", [lambda a: a * np.nan, lambda a: a.T.copy(), lambda a: a.astype(np.float32)]
-)
+@pytest.mark.parametrize("forge", [lambda a: a * np.nan, lambda a: a.T.copy(), lambda a: a.astype(np.float32)])
 def test_arrays_that_are_not_those_named_are_refused(saved, forge):
     """An array's name is the hash of its type, shape and values: checksums put right do not hide another array."""
     _, path = saved
@@ -590,9 +584,7 @@ def test_large_draws_under_the_logit_link_are_made_again(tmp_path):
     assert path.stat().st_size < 8 * LARGE / 10
     assert_same_predictions(clf, load_model(path))
     back = load_model(path)
-    np.testing.assert_array_equal(
-        back.sample_latent(NEW, 5, random_state=0), clf.sample_latent(NEW, 5, random_state=0)
-    )
+    np.testing.assert_array_equal(back.sample_latent(NEW, 5, random_state=0), clf.sample_latent(NEW, 5, random_state=0))
 
 
 @pytest.mark.slow

@@ -72,9 +72,7 @@ def test_second_panel(data, clf):
     axes = plots.probability_map(clf, data.X, data.y, panel="interval", resolution=12, level=0.8)
     found = predict_map(clf, regular_grid(data.X, 12), level=0.8)
     np.testing.assert_allclose(mesh(axes[1]).reshape(found.width.shape), found.width)
-    exact = GPClassifier(KERNEL, inference="dsgq", hyperparameters="fixed", random_state=0).fit(
-        data.X, data.y
-    )
+    exact = GPClassifier(KERNEL, inference="dsgq", hyperparameters="fixed", random_state=0).fit(data.X, data.y)
     axes = plots.probability_map(exact, data.X, panel="mcse", resolution=12)
     found = predict_map(exact, regular_grid(data.X, 12))
     np.testing.assert_allclose(mesh(axes[1]).reshape(found.mcse.shape), found.mcse)
@@ -114,9 +112,7 @@ def test_places_with_both_labels_are_grey(data, clf):
     y = np.array([1, 0, 1, 0, 1, 0])
     ax = plots.probability_map(found, X, y, sample_weight=[3, 1, 1, 3, 2, 0])
     mixed, filled, empty = ax.collections[-3:]
-    shade = {
-        tuple(at): colour[0] for at, colour in zip(mixed.get_offsets(), mixed.get_facecolor(), strict=True)
-    }
+    shade = {tuple(at): colour[0] for at, colour in zip(mixed.get_offsets(), mixed.get_facecolor(), strict=True)}
     assert shade == pytest.approx({(0.1, 0.1): 0.25, (0.5, 0.5): 0.75})
     np.testing.assert_allclose(filled.get_offsets(), [[0.9, 0.9]])
     assert len(empty.get_offsets()) == 0  # weight zero: not there
@@ -144,10 +140,7 @@ def test_one_row_of_cells_has_no_lines(data, clf):
 def test_a_directional_variogram_names_its_direction(data):
     ax = plots.variogram(empirical_variogram(data.X, data.y, direction=90.0))
     assert "1)" in ax.get_legend().get_texts()[0].get_text()
-    assert (
-        "along"
-        not in plots.variogram(empirical_variogram(data.X, data.y)).get_legend().get_texts()[0].get_text()
-    )
+    assert "along" not in plots.variogram(empirical_variogram(data.X, data.y)).get_legend().get_texts()[0].get_text()
 
 
 def test_the_map_speaks_of_the_event(data, clf):
@@ -162,9 +155,7 @@ def test_variogram_shows_pairs_and_model(data):
     empirical = empirical_variogram(data.X, data.y)
     fit = fit_variogram(empirical)
     ax = plots.variogram(fit)
-    np.testing.assert_allclose(
-        ax.collections[0].get_offsets(), np.column_stack([empirical.lag, empirical.gamma])
-    )
+    np.testing.assert_allclose(ax.collections[0].get_offsets(), np.column_stack([empirical.lag, empirical.gamma]))
     curve = ax.lines[0]
     np.testing.assert_allclose(curve.get_ydata(), fit.model.variogram(curve.get_xdata()))
     assert any("sill" in t.get_text() for t in ax.texts)
@@ -179,9 +170,7 @@ def test_variogram_shows_pairs_and_model(data):
 def test_variogram_of_a_kriging_classifier(data):
     fitted = IndicatorKriging("classical").fit(data.X, data.y)
     ax = plots.variogram(fitted)
-    np.testing.assert_allclose(
-        ax.lines[0].get_ydata(), fitted.variogram_.model.variogram(ax.lines[0].get_xdata())
-    )
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), fitted.variogram_.model.variogram(ax.lines[0].get_xdata()))
     with pytest.raises(ValueError, match="covariance was given"):
         plots.variogram(IndicatorKriging("classical", kernel=KERNEL).fit(data.X, data.y))
     three = IndicatorKriging("classical").fit(data.X, np.arange(60) % 3)

@@ -50,9 +50,7 @@ def test_mixture_is_the_weighted_sum(likelihood, shared):
         terms = []
         for s in range(40):
             var = mixture.covariances[0 if shared else s, j, 0, 0]
-            terms.append(
-                mixture.weights[s] * np.exp(likelihood.log_predictive(mixture.means[s, j, 0], var)[0])
-            )
+            terms.append(mixture.weights[s] * np.exp(likelihood.log_predictive(mixture.means[s, j, 0], var)[0]))
         assert out.proba[j, 1] == pytest.approx(math.fsum(terms), rel=1e-13)
     np.testing.assert_allclose(out.proba.sum(axis=1), 1.0, rtol=1e-13)
     np.testing.assert_allclose(np.exp(out.log_proba), out.proba)
@@ -131,9 +129,7 @@ def wider(groups):
 
 def mcse_by_hand(mixture, likelihood):
     """The delta method written out, group by group."""
-    var = np.broadcast_to(mixture.covariances, (len(mixture.weights), *mixture.covariances.shape[1:]))[
-        ..., 0, 0
-    ]
+    var = np.broadcast_to(mixture.covariances, (len(mixture.weights), *mixture.covariances.shape[1:]))[..., 0, 0]
     g = np.exp(likelihood.log_predictive(mixture.means[..., 0], var)[0])
     p = mixture.weights @ g
     names = sorted(set(mixture.group.tolist()))
@@ -214,9 +210,7 @@ def test_quantile_between_far_modes_and_narrow_components():
     # nearly no density between the modes: Newton alone would be thrown out
     means = np.array([-100.0, -99.0, 100.0, 101.0])[:, None, None]
     for sd in (1.0, 1e-3, 1e-5):
-        mixture = LatentMixture(
-            np.array([0.1, 0.3, 0.35, 0.25]), means, np.full((1, 1, 1, 1), sd**2), np.arange(4)
-        )
+        mixture = LatentMixture(np.array([0.1, 0.3, 0.35, 0.25]), means, np.full((1, 1, 1, 1), sd**2), np.arange(4))
         for level in (0.05, 0.2, 0.39, 0.41, 0.7, 0.9):
             q = mixture_quantile(mixture, level)[0]
             assert mixture_cdf(mixture, 0, q) == pytest.approx(level, abs=1e-6)
@@ -273,9 +267,7 @@ def test_bad_level(level):
 
 
 def test_several_latents_are_refused():
-    mixture = LatentMixture(
-        np.ones(1), np.zeros((1, 2, 3)), np.zeros((1, 2, 3, 3)), np.zeros(1, dtype=np.intp)
-    )
+    mixture = LatentMixture(np.ones(1), np.zeros((1, 2, 3)), np.zeros((1, 2, 3, 3)), np.zeros(1, dtype=np.intp))
     with pytest.raises(ValueError, match="one latent value per point"):
         predict_proba(mixture, Probit())
 
@@ -332,9 +324,7 @@ def test_two_errors_cover_the_truth_with_few_chains(chains, rho):
     x = autoregressive(chains, 250, rho, 3000, np.random.default_rng(5))
     S = chains * 250
     group = np.repeat(np.arange(chains), 250)
-    mixture = LatentMixture(
-        np.full(S, 1 / S), x.reshape(S, -1, 1), np.full((1, x.shape[2], 1, 1), 0.3), group
-    )
+    mixture = LatentMixture(np.full(S, 1 / S), x.reshape(S, -1, 1), np.full((1, x.shape[2], 1, 1), 0.3), group)
     out = predict_proba(mixture, Probit())
     covered = np.mean(np.abs(out.proba[:, 1] - 0.5) < 2 * out.mcse[:, 1])
     assert 0.93 < covered < 0.97

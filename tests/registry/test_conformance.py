@@ -106,9 +106,7 @@ def oracle(problem, X_new):
     covariance = np.stack(rest, axis=1)[None, :, :, None] * np.eye(L)
     mixture = LatentMixture(w[some] / w[some].sum(), means[some], covariance, np.arange(some.sum()))
     found = predict_proba(mixture, problem.likelihood)
-    error = np.sqrt(
-        np.mean(np.exp(2 * (log_w - log_w.max()))) / np.mean(np.exp(log_w - log_w.max())) ** 2 / len(w)
-    )
+    error = np.sqrt(np.mean(np.exp(2 * (log_w - log_w.max()))) / np.mean(np.exp(log_w - log_w.max())) ** 2 / len(w))
     return float(logsumexp(log_w) - np.log(len(w))), error, found.proba, found.mcse
 
 
@@ -151,9 +149,7 @@ def test_the_oracle_can_tell_another_problem():
     problem, inference = tiny(c)
     other = replace(problem, kernel=ConstantKernel(6.0) * RBF(1.2))
     assert (
-        np.abs(
-            oracle(other, NEW)[2] - predict_proba(inference(problem).latent(NEW), problem.likelihood).proba
-        ).max()
+        np.abs(oracle(other, NEW)[2] - predict_proba(inference(problem).latent(NEW), problem.likelihood).proba).max()
         > 0.02
     )
 

@@ -70,9 +70,7 @@ def comparison():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2))
     y = np.where(X[:, 0] + rng.normal(size=90) > 0, "yes", "no")
-    return compare(
-        X, y, {"lr": LogisticRegression(), "nb": GaussianNB(), "broken": Broken()}, cv=3, reference="lr"
-    )
+    return compare(X, y, {"lr": LogisticRegression(), "nb": GaussianNB(), "broken": Broken()}, cv=3, reference="lr")
 
 
 def look(page, folder, *flags):
@@ -89,12 +87,8 @@ def look(page, folder, *flags):
     run = subprocess.run(
         [*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120, check=True
     )
-    found = [
-        json.loads(text) for text in re.findall(r'<pre class="probe">(\{"width.*?)</pre>', run.stdout, re.S)
-    ]
-    return sorted(found, key=lambda one: one["width"]), [
-        line for line in run.stderr.splitlines() if "CONSOLE" in line
-    ]
+    found = [json.loads(text) for text in re.findall(r'<pre class="probe">(\{"width.*?)</pre>', run.stdout, re.S)]
+    return sorted(found, key=lambda one: one["width"]), [line for line in run.stderr.splitlines() if "CONSOLE" in line]
 
 
 @pytest.mark.slow

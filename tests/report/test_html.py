@@ -173,9 +173,7 @@ def test_columns_of_words_and_polars_frames():
 def test_three_classes():
     X, _ = data()
     y = np.digitize(X.iloc[:, 0], [-0.5, 0.5])
-    page = Page(
-        render_report(compare(X, y, {"lr": LogisticRegression(), "nb": GaussianNB()}, cv=3, reference="lr"))
-    )
+    page = Page(render_report(compare(X, y, {"lr": LogisticRegression(), "nb": GaussianNB()}, cv=3, reference="lr")))
     assert len(page.pictures) == 4  # map, two reliability diagrams, distances
 
 

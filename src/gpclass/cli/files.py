@@ -107,15 +107,11 @@ def read_labelled(
         dropped = int(np.sum(~whole))
         used, rows = used[whole], rows[whole]
         if len(used) == 0:
-            raise Mistake(
-                f"every row of {path} has a missing value: drop the emptiest columns with --exclude"
-            )
+            raise Mistake(f"every row of {path} has a missing value: drop the emptiest columns with --exclude")
     else:
         unlabelled = int(used[target].isna().sum())
         if unlabelled:
-            raise Mistake(
-                f"{unlabelled} of {len(used)} rows have no {target!r}; drop them with --drop-missing"
-            )
+            raise Mistake(f"{unlabelled} of {len(used)} rows have no {target!r}; drop them with --drop-missing")
     labels = used[target].to_numpy()
     _check_labels(labels, target)
     blocks = used[groups].to_numpy() if groups else None
@@ -138,6 +134,4 @@ def _check_labels(labels: Any, target: str) -> None:
             "classes first"
         )
     if distinct > max(20, len(labels) // 4):
-        raise Mistake(
-            f"column {target!r} has {distinct} different values in {len(labels)} rows: is it the label?"
-        )
+        raise Mistake(f"column {target!r} has {distinct} different values in {len(labels)} rows: is it the label?")

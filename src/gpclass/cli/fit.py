@@ -26,9 +26,7 @@ def fit(
     hyperparameters: Annotated[
         build.StrategyName, typer.Option(help="How kernel parameters are estimated.")
     ] = build.STRATEGY,
-    likelihood: Annotated[
-        build.LikelihoodName, typer.Option(help="Link to probabilities.")
-    ] = build.LIKELIHOOD,
+    likelihood: Annotated[build.LikelihoodName, typer.Option(help="Link to probabilities.")] = build.LIKELIHOOD,
     kernel: options.Kernel = build.KernelName.rbf,
     features: options.Features = "",
     exclude: options.Exclude = "",
@@ -70,9 +68,7 @@ def fit(
         if plan:
             raise Mistake(f"{data} is a folder: --plan needs a table in one file; try it on a subset")
         if not inducing:
-            raise Mistake(
-                f"{data} is a folder: set the number of inducing points, for example --inducing 300"
-            )
+            raise Mistake(f"{data} is a folder: set the number of inducing points, for example --inducing 300")
         folder = ParquetFolder(data, tuple(include) or None, tuple(left_out), drop_missing=drop_missing)
         model, dropped = folders.fit_folder(folder, target, standardize, make)
         rows = model.fit_report_.n_points

@@ -37,9 +37,7 @@ def fit_folder(
     return model, rows - model.fit_report_.n_points
 
 
-def predict_into(
-    model: TableClassifier, data: Path, out: Path | None, *, as_json: bool, **settings: Any
-) -> None:
+def predict_into(model: TableClassifier, data: Path, out: Path | None, *, as_json: bool, **settings: Any) -> None:
     """Predictions for a folder, one output file per input file; settings as in ``predict_folder``."""
     if out is None:
         raise Mistake(f"{data} is a folder: set an output folder with --out FOLDER")

@@ -25,22 +25,16 @@ def argument(name: str, text: str) -> Any:
 
 
 DataFile = Annotated[Path, argument("DATA", "Table with a header: CSV, TSV or Parquet.")]
-DataOrFolder = Annotated[
-    Path, argument("DATA", "Table with a header: CSV, TSV or Parquet; or a Parquet folder.")
-]
+DataOrFolder = Annotated[Path, argument("DATA", "Table with a header: CSV, TSV or Parquet; or a Parquet folder.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column with the labels.", show_default=False)]
-Features = Annotated[
-    str, typer.Option(help="Columns to use, separated by commas.", show_default="all but the target")
-]
+Features = Annotated[str, typer.Option(help="Columns to use, separated by commas.", show_default="all but the target")]
 Exclude = Annotated[str, typer.Option(help="Columns to exclude, separated by commas.", show_default="none")]
 DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Drop rows with missing values.")]
 Standardize = Annotated[bool, typer.Option(help="Scale numeric columns to mean 0 and sd 1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
-Jobs = Annotated[
-    int, typer.Option("--jobs", "-j", help="Number of processes; -1: one per core.", callback=_check_jobs)
-]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Number of processes; -1: one per core.", callback=_check_jobs)]
 Kernel = Annotated[
     KernelName, typer.Option("--kernel", "-k", help="Covariance function; ard: one length scale per feature.")
 ]

@@ -20,9 +20,7 @@ def predict(
     data: options.DataOrFolder,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", help="CSV, TSV or Parquet file; or a folder.", show_default="standard output"
-        ),
+        typer.Option("--out", "-o", help="CSV, TSV or Parquet file; or a folder.", show_default="standard output"),
     ] = None,
     level: options.Level = 0.9,
     target: Annotated[

@@ -43,9 +43,7 @@ def demo(
 def reproduce(
     paper: Annotated[str, argument("PAPER", "A paper, such as atiya2020; omit to list them.")] = "",
     table: Annotated[str, argument("TABLE", "One of its tables; omit for all.")] = "",
-    full: Annotated[
-        bool, typer.Option("--full", help="Use the published sizes, which may take hours.")
-    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Use the published sizes, which may take hours.")] = False,
 ) -> None:
     """Run a paper's experiments and print our numbers beside the published ones. Needs a source checkout."""
     root = _checkout()
@@ -54,9 +52,7 @@ def reproduce(
         say("\n".join(f"{name}  {summary}" for name, summary in known.items()))
         return
     if paper not in known:
-        raise Mistake(
-            f"unknown paper {paper!r}{did_you_mean(paper, known)} The papers are {', '.join(known)}"
-        )
+        raise Mistake(f"unknown paper {paper!r}{did_you_mean(paper, known)} The papers are {', '.join(known)}")
     words = [sys.executable, "-m", f"papers.{paper}", table, "--full" if full else ""]
     done = subprocess.run([word for word in words if word], cwd=root, check=False)
     if done.returncode:
@@ -110,9 +106,7 @@ def datasets(
         head = ("name", "from", "rows", "features", "classes")
         say(columns(head, [["–" if v is None else v for v in vars(row).values()] for row in found]))
         if not os.environ.get(FOLDER_VARIABLE):
-            say(
-                f"\nSet {FOLDER_VARIABLE} to a folder of CSV files with a column 'label' to see them here too."
-            )
+            say(f"\nSet {FOLDER_VARIABLE} to a folder of CSV files with a column 'label' to see them here too.")
         return
     data = load(name)
     classes = sorted(set(data.y.tolist()))

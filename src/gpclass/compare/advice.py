@@ -40,9 +40,7 @@ def base_rate_log_loss(y_index: IntArray) -> float:
     return float(-np.sum(share * np.log(share)))
 
 
-def advise(
-    results: Sequence[MethodResult], reference: str | None, base_rate: float
-) -> tuple[str, str | None]:
+def advise(results: Sequence[MethodResult], reference: str | None, base_rate: float) -> tuple[str, str | None]:
     """The sentence, and the name of the advised method (None if no method could be fitted)."""
     scored = [r for r in results if r.error is None and r.scores is not None]
     if not scored:
@@ -90,9 +88,7 @@ def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tup
     ), ref
 
 
-def _fastest(
-    as_good: Sequence[MethodResult], best: MethodResult, ref: MethodResult | None
-) -> tuple[str, MethodResult]:
+def _fastest(as_good: Sequence[MethodResult], best: MethodResult, ref: MethodResult | None) -> tuple[str, MethodResult]:
     quick = min(as_good, key=lambda r: r.seconds)
     rank = f"as good as the best ({best.name}, {_loss(best):.3f}) within the noise"
     why = f"its log loss ({_loss(quick):.3f}) is {'the lowest' if quick is best else rank}"

@@ -22,9 +22,7 @@ from gpclass.estimators.pipelines import final_step, seen_by_final
 N_WORST = 8
 
 
-def add_agreement(
-    results: Mapping[str, MethodResult], reference: str, X: Any, y: Any
-) -> dict[str, MethodResult]:
+def add_agreement(results: Mapping[str, MethodResult], reference: str, X: Any, y: Any) -> dict[str, MethodResult]:
     """Add to each method its distance from the reference."""
     ref, fixed_ref = results[reference], None
     with warnings.catch_warnings():

@@ -144,9 +144,7 @@ def _check(X: Any, y: Any, cv: int, repeats: int) -> tuple[Any, IntArray]:
         raise ValueError(f"y holds only one class ({classes.tolist()}): a comparison needs at least two")
     if count.min() < cv:
         rare = classes[count.argmin()]
-        raise ValueError(
-            f"class {rare!r} has {count.min()} points, fewer than cv={cv} folds: use a smaller cv"
-        )
+        raise ValueError(f"class {rare!r} has {count.min()} points, fewer than cv={cv} folds: use a smaller cv")
     return classes, index.astype(np.intp)
 
 
@@ -157,9 +155,7 @@ def _seeded(estimator: Any, seed: int) -> Any:
     return copy.set_params(**dict.fromkeys(free, seed))
 
 
-def _folds(
-    n: int, index: IntArray, groups: Any, cv: int, repeats: int, seed: int
-) -> list[tuple[IntArray, IntArray]]:
+def _folds(n: int, index: IntArray, groups: Any, cv: int, repeats: int, seed: int) -> list[tuple[IntArray, IntArray]]:
     """Training and test rows of all folds, repeat by repeat."""
     blank = np.zeros((n, 1))
     if groups is None:

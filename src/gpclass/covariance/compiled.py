@@ -198,9 +198,7 @@ def _points(X: npt.ArrayLike, Z: npt.ArrayLike | None) -> tuple[Array, Array]:
     z = x if Z is None else np.ascontiguousarray(Z, dtype=float)
     for name, points in (("X", x), ("Z", z)):
         if points.ndim != 2:
-            raise ValueError(
-                f"{name} must be a matrix with one row per point, not of shape {points.shape}: reshape it"
-            )
+            raise ValueError(f"{name} must be a matrix with one row per point, not of shape {points.shape}: reshape it")
     if x.shape[1] != z.shape[1]:
         raise ValueError(f"X has {x.shape[1]} columns and Z {z.shape[1]}: both need the same columns")
     return x, z

@@ -57,9 +57,7 @@ class DaskExecutor:
         if self.client is None:
             found = environment_client()
             if found is None:
-                raise ClientGoneError(
-                    "no Dask client is open: start one first, client = distributed.Client(...)"
-                )
+                raise ClientGoneError("no Dask client is open: start one first, client = distributed.Client(...)")
             object.__setattr__(self, "client", found)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -95,9 +95,7 @@ def _columns(X: Any, y: Any, sample_weight: Any) -> tuple[tuple[str, ...], Any, 
     return columns, y, weights
 
 
-def _small_parts(
-    X: Any, parts: Any, y: Any, sample_weight: Any, columns: Any
-) -> tuple[IntArray, list[Any], Any]:
+def _small_parts(X: Any, parts: Any, y: Any, sample_weight: Any, columns: Any) -> tuple[IntArray, list[Any], Any]:
     """Number of rows of each part, labels by part, and all weights: held by this process."""
     dask: Any = import_module("dask")
     if y is None:

@@ -122,9 +122,7 @@ class Labels:
         if len(labels) == 0:
             raise ValueError(f"{part} has no rows: remove the file, or repartition so that no part is empty")
         if missing := _missing(labels):
-            raise ValueError(
-                f"{part}: {missing} of {len(labels)} labels are missing; drop these rows{self.cure}"
-            )
+            raise ValueError(f"{part}: {missing} of {len(labels)} labels are missing; drop these rows{self.cure}")
         if labels.dtype.kind == "O":  # numbers that were kept as objects are numbers
             if len({issubclass(kind, (str, bytes)) for kind in set(map(type, labels))}) > 1:
                 raise ValueError(f"{part} holds labels that are numbers and words; write labels of one type")
@@ -254,9 +252,7 @@ def checked(X: Any, part: str, cure: str = "drop them") -> Array:
     found = np.asarray(X, dtype=np.float64)
     if not np.isfinite(found).all():
         bad = int(np.sum(~np.isfinite(found).all(axis=1)))
-        raise ValueError(
-            f"{part}: {bad} of {len(found)} rows hold missing or infinite values; fill them in or {cure}"
-        )
+        raise ValueError(f"{part}: {bad} of {len(found)} rows hold missing or infinite values; fill them in or {cure}")
     return found
 
 

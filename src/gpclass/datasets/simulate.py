@@ -78,9 +78,7 @@ def atiya_gaussians(problem: int, *, random_state: Any = None) -> tuple[Dataset,
     return _gaussian_classes(name, (n_train, n_test), means, covariances, random_state, source)
 
 
-def cho_four_gaussians(
-    n_train: int = 160, n_test: int = 400, *, random_state: Any = None
-) -> tuple[Dataset, Dataset]:
+def cho_four_gaussians(n_train: int = 160, n_test: int = 400, *, random_state: Any = None) -> tuple[Dataset, Dataset]:
     """Four Gaussian classes in the plane; Bayes' error is 8.2 %."""
     covariances = [[[1.0, r], [r, 1.0]] for r in _CHO_CORRELATIONS]
     name, source = "cho_four_gaussians", "Cho et al. (2015), four Gaussian classes"
@@ -178,9 +176,7 @@ def roeder_field(
     return _simulated("roeder_field", X, y, proba, source, latent=phi)
 
 
-def _simulated(
-    name: str, X: Array, y: Any, probability: Array, source: str, latent: Array | None = None
-) -> Dataset:
+def _simulated(name: str, X: Array, y: Any, probability: Array, source: str, latent: Array | None = None) -> Dataset:
     """A data set with features x1, x2, ...; latent values over two of them have these as coordinates."""
     names = tuple(f"x{k + 1}" for k in range(X.shape[1]))
     values = None if latent is None else latent[:, None]

@@ -35,9 +35,7 @@ def generator(random_state: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"random_state must be None, a whole number or a Generator, got {random_state!r}"
-        ) from error
+        raise ValueError(f"random_state must be None, a whole number or a Generator, got {random_state!r}") from error
 
 
 def dense_hours(n: int, latents: int = 1) -> float:

@@ -68,9 +68,7 @@ class Deciding:
         from gpclass.decisions import decide
 
         found = self.predict_uncertainty(X)  # type: ignore[attr-defined]  # of the estimator
-        return decide(
-            found.proba, cost, self.classes_, mcse=found.mcse, reject=reject, actions=actions, errors=errors
-        )
+        return decide(found.proba, cost, self.classes_, mcse=found.mcse, reject=reject, actions=actions, errors=errors)
 
 
 class Planning:

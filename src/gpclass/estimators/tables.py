@@ -168,9 +168,7 @@ class ColumnSummary:
     def _add_numbers(self, x: Array, keep: int) -> None:
         if not np.isfinite(x).all():
             many = int(np.sum(~np.isfinite(x)))
-            raise ValueError(
-                f"column {self.name!r} holds infinite values, {many} of {len(x)}: correct or exclude them"
-            )
+            raise ValueError(f"column {self.name!r} holds infinite values, {many} of {len(x)}: correct or exclude them")
         k, total = len(x), self.count + len(x)
         gap = float(x.mean()) - self.mean
         self.square += float(np.sum((x - x.mean()) ** 2)) + gap * gap * self.count * k / total
@@ -274,9 +272,7 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         from gpclass.data.encoded import encoded_folder
 
         if not isinstance(y, str):
-            raise ValueError(
-                "a Parquet folder needs the name of the column with the labels: fit(folder, 'label')"
-            )
+            raise ValueError("a Parquet folder needs the name of the column with the labels: fit(folder, 'label')")
         if not isinstance(frame, ParquetFolder) or frame.encoding is None:
             weights = sample_weight if isinstance(sample_weight, str) else None
             frame = encoded_folder(frame, y, weights=weights, standardize=self.standardize)

@@ -72,9 +72,7 @@ def fit_anisotropy(
     """
     x = np.asarray(X, dtype=float)
     if x.ndim != 2 or x.shape[1] != 2:
-        raise ValueError(
-            "rotated anisotropy is fitted in two dimensions; use one length scale per coordinate"
-        )
+        raise ValueError("rotated anisotropy is fitted in two dimensions; use one length scale per coordinate")
     if n_directions < 3:
         raise ValueError(f"at least 3 directions are needed, not {n_directions}")
     if np.ptp(np.asarray(values, dtype=float)) == 0:
@@ -82,12 +80,9 @@ def fit_anisotropy(
     angles = 180.0 * np.arange(n_directions) / n_directions
     settings: Any = {"lags": lags, "max_lag": max_lag, "weights": weights}
     found = tuple(
-        empirical_variogram(x, values, **settings, direction=float(a), tolerance=90.0 / n_directions)
-        for a in angles
+        empirical_variogram(x, values, **settings, direction=float(a), tolerance=90.0 / n_directions) for a in angles
     )
-    lag, gamma, pairs = (
-        np.concatenate([getattr(one, k) for one in found]) for k in ("lag", "gamma", "pairs")
-    )
+    lag, gamma, pairs = (np.concatenate([getattr(one, k) for one in found]) for k in ("lag", "gamma", "pairs"))
     joined = EmpiricalVariogram(lag, gamma, pairs, np.array([0.0, float(lag.max())]))
     theta = np.repeat(np.deg2rad(angles), [len(one) for one in found])
     weighed = lag_weights(joined, "pairs/lag2")  # they must not depend on the trial axes

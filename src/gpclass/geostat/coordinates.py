@@ -37,9 +37,7 @@ class Anisotropy(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         Range across divided by range along, for the second (and third) axis.
     """
 
-    def __init__(
-        self, angle: float | tuple[float, ...] = 0.0, ratio: float | tuple[float, ...] = 1.0
-    ) -> None:
+    def __init__(self, angle: float | tuple[float, ...] = 0.0, ratio: float | tuple[float, ...] = 1.0) -> None:
         self.angle = angle
         self.ratio = ratio
 

@@ -242,9 +242,7 @@ class CutoffKriging(TransformKeyword, RegressorMixin, BaseEstimator):  # type: i
         if np.ndim(self.cutoffs) == 0:
             K = self.cutoffs
             if not (isinstance(K, (int, np.integer)) and K >= 1):
-                raise ValueError(
-                    f"cutoffs must be a whole number of quantiles, at least 1, or values, not {K!r}"
-                )
+                raise ValueError(f"cutoffs must be a whole number of quantiles, at least 1, or values, not {K!r}")
             levels = np.arange(1, int(K) + 1) / (int(K) + 1.0)
             z = np.unique(np.quantile(v, levels, method="inverted_cdf"))
             z = z[z < v.max()]

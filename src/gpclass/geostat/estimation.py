@@ -53,9 +53,7 @@ def estimate_variogram(X: Array, V: Array, search: VariogramSearch) -> Estimated
         empirical = empirical_variogram(
             X, scaled, lags=search.lags, max_lag=search.max_lag, lag_choice=search.lag_choice
         )
-        fit = fit_variogram(
-            empirical, smoothness=search.smoothness, nugget=search.nugget, weighting=search.weighting
-        )
+        fit = fit_variogram(empirical, smoothness=search.smoothness, nugget=search.nugget, weighting=search.weighting)
     except ValueError as error:
         notes.append(f"no variogram could be fitted ({error}); an exponential one was assumed")
         warnings.warn(notes[-1], UserWarning, stacklevel=4)  # all maps depend on it
@@ -63,9 +61,7 @@ def estimate_variogram(X: Array, V: Array, search: VariogramSearch) -> Estimated
         assumed = VariogramModel(variance if variance > 0 else 1.0, median_distance(X), 0.5)
         return Estimated(assumed, None, tuple(notes))
     if fit.at_bound:
-        notes.append(
-            "the variogram's length scale is at a bound of its search: range and sill are not identifiable"
-        )
+        notes.append("the variogram's length scale is at a bound of its search: range and sill are not identifiable")
     elif fit.model.variogram(empirical.edges[-1]) < 0.8 * fit.model.sill:
         notes.append("the variogram does not level off within the largest lag: there may be a trend")
     return Estimated(fit.model, fit, tuple(notes))

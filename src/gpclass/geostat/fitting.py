@@ -66,9 +66,7 @@ def fit_variogram(
     if weighting not in WEIGHTINGS:
         raise ValueError(f"weighting must be one of {WEIGHTINGS}, not {weighting!r}")
     if len(empirical) < 2:
-        raise ValueError(
-            "a variogram needs at least two lag classes with pairs; use more sites or wider lags"
-        )
+        raise ValueError("a variogram needs at least two lag classes with pairs; use more sites or wider lags")
     if nugget is not None and nugget < 0:
         raise ValueError(f"the nugget must not be negative, not {nugget}")
     if not np.any(empirical.gamma > 0):
@@ -78,9 +76,7 @@ def fit_variogram(
     top = 2.0 * float(lags.max()) if max_length is None else float(max_length)
     bounds = (float(lags.min()) / 10.0, top)
     if not bounds[1] > bounds[0]:
-        raise ValueError(
-            f"max_length {bounds[1]:g} is smaller than a tenth of the smallest lag {lags.min():g}"
-        )
+        raise ValueError(f"max_length {bounds[1]:g} is smaller than a tenth of the smallest lag {lags.min():g}")
     weights = lag_weights(empirical, "pairs/lag2" if weighting == "cressie" else weighting)
     best = search_models(empirical, shapes, weights, nugget, bounds)
     if weighting == "cressie":

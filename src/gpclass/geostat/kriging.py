@@ -162,14 +162,10 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             raise ValueError(f"p must be a number between 0 and 0.5 or 'jeffreys', not {self.p!r}")
         k, variogram = self.neighbours, self.variogram
         if k is not None and not (isinstance(k, (int, np.integer)) and k >= 1):
-            raise ValueError(
-                f"neighbours must be a whole number, at least 1, not {k!r}; None takes all sites"
-            )
+            raise ValueError(f"neighbours must be a whole number, at least 1, not {k!r}; None takes all sites")
         known = isinstance(variogram, (VariogramModel, VariogramSearch))
         if not known and not (isinstance(variogram, str) and variogram == "fit"):
-            raise ValueError(
-                f"variogram must be 'fit', a VariogramModel or a VariogramSearch, not {variogram!r}"
-            )
+            raise ValueError(f"variogram must be 'fit', a VariogramModel or a VariogramSearch, not {variogram!r}")
         if self.kernel is not None and isinstance(self.variogram, VariogramModel):
             raise ValueError("give a kernel or a variogram, not both")
 

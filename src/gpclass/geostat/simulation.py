@@ -102,9 +102,7 @@ class Simulation:
         return coin_counts(self.proba)
 
 
-def simulate(
-    clf: Any, X: Any, n_draws: int = 1000, *, label: Any = None, random_state: Any = None
-) -> Simulation:
+def simulate(clf: Any, X: Any, n_draws: int = 1000, *, label: Any = None, random_state: Any = None) -> Simulation:
     """Draw labels jointly over the sites X.
 
     Parameters

@@ -107,9 +107,7 @@ def empirical_variogram(
     pairs, distance, weight, spread = _accumulate(x, v, w, edges, cone, estimator)
     used = weight > 0
     if not used.any():
-        raise ValueError(
-            f"no pair of sites (of positive weight) lies within {edges[-1]:g}; raise max_lag or tolerance"
-        )
+        raise ValueError(f"no pair of sites (of positive weight) lies within {edges[-1]:g}; raise max_lag or tolerance")
     pairs, mean = pairs[used], spread[used] / weight[used, None]
     if estimator == "matheron":
         gamma = mean.sum(axis=1) / 2.0

@@ -229,9 +229,7 @@ def _advance_copy(sampler: Sampler, chain: Chain, stop: int) -> tuple[Chain, flo
     return bare, sum(accepted)
 
 
-def _saver(
-    file: Path | None, fingerprint: str, seed: str, chains: list[Chain]
-) -> Callable[[int, bool], None]:
+def _saver(file: Path | None, fingerprint: str, seed: str, chains: list[Chain]) -> Callable[[int, bool], None]:
     """A function that saves the chains at intervals, or when forced."""
     last = time.monotonic()
 

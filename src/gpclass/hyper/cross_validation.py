@@ -139,9 +139,7 @@ class CrossValidation(Strategy):
         if self.block_size is None:
             return _stratified_by_place(problem, n_folds, rng)
         if self.coordinates is not None and not set(self.coordinates) <= set(range(problem.n_features)):
-            raise ValueError(
-                f"coordinates {self.coordinates} are not among the {problem.n_features} columns of X"
-            )
+            raise ValueError(f"coordinates {self.coordinates} are not among the {problem.n_features} columns of X")
         x = problem.X if self.coordinates is None else problem.X[:, list(self.coordinates)]
         size = None if isinstance(self.block_size, str) else float(self.block_size)
         if isinstance(self.block_size, str) and self.block_size != "auto":
@@ -240,10 +238,7 @@ class Search:
         """One row per candidate, the best first: for a table."""
         order = np.argsort(_pooled(self.losses, self.weights), kind="stable")
         scores, errors = self.scores, self.errors
-        return [
-            {**self.candidates[k], "score": float(scores[k]), "error": float(errors[k])}
-            for k in order.tolist()
-        ]
+        return [{**self.candidates[k], "score": float(scores[k]), "error": float(errors[k])} for k in order.tolist()]
 
 
 def point_losses(

@@ -164,9 +164,7 @@ class BoundOf(SiteRule):
     def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
         return self.rule.first(likelihood, labels, at)
 
-    def update(
-        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
-    ) -> tuple[Array, Array]:
+    def update(self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
         second = at.cov + at.mean.T[:, :, None] * at.mean.T[:, None, :]
         site = np.sum(at.sites.b * at.mean, axis=0) - 0.5 * np.einsum("rab,rab->r", at.sites.W, second)
         return numbers, labels.power * expected_log(likelihood, labels, at) - site

@@ -102,6 +102,4 @@ class InducingLatents(GivenLatents):
         return float(sums["log_likelihood"][0])
 
     def slope(self, f: Array, white: Array) -> Array:
-        raise ValueError(
-            "Alternate(move='hmc') needs the dense prior; use move='metropolis' with inducing inputs"
-        )
+        raise ValueError("Alternate(move='hmc') needs the dense prior; use move='metropolis' with inducing inputs")

@@ -240,9 +240,7 @@ def polish(
     def evaluate(theta: Array) -> tuple[float, float, Array]:
         nonlocal last
         try:
-            last = found = searching(
-                problem.at(theta), np.random.default_rng(seed), start=last, gradient=True
-            )
+            last = found = searching(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
         except ValueError:
             return -np.inf, 0.0, np.zeros_like(theta)
         value, slope = value_and_slope(found, prior, theta)
@@ -283,8 +281,7 @@ def bounds_warning(problem: Problem, hit: tuple[str, ...], penalised: bool) -> s
     value = dict(zip(problem.names, np.exp(problem.theta), strict=True))
     upper = {name: abs(value[name] - ends[name][1]) < abs(value[name] - ends[name][0]) for name in hit}
     which = ", ".join(
-        f"{name} at its {'upper' if upper[name] else 'lower'} one, {ends[name][int(upper[name])]:.3g}"
-        for name in hit
+        f"{name} at its {'upper' if upper[name] else 'lower'} one, {ends[name][int(upper[name])]:.3g}" for name in hit
     )
     endless = [name for name in hit if upper[name] and not penalised and _multiplies(problem.kernel, name)]
     cures = []

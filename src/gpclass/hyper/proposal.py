@@ -60,9 +60,7 @@ class LogDensity:
         except (np.linalg.LinAlgError, ValueError):
             return None
 
-    def posterior(
-        self, theta: Array, rng: np.random.Generator | None = None, outline: Any = None
-    ) -> Posterior | None:
+    def posterior(self, theta: Array, rng: np.random.Generator | None = None, outline: Any = None) -> Posterior | None:
         """The inference at θ, completed from its outline if there is one; None if it fails: evidence zero."""
         try:
             if outline is None:
@@ -79,9 +77,7 @@ class LogDensity:
         posterior = self.posterior(theta)
         return -np.inf if posterior is None or posterior.evidence is None else posterior.evidence.log_z
 
-    def value_and_slope(
-        self, theta: Array, start: Posterior | None = None
-    ) -> tuple[float, Array, Posterior | None]:
+    def value_and_slope(self, theta: Array, start: Posterior | None = None) -> tuple[float, Array, Posterior | None]:
         """Log density and gradient at θ, and the posterior to start the next evaluation from."""
         flat = -np.inf, np.zeros_like(theta), None
         if self.log_prior(theta) == -np.inf:

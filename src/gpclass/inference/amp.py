@@ -77,9 +77,7 @@ class AMP(Inference):
     def posterior_type(self, problem: Problem) -> type[Posterior]:
         return ModePosterior
 
-    def infer(
-        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
-    ) -> ModePosterior:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> ModePosterior:
         found = Laplace(max_iter=self.max_iter, tol=1e-18)(problem, start=start, gradient=gradient)
         gaussian, residual = _polished(problem, found)
         near = residual <= STATIONARY

@@ -57,9 +57,7 @@ def anneal(
     return state, log_w
 
 
-def annealed_evidence(
-    target: Target, beta: Array, size: int, rng: Generator, transition: Transition
-) -> Evidence:
+def annealed_evidence(target: Target, beta: Array, size: int, rng: Generator, transition: Transition) -> Evidence:
     """The evidence alone, with the steps of some sampler as transitions."""
     return weighted_evidence(anneal(target, beta, size, rng, transition)[1])
 

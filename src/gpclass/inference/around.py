@@ -36,9 +36,7 @@ def check_around(around: str | None) -> None:
         raise ValueError(f"around={around!r} is not known; use one of {', '.join(map(repr, AROUND))}")
 
 
-def target_around(
-    problem: Problem, around: str | None, tol: float | None = None, power: float = 1.0
-) -> Target:
+def target_around(problem: Problem, around: str | None, tol: float | None = None, power: float = 1.0) -> Target:
     """Coordinates around the prior, or around a Gaussian whose sites are weakened to ``power``.
 
     Parameters

@@ -75,9 +75,7 @@ class ControlVariables(ChainSettings):
         super().__post_init__()
         check_settings(self, whole=("controls",), share=("acceptance",))
 
-    def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
-    ) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         check_smooth(problem.kernel)
         target = whiten(problem)
         controls, state, accepted = self._choose(problem, target, rng)

@@ -36,9 +36,7 @@ class ChainFigures:
         """Warnings for the user, with the remedy."""
         found = []
         if self.rhat > RHAT_LIMIT:
-            found.append(
-                f"the chains have not mixed well: R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}; {cure}"
-            )
+            found.append(f"the chains have not mixed well: R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}; {cure}")
         least = min(self.ess_bulk, self.ess_tail)
         if least < ESS_A_CHAIN * chains:
             found.append(

@@ -54,9 +54,7 @@ class MomentMatching(SiteRule):
     def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
         return likelihood.first_site(labels, at)
 
-    def update(
-        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
-    ) -> tuple[Array, Array]:
+    def update(self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
         return likelihood.match(labels, numbers, at)
 
     def step(self, likelihood: Likelihood) -> float:
@@ -124,9 +122,7 @@ class EP(ByFixedPoint):
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("max_sweeps", "block"))
 
-    def infer(
-        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
-    ) -> GaussianPosterior:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
         return self.sites(problem, start).posterior(problem, RULE, "approximate", gradient)
 
     def sites(self, problem: Problem, start: Posterior | None = None) -> FixedPoint:

@@ -70,9 +70,7 @@ class GPCMC(Inference):
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> NoisyDraws:
         rows = problem.repeated()
         if rows is None:
-            raise ValueError(
-                f"inference={self.name!r} takes whole-number weights; use inference='ep' for others"
-            )
+            raise ValueError(f"inference={self.name!r} takes whole-number weights; use inference='ep' for others")
         problem, box = rows, rows.prior.box()
         place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # checked there
         box = box.take(place)

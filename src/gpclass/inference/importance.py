@@ -81,9 +81,7 @@ def weighted_posterior(
 ) -> WhiteDraws:
     """The posterior of independent weighted draws, with their figures."""
     ess, found = effective_size(log_w), []
-    with np.errstate(
-        divide="ignore", over="ignore", invalid="ignore"
-    ):  # if all large weights but one underflow
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # if all large weights but one underflow
         khat, tail = pareto_khat(log_w), heavy(log_w)
     if len(log_w) >= 2 * FEWEST_EFFECTIVE and (ess < FEWEST_EFFECTIVE or tail):
         found.append(

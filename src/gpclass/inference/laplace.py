@@ -61,9 +61,7 @@ class SecondOrder(SiteRule):
         numbers[base.F] = at.mean
         return look(likelihood, labels, numbers.reshape(-1, at.mean.shape[1]))[0]
 
-    def update(
-        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
-    ) -> tuple[Array, Array]:
+    def update(self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
         """A full Newton step; Newton's method proper is :func:`find_mode`."""
         return self.first(likelihood, labels, at), likelihood.expand(labels.y, numbers[: len(at.mean)]).log_p
 
@@ -94,9 +92,7 @@ class Laplace(Inference):
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("max_iter",))
 
-    def infer(
-        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
-    ) -> GaussianPosterior:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
         """Newton's method from zero, or from a neighbouring mode."""
         mode = find_mode(problem, None if start is None else start.start, self.max_iter, self.tol)
         return mode.posterior(problem, RULE, "approximate", gradient, extra=True)

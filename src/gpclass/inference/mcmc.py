@@ -67,9 +67,7 @@ class ChainSettings(Inference):
             if value is None and field == "thin":  # what suits the problem
                 continue
             if value is None or int(value) != value or value < least:
-                raise ValueError(
-                    f"{type(self).__name__}: {field} must be a whole number from {least}, got {value!r}"
-                )
+                raise ValueError(f"{type(self).__name__}: {field} must be a whole number from {least}, got {value!r}")
 
     def every(self, problem: Problem) -> int:
         """Steps between kept draws."""

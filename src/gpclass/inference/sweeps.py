@@ -155,9 +155,7 @@ def fixed_point(
     return FixedPoint(held, q, value, sweeps, change <= tol, change)
 
 
-def _mixed(
-    problem: Problem, rule: SiteRule, held: Held, newest: Gaussian, shares: Array
-) -> tuple[Held, Gaussian]:
+def _mixed(problem: Problem, rule: SiteRule, held: Held, newest: Gaussian, shares: Array) -> tuple[Held, Gaussian]:
     """Rows with a mixture of their last sites, and its Gaussian; the newest alone if that fails."""
     k = rule.numbers(problem.likelihood, problem.n_latents)
     mixed, _ = problem.map(mix_rows, held, rule, k, shares)
@@ -170,9 +168,7 @@ def _mixed(
     return held, newest
 
 
-def mix_rows(
-    shard: Shard, likelihood: Likelihood, rule: SiteRule, k: int, shares: Array
-) -> tuple[Shard, Sums]:
+def mix_rows(shard: Shard, likelihood: Likelihood, rule: SiteRule, k: int, shares: Array) -> tuple[Shard, Sums]:
     """Sites that are a mixture of those of the last sweeps, newest first; the newest alone if that is not a site."""
     values = shard.kept.copy()
     past = values[k : k + k * len(shares)].reshape(len(shares), k, -1)

@@ -54,9 +54,7 @@ class AverageCurvature(SiteRule):
         """A full step from the given marginals."""
         return self.update(likelihood, labels, np.empty(0), at)[0]
 
-    def update(
-        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
-    ) -> tuple[Array, Array]:
+    def update(self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
         """A full step; what each copy adds to the bound is E log p − E log site."""
         found = likelihood.average(labels.y, at.mean, at.cov)
         L = len(at.mean)
@@ -109,8 +107,6 @@ class Variational(ByFixedPoint):
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("max_iter",))
 
-    def infer(
-        self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool
-    ) -> GaussianPosterior:
+    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
         found = fixed_point(problem, RULE, starting(start, RULE), self.max_iter, self.tol)
         return found.posterior(problem, RULE, "bound", gradient)

@@ -67,9 +67,7 @@ class SiteRule(ABC):
         """Numbers (k, r) of sites to start from, given the prior's marginals or those of a neighbouring posterior."""
 
     @abstractmethod
-    def update(
-        self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals
-    ) -> tuple[Array, Array]:
+    def update(self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
         """Numbers of the new sites, and what each copy adds to the evidence or bound at the old ones, (r,)."""
 
     def step(self, likelihood: Likelihood) -> float:

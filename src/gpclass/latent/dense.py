@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from gpclass.orthant.box import Box
 
 FLOOR = 1e-3  # a site below this share of its marginal's precision is compared by its absolute change
-WELL_CONDITIONED = (
-    1e5  # condition of the n×n form of many classes, above which rounding would move their mode
-)
+WELL_CONDITIONED = 1e5  # condition of the n×n form of many classes, above which rounding would move their mode
 MOST_FULL = 10_000  # latent values for which one full matrix of them fits in memory
 CHORD_FROM = 250  # latent values, from which a factor is used for several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB

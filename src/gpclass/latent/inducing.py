@@ -48,9 +48,7 @@ def check_inducing(n_inducing: Any, inducing: Any, n: int, d: int) -> int | None
     if n_inducing == "auto":
         return None
     if not isinstance(n_inducing, (int, np.integer)) or n_inducing is True or n_inducing < 1:
-        raise ValueError(
-            f"n_inducing must be None (dense), 'auto' or a whole number of at least 1, got {n_inducing!r}"
-        )
+        raise ValueError(f"n_inducing must be None (dense), 'auto' or a whole number of at least 1, got {n_inducing!r}")
     if n_inducing > n:
         raise ValueError(
             f"n_inducing={n_inducing} is more than the {n} rows; at most {n} make sense, and n_inducing=None "

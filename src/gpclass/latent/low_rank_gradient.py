@@ -58,9 +58,7 @@ class AllSums:
     def __init__(self, spec: Spec, move_Z: bool) -> None:
         self.kernels = [RowSums(basis, move_Z) for basis in spec.bases]
 
-    def add(
-        self, X: Array, A: list[Array], A_bar: list[Array], rest: Array | list[Array], rest_bar: Array
-    ) -> None:
+    def add(self, X: Array, A: list[Array], A_bar: list[Array], rest: Array | list[Array], rest_bar: Array) -> None:
         """One block; A per kernel, derivatives per latent value."""
         if len(self.kernels) == 1:
             total = A_bar[0]
@@ -148,9 +146,7 @@ def score(problem: Problem, spec: Spec, U: Array, weights: Array) -> tuple[Array
     return finish(problem, spec, sums, spec.moves)
 
 
-def score_rows(
-    shard: Shard, likelihood: Likelihood, spec: Spec, U: Array, weights: Array
-) -> tuple[Shard, Sums]:
+def score_rows(shard: Shard, likelihood: Likelihood, spec: Spec, U: Array, weights: Array) -> tuple[Shard, Sums]:
     """The sums of the score."""
     sums, X, L = AllSums(spec, spec.moves), shard.rows(), spec.L
     for block in row_blocks(shard, likelihood, spec):

@@ -26,9 +26,7 @@ def gather(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule) -> 
     return shard, {**sums.result(), "half_log": half_log}
 
 
-def first_sites(
-    shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q | None
-) -> tuple[Shard, Sums]:
+def first_sites(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q | None) -> tuple[Shard, Sums]:
     """Sites from the marginals under q, or under the prior; the sums of the first q of these rows."""
     numbers = np.empty((rule.numbers(likelihood, spec.L), len(shard)))
     sums, own = Accumulator(spec), range(spec.L)
@@ -119,9 +117,7 @@ def third_order(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule
     return shard.with_values(values), {"b": total}
 
 
-def times_prior(
-    shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, b: Array
-) -> tuple[Shard, Sums]:
+def times_prior(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, b: Array) -> tuple[Shard, Sums]:
     """Σ (S y) a of y = K s."""
     k, total = rule.numbers(likelihood, spec.L), np.zeros(spec.L * spec.m)
     for block, seen in seen_blocks(shard, likelihood, spec, rule):

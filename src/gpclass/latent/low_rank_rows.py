@@ -126,9 +126,7 @@ def row_blocks(shard: Shard, likelihood: Likelihood, spec: Spec) -> Iterator[Blo
         yield Block(rows, A, spec.rest(rest), labels_of(shard, likelihood, rows))
 
 
-def seen_blocks(
-    shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule
-) -> Iterator[tuple[Block, Seen]]:
+def seen_blocks(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule) -> Iterator[tuple[Block, Seen]]:
     """The same with the sites that the shard holds, as seen from u."""
     k = rule.numbers(likelihood, spec.L)
     for block in row_blocks(shard, likelihood, spec):

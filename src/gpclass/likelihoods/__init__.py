@@ -14,9 +14,7 @@ from gpclass.likelihoods.binary import BinaryLikelihood, Logit, Probit
 from gpclass.likelihoods.many import MultiLikelihood, MultinomialProbit, Softmax
 from gpclass.names import did_you_mean
 
-LIKELIHOODS: Mapping[str, type[Likelihood]] = {
-    cls.name: cls for cls in (Probit, Logit, MultinomialProbit, Softmax)
-}
+LIKELIHOODS: Mapping[str, type[Likelihood]] = {cls.name: cls for cls in (Probit, Logit, MultinomialProbit, Softmax)}
 
 __all__ = [
     "LIKELIHOODS",

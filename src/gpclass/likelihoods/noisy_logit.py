@@ -54,9 +54,7 @@ def _table() -> Array:
     s = 1.0 / np.sqrt(np.maximum(4.0 * k**2 - NOISE, STEP**2))[:, None]
     z, log_w = s * v, np.log(w)[:, None]
     log_g = logsumexp(log_w + log_ndtr(z), axis=0)
-    density = np.exp(
-        log_w + np.log(s) - 0.5 * (z**2 + np.log(2 * np.pi)) - log_g
-    )  # of each component, over g
+    density = np.exp(log_w + np.log(s) - 0.5 * (z**2 + np.log(2 * np.pi)) - log_g)  # of each component, over g
     first = density.sum(axis=0)
     return np.stack([v, log_g, first, -np.sum(density * z * s, axis=0) - first**2])
 

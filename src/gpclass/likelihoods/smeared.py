@@ -51,9 +51,7 @@ def _terms(likelihood: BinaryLikelihood, half: Array) -> int:
     return int(np.ceil(DIGITS / np.arcsinh(STRIP / (likelihood.scale * float(half.max()))))) + 4
 
 
-def _expand(
-    likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Array
-) -> tuple[Array, Array, Array]:
+def _expand(likelihood: BinaryLikelihood, labels: Labels, G: Array, rest: Array) -> tuple[Array, Array, Array]:
     """Coefficients (K, r), the values' positions in [−1, 1], (r, M), and half the ranges, (r,)."""
     middle, half = 0.5 * (G.min(axis=1) + G.max(axis=1)), _half(likelihood, G)
     K = _terms(likelihood, half)

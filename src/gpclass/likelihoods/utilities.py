@@ -76,9 +76,7 @@ def _by_grid(means: Array, sds: Array, step: float, reach: float, farthest: floa
     narrow = sds.min(axis=1)
     wanted = (high - low) / (step / np.sqrt(means.shape[1]) * narrow)
     nodes = BUCKET * np.ceil(wanted / BUCKET).astype(int) + 1
-    depth = (
-        np.maximum(best[:, 0] - low, 0.7 * np.minimum((best - means).max(axis=1), farthest * wide)) / narrow
-    )
+    depth = np.maximum(best[:, 0] - low, 0.7 * np.minimum((best - means).max(axis=1), farthest * wide)) / narrow
     out = np.empty_like(means)
     for J in np.unique(nodes):  # a row's nodes do not depend on the other rows
         for near, rule in ((True, _plain), (False, _in_logs)):
@@ -101,9 +99,7 @@ def _interval(
     return meet.min(axis=1) - reach, best[:, 0] + reach
 
 
-def _integrate(
-    m: Array, s: Array, low: Array, high: Array, J: int, rule: Callable[[Array, Array], Array]
-) -> Array:
+def _integrate(m: Array, s: Array, low: Array, high: Array, J: int, rule: Callable[[Array, Array], Array]) -> Array:
     h = (high - low) / (J - 1)
     t = low[:, None] + h[:, None] * np.arange(J)  # (N, J)
     z = (t[:, None, :] - m[:, :, None]) / s[:, :, None]  # (N, C, J)

@@ -23,9 +23,7 @@ def encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
     check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)
     if len(classes) == 1:
-        raise ValueError(
-            f"y holds one class only ({classes[0]!r}); a classifier needs examples of two classes"
-        )
+        raise ValueError(f"y holds one class only ({classes[0]!r}); a classifier needs examples of two classes")
     return classes, index
 
 
@@ -49,9 +47,7 @@ class Labelled:
         """The rows with sample weights times class weights, those of weight zero excluded."""
         if sample_weight is None and class_weight is None:
             return self
-        weights: Array = _check_sample_weight(
-            sample_weight, self.X, dtype=np.float64, ensure_non_negative=True
-        )
+        weights: Array = _check_sample_weight(sample_weight, self.X, dtype=np.float64, ensure_non_negative=True)
         each = compute_class_weight(class_weight, classes=classes, y=classes[self.index])
         weights = weights * each[self.index]
         if not np.all(np.isfinite(weights)):

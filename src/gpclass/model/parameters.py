@@ -58,9 +58,7 @@ class Parameters:
     def names(self) -> list[str]:
         """Names of θ's entries, as scikit-learn names kernel parameters; those of class c's own kernel begin with c."""
         if isinstance(self.kernel, CompoundKernel):
-            found = [
-                f"{c}__{name}" for c, kernel in enumerate(self.kernels) for name in parameter_names(kernel)
-            ]
+            found = [f"{c}__{name}" for c, kernel in enumerate(self.kernels) for name in parameter_names(kernel)]
         else:
             found = parameter_names(self.kernel)
         return found + ([SCALE_NAME] if self.scale_is_free else [])
@@ -69,9 +67,7 @@ class Parameters:
         """Kernel and likelihood at another θ."""
         theta = np.asarray(theta, dtype=float)
         if theta.shape != self.theta.shape:
-            raise ValueError(
-                f"theta has shape {theta.shape}, the model has {len(self.theta)} parameters: {self.names}"
-            )
+            raise ValueError(f"theta has shape {theta.shape}, the model has {len(self.theta)} parameters: {self.names}")
         likelihood = self.likelihood
         if self.scale_is_free:
             theta, likelihood = theta[:-1], likelihood.with_scale(float(np.exp(theta[-1])))

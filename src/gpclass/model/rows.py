@@ -88,9 +88,7 @@ def add(left: Mapping[str, Any], right: Mapping[str, Any]) -> Sums:
     """The sum of two results: arrays and numbers add, lists are joined, ``max_*`` takes the larger."""
     if left.keys() != right.keys():
         raise ValueError(f"two shards gave different sums: {sorted(left)} and {sorted(right)}")
-    return {
-        key: max(left[key], right[key]) if key.startswith("max_") else left[key] + right[key] for key in left
-    }
+    return {key: max(left[key], right[key]) if key.startswith("max_") else left[key] + right[key] for key in left}
 
 
 class Executor(Protocol):

@@ -37,9 +37,7 @@ class Mixing:
     points: list[Array] = field(default_factory=list)
     residuals: list[Array] = field(default_factory=list)
 
-    def propose(
-        self, x: Array, residual: Array, *, scale: Array | float = 1.0, step: float = 1.0
-    ) -> Array | None:
+    def propose(self, x: Array, residual: Array, *, scale: Array | float = 1.0, step: float = 1.0) -> Array | None:
         """The next point (N,) from x and the map's residual there; None while there are too few points.
 
         Residuals are compared in units of 1/``scale``; ``step`` is the damping of the map.

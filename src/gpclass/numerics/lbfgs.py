@@ -50,9 +50,7 @@ class Ascent:
         x = np.clip(x, *bounds.T)
         found = objective(x)
         if found is None:
-            raise ValueError(
-                "the evidence is not finite at the start; standardise the features, or start elsewhere"
-            )
+            raise ValueError("the evidence is not finite at the start; standardise the features, or start elsewhere")
         empty = np.empty((0, len(x)))
         memory = (empty, empty) if earlier is None else (earlier.steps, scale * earlier.bends)
         return cls(x, *found, *memory)

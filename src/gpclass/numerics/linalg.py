@@ -51,8 +51,7 @@ def factor(
         except np.linalg.LinAlgError:
             continue
     raise NotPositiveDefiniteError(
-        f"{what} is not positive definite, even with {JITTERS[-1]:g} of its mean diagonal added to the "
-        f"diagonal; {CURE}"
+        f"{what} is not positive definite, even with {JITTERS[-1]:g} of its mean diagonal added to the diagonal; {CURE}"
     )
 
 

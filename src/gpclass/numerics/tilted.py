@@ -25,9 +25,7 @@ class Link(Protocol):
         """First two derivatives of the logarithm, good enough to find modes."""
 
 
-def tilted_range(
-    link: Link, a: Array, b: Array | float, w: Array | float, drop: float
-) -> tuple[Array, Array, Array]:
+def tilted_range(link: Link, a: Array, b: Array | float, w: Array | float, drop: float) -> tuple[Array, Array, Array]:
     """Mode of N(u; a, b²) times the factor, and where the log has fallen by ``drop`` on either side, (P,) each."""
     precision = 1.0 / np.square(b)
     low, mode = a, a

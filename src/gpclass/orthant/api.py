@@ -130,9 +130,7 @@ def orthant_probability(
     details = {**estimate.details, "jitter": box.jitter}
     if box.blur > (SLIGHT if tol is None else tol):
         told = f"cov is singular, and the jitter that it needs may change the result by {box.blur:.1g}"
-        estimate = replace(
-            estimate, converged=False, message="; ".join(filter(None, [estimate.message, told]))
-        )
+        estimate = replace(estimate, converged=False, message="; ".join(filter(None, [estimate.message, told])))
     error = float(np.hypot(estimate.standard_error, box.blur))
     return replace(estimate, standard_error=error, details=details, seconds=time.perf_counter() - begin)
 
@@ -223,9 +221,7 @@ def _judged(
         remarks.append("the weights have a heavy tail (k-hat > 0.7): the standard error may be too small")
     ess, log_p = effective_size(log_w), log_mean(log_w)
     if ess < min(FEWEST_EFFECTIVE, 0.5 * len(log_w)):
-        remarks.append(
-            f"only {ess:.0f} effective draws of {len(log_w)}: the standard error may be much too small"
-        )
+        remarks.append(f"only {ess:.0f} effective draws of {len(log_w)}: the standard error may be much too small")
     if not np.isfinite(log_p) or rounding > max(error, ROUNDING):
         size = f"by {rounding:.1g}" if np.isfinite(log_p) else "to anything"
         remarks.append(f"the limits are so far out that rounding may change the result {size}")

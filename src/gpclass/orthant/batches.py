@@ -24,9 +24,7 @@ from gpclass.orthant.uniforms import PointSet, replicate_sizes
 ROOM = 4_000_000  # numbers in one array of draws
 
 
-def batches(
-    plan: Plan, kind: PointSet, M: int, rng: np.random.Generator
-) -> Iterator[tuple[Array, Array, IntArray]]:
+def batches(plan: Plan, kind: PointSet, M: int, rng: np.random.Generator) -> Iterator[tuple[Array, Array, IntArray]]:
     """M draws in independent randomisations: batches of x (n, k), log weights (k,) and randomisations (k,).
 
     The rows of x are in the plan's order and units; the randomisations are numbered across all batches.

@@ -143,9 +143,7 @@ def standard_form(
         else ""
     )  # fmt: skip
     blur = len(S) * np.sqrt(jitter) / room if not empty else 0.0
-    return Box(
-        S, lower, upper, np.where(fixed, 0.0, scale) * sign * flip[row], m, row, empty, jitter, float(blur)
-    )
+    return Box(S, lower, upper, np.where(fixed, 0.0, scale) * sign * flip[row], m, row, empty, jitter, float(blur))
 
 
 def _room(S: Array, lower: Array, upper: Array) -> float:
@@ -192,9 +190,7 @@ def _checked_covariance(cov: npt.ArrayLike) -> Array:
 def _vector(x: npt.ArrayLike, n: int, name: str) -> Array:
     v = np.asarray(x, dtype=float)
     if v.ndim > 1 or (v.ndim == 1 and v.shape != (n,)):
-        raise ValueError(
-            f"{name} must be a number or have one entry per row of cov ({n}); its shape is {v.shape}"
-        )
+        raise ValueError(f"{name} must be a number or have one entry per row of cov ({n}); its shape is {v.shape}")
     if np.isnan(v).any():
         raise ValueError(f"{name} holds NaN; use -inf or inf for no limit")
     return np.array(np.broadcast_to(v, (n,)))
@@ -209,9 +205,7 @@ def _check_limits(low: Array, high: Array, mean: Array) -> None:
         what = "reversed" if low[i] > high[i] else "equal (an empty box)"
         raise ValueError(f"the limits of coordinate {i} are {what}: lower {low[i]:g}, upper {high[i]:g}")
     if (low == np.inf).any() or (high == -np.inf).any():
-        raise ValueError(
-            "a lower limit of inf or an upper limit of -inf makes the box empty; check the limits"
-        )
+        raise ValueError("a lower limit of inf or an upper limit of -inf makes the box empty; check the limits")
 
 
 def _jitter(S: Array) -> float:

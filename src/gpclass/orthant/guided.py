@@ -72,9 +72,7 @@ class Proposal:
     smooth: SmoothFactors | None = None  # of coordinates without limits
 
 
-def propose(
-    S: Array, sites: Sites, lower: Array, upper: Array, smooth: SmoothFactors | None = None
-) -> Proposal:
+def propose(S: Array, sites: Sites, lower: Array, upper: Array, smooth: SmoothFactors | None = None) -> Proposal:
     """Prepare the sampler for covariance S (unit diagonal, approximately) and the given sites."""
     t, h = sites.precision, sites.shift
     flat = not t.any() and not h.any()

@@ -95,9 +95,7 @@ class Table:
         t = at - j
         place = where * (len(ZETA) - 1) + j
         weights = _weights(x, tilted.smooth[where])
-        corner = sum(
-            weight[:, None] * tilted.cells[place + r * (len(ZETA) - 1)] for r, weight in enumerate(weights)
-        )
+        corner = sum(weight[:, None] * tilted.cells[place + r * (len(ZETA) - 1)] for r, weight in enumerate(weights))
         U = np.einsum("mi,im->m", corner, _hermite(t))
         dU = np.einsum("mi,im->m", corner, _hermite_slope(t)) / GAP
         beyond = zeta - np.clip(zeta, ZETA[0], ZETA[-1])  # straight lines beyond the last nodes
@@ -121,9 +119,7 @@ class Table:
             if max(high, first + len(tilted.log_z)) - min(low, first) < MOST_NODES:
                 low, high = min(low, first), max(high, first + len(tilted.log_z) - 1)
         if high - low < MOST_NODES:
-            tilted = Tilted.of(
-                self.link, self.step * np.arange(low, high + 1, dtype=np.float64), self.b, self.w
-            )
+            tilted = Tilted.of(self.link, self.step * np.arange(low, high + 1, dtype=np.float64), self.b, self.w)
             self.known = low, tilted
             return tilted, (below - (low + 1)).astype(np.intp), x
         used, place = np.unique(below, return_inverse=True)  # a few means are far away
@@ -170,9 +166,7 @@ class Tilted:
     def of(cls, link: Link, a: Array, b: float, w: float) -> Tilted:
         """By quadrature between the points where the density has fallen by ``DROP`` nats."""
         mode, left, right = tilted_range(link, a, b, w, DROP)
-        u = np.hstack(
-            [mode[:, None] + (left - mode)[:, None] * DOWN, mode[:, None] + (right - mode)[:, None] * UP]
-        )
+        u = np.hstack([mode[:, None] + (left - mode)[:, None] * DOWN, mode[:, None] + (right - mode)[:, None] * UP])
         h = np.diff(u, axis=1)
         top = link.log(mode, w) - 0.5 * ((mode - a) / b) ** 2
         f = np.exp(link.log(u, w) - 0.5 * ((u - a[:, None]) / b) ** 2 - top[:, None])
@@ -224,6 +218,4 @@ def _inverse(u: Array, zeta: Array, density: Array) -> tuple[Array, Array]:
     value, steep = value.reshape(rows, -1), steep.reshape(rows, -1)
     rise = np.diff(value, axis=1) / GAP
     limit = 3.0 * np.minimum(np.hstack([rise[:, :1], rise]), np.hstack([rise, rise[:, -1:]]))
-    return value, np.minimum(
-        steep, limit
-    )  # below three times the rise on either side a cubic rises throughout
+    return value, np.minimum(steep, limit)  # below three times the rise on either side a cubic rises throughout

@@ -56,9 +56,7 @@ class Plan:
     spread: float  # the pilot's sd of w over its mean, for one draw
     bounded: bool  # whether the weights cannot have a heavy tail
 
-    def draw(
-        self, kind: PointSet, sizes: list[int], rng: np.random.Generator
-    ) -> tuple[Array, Array, IntArray]:
+    def draw(self, kind: PointSet, sizes: list[int], rng: np.random.Generator) -> tuple[Array, Array, IntArray]:
         """Independent randomisations of the given sizes, drawn together.
 
         Returns x (n, M) in the plan's order, log weights (M,), and the index of each draw's randomisation (M,).
@@ -77,9 +75,7 @@ class Plan:
         U, group = [], []
         for j, own_streams in enumerate(streams):
             own = [part[j] for part in parts]
-            U.append(
-                np.hstack([points(kind, self.box.n, *one) for one in zip(own, own_streams, strict=True)])
-            )
+            U.append(np.hstack([points(kind, self.box.n, *one) for one in zip(own, own_streams, strict=True)]))
             group.append(np.repeat(np.arange(len(own)), own))
         return *mixture_draws(self.proposals, U), np.concatenate(group)
 
@@ -95,9 +91,7 @@ def fit_sites(box: Box, *, tol: float = 1e-4, max_sweeps: int = 30) -> SiteAppro
     return expectation_propagation(box.S, BoxFactors(box.lower, box.upper), tol=tol, max_sweeps=max_sweeps)
 
 
-def make_plan(
-    box: Box, ep: SiteApproximation, rng: np.random.Generator, *, order: Order | IntArray = "sites"
-) -> Plan:
+def make_plan(box: Box, ep: SiteApproximation, rng: np.random.Generator, *, order: Order | IntArray = "sites") -> Plan:
     """Choose order, strength and defence; the pilot's draws are discarded."""
     place = coordinate_order(order, box, rng, ep.sites)
     plan = bare_plan(box, ep, order=place, power=1.0, defend=False)

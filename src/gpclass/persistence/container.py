@@ -120,9 +120,7 @@ def _load(path: Path) -> Any:
     named = {name.removeprefix(ARRAYS).removesuffix(".npy"): a for name, a in arrays.items()}
     for name, a in named.items():
         if name not in array_names(a):
-            raise ModelFileError(
-                f"{path} was changed: {name} is not the array that was written under this name"
-            )
+            raise ModelFileError(f"{path} was changed: {name} is not the array that was written under this name")
     decoder = Decoder(named)
     try:
         for row in manifest["objects"]:
@@ -145,9 +143,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         names = archive.namelist()
         sizes = [info.file_size for info in archive.infolist() if info.compress_type == zipfile.ZIP_STORED]
         if len(sizes) < len(names) or sum(sizes) > path.stat().st_size:
-            raise ModelFileError(
-                f"{path} is not a saved model: its members are compressed, or larger than the file"
-            )
+            raise ModelFileError(f"{path} is not a saved model: its members are compressed, or larger than the file")
         if len(set(names)) != len(names) or MANIFEST not in names:
             raise ModelFileError(f"{path} is not a saved model: it lacks a manifest, or has a member twice")
         text = archive.read(MANIFEST)

@@ -80,9 +80,7 @@ start_inducing = dict  # how inducing inputs were placed
 # ---- posteriors -----------------------------------------------------------------------------------------------
 
 
-def _dense_gaussian(
-    problem: Problem, found: Any, D: Array, b: Array, alpha: Array, mean: Array
-) -> DenseGaussian:
+def _dense_gaussian(problem: Problem, found: Any, D: Array, b: Array, alpha: Array, mean: Array) -> DenseGaussian:
     return DenseGaussian(dense_prior(problem), RowSites(b=b, D=D), 1.0, found, (alpha, mean))
 
 

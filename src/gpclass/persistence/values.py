@@ -90,10 +90,7 @@ class Encoder:
         if isinstance(value, tuple):
             return {"$": "tuple", "v": [self.encode(item, f"{place}[{k}]") for k, item in enumerate(value)]}
         if isinstance(value, Mapping):
-            pairs = [
-                [self.encode(k, f"a key of {place}"), self.encode(v, f"{place}[{k!r}]")]
-                for k, v in value.items()
-            ]
+            pairs = [[self.encode(k, f"a key of {place}"), self.encode(v, f"{place}[{k!r}]")] for k, v in value.items()]
             return {"$": "dict", "v": pairs}
         if isinstance(value, PurePath):
             return {"$": "path", "v": str(value)}

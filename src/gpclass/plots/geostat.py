@@ -138,9 +138,7 @@ def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event:
         handle.set_edgecolor(text.get_color())
 
 
-def variogram(
-    what: Any, *, model: Any = None, pairs: bool = True, title: str | None = None, ax: Any = None
-) -> Any:
+def variogram(what: Any, *, model: Any = None, pairs: bool = True, title: str | None = None, ax: Any = None) -> Any:
     """Semivariance against distance, with the fitted model, its sill, nugget and practical range.
 
     Parameters

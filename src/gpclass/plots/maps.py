@@ -150,9 +150,7 @@ class _Plane:
     samples: Array  # (n, 2), both features of the data
 
     @classmethod
-    def over(
-        cls, X: Any, features: tuple[int, int] | None, names: Sequence[str] | None, resolution: int
-    ) -> _Plane:
+    def over(cls, X: Any, features: tuple[int, int] | None, names: Sequence[str] | None, resolution: int) -> _Plane:
         """The grid over the range of the data."""
         values = np.asarray(X, dtype=float)
         if values.ndim != 2:
@@ -192,9 +190,7 @@ def _axis(values: Array, resolution: int) -> Array:
 
 def _binary_map(ax: Any, plane: _Plane, p: Array, label: str) -> None:
     levels = np.linspace(0.0, 1.0, 21)
-    filled = ax.contourf(
-        plane.x, plane.y, p, levels=levels, cmap=style.probability_colours(), vmin=0.0, vmax=1.0
-    )
+    filled = ax.contourf(plane.x, plane.y, p, levels=levels, cmap=style.probability_colours(), vmin=0.0, vmax=1.0)
     filled.set_rasterized(True)  # 21 polygons with thousands of corners make a huge SVG
     style.probability_lines(ax, plane.x, plane.y, p)
     bar = ax.figure.colorbar(filled, ax=ax, ticks=[0, 0.25, 0.5, 0.75, 1])

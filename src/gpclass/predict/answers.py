@@ -50,9 +50,7 @@ def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0
         Posterior probability that the interval holds, between 0 and 1.
     """
     if not 0.0 < level < 1.0:
-        raise ValueError(
-            f"level is the probability of the interval and must lie between 0 and 1, got {level!r}"
-        )
+        raise ValueError(f"level is the probability of the interval and must lie between 0 and 1, got {level!r}")
     if isinstance(likelihood, BinaryLikelihood):
         return two_uncertainty(mixture, likelihood, level)
     assert isinstance(likelihood, MultiLikelihood)

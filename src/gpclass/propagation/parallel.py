@@ -48,9 +48,7 @@ def refined_sites(
             log_z, mean, var = evidence(factors, once, q, sites)
             change = abs(log_z - last)
             if change < settled:
-                return SiteApproximation(
-                    sites, q.mean, q.covariance, log_z, q.log_sites, mean, var, k, False, change
-                )
+                return SiteApproximation(sites, q.mean, q.covariance, log_z, q.log_sites, mean, var, k, False, change)
     except NotPositiveDefiniteError:
         return None
     return None

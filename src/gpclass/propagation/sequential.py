@@ -148,9 +148,7 @@ def _change(before: Sites, after: Sites, variance: Array) -> float:
     return float(max(dT.max(initial=0.0), dh.max(initial=0.0)))
 
 
-def _sweep(
-    q: Gaussian, factors: Factors, w: Array, sites: Sites, block: int, step: float
-) -> tuple[Sites, bool]:
+def _sweep(q: Gaussian, factors: Factors, w: Array, sites: Sites, block: int, step: float) -> tuple[Sites, bool]:
     """Update every site, block by block: the sites, and whether an update failed. Overwrites the Gaussian q."""
     P, mean, n = q.P, q.mean, len(q.mean)
     T, h, stuck = sites.precision.copy(), sites.shift.copy(), False
@@ -176,9 +174,7 @@ def _sweep(
     return Sites(T, h), stuck
 
 
-def _block_pass(
-    S: Array, mean: Array, factors: Factors, first: int, w: Array, T: Array, h: Array, step: float
-) -> bool:
+def _block_pass(S: Array, mean: Array, factors: Factors, first: int, w: Array, T: Array, h: Array, step: float) -> bool:
     """Sequential updates, in place, of the sites (T, h) of one block, from ``first`` on, on its marginal N(mean, S).
 
     Returns whether an update failed.

@@ -113,9 +113,7 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
     else:
         given = own if own is not None and spec == own.name else get_likelihood(spec)
         if own is not None and inference.scale_is_given and given.name == own.name and given != own:
-            raise ValueError(
-                f"the inference has {own} and likelihood is {given}; give the scale in one place only"
-            )
+            raise ValueError(f"the inference has {own} and likelihood is {given}; give the scale in one place only")
     if many and not given.many:
         able_many = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, True)]
         why = f" ({inference.only_two})" if inference.only_two else ""
@@ -128,9 +126,7 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
     return given
 
 
-def check_combination(
-    inference: Inference, strategy: Strategy, likelihood: Likelihood, form: type[Form]
-) -> None:
+def check_combination(inference: Inference, strategy: Strategy, likelihood: Likelihood, form: type[Form]) -> None:
     """Refuse a combination that does not run, with the reason."""
     if likelihood.many and inference.only_two:
         raise ValueError(why_no_likelihood(inference, form, True))

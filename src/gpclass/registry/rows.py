@@ -274,9 +274,7 @@ def likelihoods_for(inference: Inference, form: type[Form], many: bool) -> list[
     able = [
         name
         for name, cls in LIKELIHOODS.items()
-        if cls.many == many
-        and (own is None or own.name == name)
-        and inference.way(cls, form.offers) is not None
+        if cls.many == many and (own is None or own.name == name) and inference.way(cls, form.offers) is not None
     ]
     order = inference.prefers
     return sorted(able, key=lambda name: order.index(name) if name in order else len(order))

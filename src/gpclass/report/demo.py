@@ -61,10 +61,7 @@ def run_demo(
 def describe(comparison: Comparison, path: Path) -> str:
     """The comparison as text, what each approximation got wrong, and where the report is."""
     width = max(map(len, comparison.results))
-    wrong = (
-        f"  {r.name:<{width}}  {what_went_wrong(r, comparison.reference)}"
-        for r in comparison.results.values()
-    )
+    wrong = (f"  {r.name:<{width}}  {what_went_wrong(r, comparison.reference)}" for r in comparison.results.values())
     head = "What each approximation got wrong"
     return "\n".join([str(comparison), "", head, *wrong, "", f"{path} written. Open it in a browser."])
 

@@ -52,9 +52,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
 
-def render_report(
-    comparison: Comparison, *, title: str = "Comparison of methods", description: str = ""
-) -> str:
+def render_report(comparison: Comparison, *, title: str = "Comparison of methods", description: str = "") -> str:
     """The report as a string of HTML.
 
     Parameters

@@ -138,10 +138,7 @@ def test_stages_from_few_rows_to_all(moons):
     X, y, X_test, y_test = moons
     settings = climb_of(few_rows=200, some_rows=500)
     assert (
-        abs(
-            log_loss(fitted(X, y, hyperparameters=settings), X_test, y_test)
-            - log_loss(fitted(X, y), X_test, y_test)
-        )
+        abs(log_loss(fitted(X, y, hyperparameters=settings), X_test, y_test) - log_loss(fitted(X, y), X_test, y_test))
         < 0.01
     )
 
@@ -271,9 +268,7 @@ def test_rows_left_out_have_no_say(moons):
         assert abs(value - expected.evidence.log_z) < 1e-8
         np.testing.assert_allclose(slope[:3], expected.evidence.gradient, atol=1e-6)
         assert (
-            stage.chosen(lbfgs.Ascent.start(stage.variables(), stage.objective, stage.bounds))
-            .rows.held[0]
-            .absent
+            stage.chosen(lbfgs.Ascent.start(stage.variables(), stage.objective, stage.bounds)).rows.held[0].absent
             is None
         )
 

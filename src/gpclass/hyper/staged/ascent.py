@@ -44,9 +44,7 @@ KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast deri
 FEWEST_LEFT_OUT = 50  # rows needed for an informative log loss
 
 
-def ascend(
-    strategy: Maximize, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None
-) -> Fit:
+def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None) -> Fit:
     """Maximise through the stages, then infer on all rows."""
     rng = np.random.default_rng(int(run.rng.integers(2**63)))
     stages, guide = strategy.stages, loose(inference.guide)

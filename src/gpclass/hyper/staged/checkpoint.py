@@ -82,9 +82,7 @@ class Checkpoint:
         }
         write_archive(self.path, {"version": VERSION, "mark": self.mark}, arrays)
 
-    def save_between(
-        self, at: Standing, absent: IntArray | None, rng: np.random.Generator, evaluations: int
-    ) -> None:
+    def save_between(self, at: Standing, absent: IntArray | None, rng: np.random.Generator, evaluations: int) -> None:
         """Write the state of the stages before all rows, after so many evaluations."""
         if self.path is None:
             return

@@ -97,9 +97,7 @@ def _neighbours(problem: Problem, X: Array, rng: np.random.Generator) -> IntArra
     return np.unique(chosen)
 
 
-def survey(
-    shard: Shard, likelihood: Likelihood, spec: Spec, floor: float, noise: float
-) -> tuple[Shard, Sums]:
+def survey(shard: Shard, likelihood: Likelihood, spec: Spec, floor: float, noise: float) -> tuple[Shard, Sums]:
     """Counts rows that are far from every inducing input, and sums the unexplained prior variances.
 
     ``floor`` is the covariance of the inducing inputs that are farthest apart: what all rows share, such as a constant.

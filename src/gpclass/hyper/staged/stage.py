@@ -84,9 +84,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         Z = inducing(self.problem)
-        if (
-            self.earlier is None
-        ):  # the scale of each column of Z: its length scale, or the spread if that is huge
+        if self.earlier is None:  # the scale of each column of Z: its length scale, or the spread if that is huge
             spread = Z.std(axis=0)
             lengths = length_scales(self.problem.kernels[0], Z)
             self.unit = np.minimum(lengths, np.where(spread > 0, spread, np.inf))
@@ -101,9 +99,7 @@ class Stage:
             self.count -= float(len(self.absent) if weights is None else np.sum(weights))
             self.problem = over(self.problem, leave_out, self.absent)
 
-    def run(
-        self, state: Ascent | None = None, after: Callable[[Ascent], None] = lambda state: None
-    ) -> Ascent:
+    def run(self, state: Ascent | None = None, after: Callable[[Ascent], None] = lambda state: None) -> Ascent:
         """Maximise until the rule stops it; ``after`` is called after each iteration."""
         if state is None:
             earlier = self.earlier
