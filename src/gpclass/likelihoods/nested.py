@@ -26,7 +26,8 @@ from gpclass.propagation.sites import log_site_mass
 
 LEAST, MOST = 1e-8, 1e8  # range of a site's precision; accuracy is lost beyond it
 PASSES = 2  # updates of a row's sites against each other
-SHARPEST = 1e-12
+SHARPEST = 1e-12  # least variance, and least share of a precision that a cavity keeps
+FARTHEST = 1e6  # standard deviations from a constraint, beyond which sites have diverged
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def local_moments(m: Array, Q: Array, sites: PointSites) -> tuple[Array, Array]:
 def log_corrections(m: Array, Q: Array, sites: PointSites) -> Array:
     """Σ over a row's constraints of log ∫ cavity × indicator − log ∫ cavity × site, (n,)."""
     mean, P = local_moments(m, Q, sites)
-    var = np.einsum("ijj->ij", P)
+    var = np.maximum(np.einsum("ijj->ij", P), SHARPEST)
     cavity_var = var / np.maximum(1.0 - var * sites.t, SHARPEST)
     cavity_mean = cavity_var * (mean / var - sites.h)
     terms = log_ndtr(cavity_mean / np.sqrt(cavity_var))
@@ -121,10 +122,10 @@ def fitted_sites(m: Array, Q: Array, sites: PointSites) -> PointSites:
     t, h = sites.t.copy(), sites.h.copy()
     for _ in range(PASSES):
         for j in range(m.shape[1]):
-            column, var = P[:, :, j].copy(), P[:, j, j]
+            column, var = P[:, :, j].copy(), np.maximum(P[:, j, j], SHARPEST)
             cavity_var = var / np.maximum(1.0 - var * t[:, j], SHARPEST)
             sd = np.sqrt(cavity_var)
-            z = sd * (mean[:, j] / var - h[:, j])
+            z = np.clip(sd * (mean[:, j] / var - h[:, j]), -FARTHEST, FARTHEST)
             _, excess, tau, _ = hazard_terms(z)
             t_new = np.clip((1.0 / tau - 1.0) / cavity_var, LEAST, MOST)
             h_new = excess / (tau * sd) - z / sd
