@@ -106,9 +106,7 @@ def test_whole_weights_are_repeated_rows(name, problem, seed):
 @given(problem=problems(kernels=("rbf",)), unit=st.sampled_from([1e-8, 1e-3, 1e3, 1e8]))
 def test_the_unit_of_the_features_does_not_matter(name, problem, unit):
     X, y, X_new, kernel, _ = problem
-    scaled = ConstantKernel(kernel.k1.constant_value) * RBF(
-        unit * kernel.k2.length_scale, (1e-5 * unit, 1e5 * unit)
-    )
+    scaled = ConstantKernel(kernel.k1.constant_value) * RBF(unit * kernel.k2.length_scale, (1e-5 * unit, 1e5 * unit))
     agree(fitted(name, kernel, X, y), fitted(name, scaled, unit * X, y), X_new, unit * X_new)
 
 
@@ -119,9 +117,7 @@ def test_the_unit_of_the_features_does_not_matter_to_a_climb(name, problem, unit
     X, y, X_new, _, _ = problem
     kernel = ConstantKernel(1.0, (0.1, 10.0)) * RBF(1.0, (0.1, 10.0))
     scaled = ConstantKernel(1.0, (0.1, 10.0)) * RBF(unit, (0.1 * unit, 10.0 * unit))
-    one, other = (
-        fitted(name, k, s * X, y, hyperparameters="maximize") for k, s in ((kernel, 1.0), (scaled, unit))
-    )
+    one, other = (fitted(name, k, s * X, y, hyperparameters="maximize") for k, s in ((kernel, 1.0), (scaled, unit)))
     agree(one, other, X_new, unit * X_new, atol=1e-3)
 
 
@@ -161,8 +157,7 @@ def test_the_same_seed_gives_the_same_answer_for_any_number_of_jobs(name):
     for C in (2, 3):
         y = np.arange(N) % C
         one, again, two = (
-            fitted(name, RBF(1.0), X, y, hyperparameters="maximize", n_restarts=1, n_jobs=jobs)
-            for jobs in (1, 1, 2)
+            fitted(name, RBF(1.0), X, y, hyperparameters="maximize", n_restarts=1, n_jobs=jobs) for jobs in (1, 1, 2)
         )
         np.testing.assert_array_equal(proba(one, X_new), proba(again, X_new))
         np.testing.assert_allclose(proba(one, X_new), proba(two, X_new), atol=1e-12)
