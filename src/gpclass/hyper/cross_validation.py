@@ -255,7 +255,7 @@ def point_losses(
         except (np.linalg.LinAlgError, ValueError):
             out[test] = np.inf
             continue
-        found = in_blocks(at.X[test], posterior, lambda latent: predict_proba(latent, at.likelihood))
+        found = in_blocks(at.X[test], posterior, lambda latent: predict_proba(latent, at.likelihood, errors=False))
         out[test] = _loss(found.log_proba, problem.likelihood.decode(problem.y[test]), scoring)
     return out
 

@@ -30,7 +30,7 @@ CELLS = 500_000  # components × points × classes taken at once
 POINTS = 512  # points of the mixture for an interval
 
 
-def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Prediction:
+def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood, errors: bool = True) -> Prediction:
     """Probabilities of the C classes at the points of a mixture."""
     m, C = mixture.means.shape[1:]
     log_proba = np.empty((m, C))
@@ -41,7 +41,7 @@ def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Predictio
     for block in _blocks(mixture):
         each = likelihood.log_predictive(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
         log_proba[block] = log_sum(log_w + each)
-        if len(starts) > 1:
+        if len(starts) > 1 and errors:
             off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
             mcse[block] = group_error(off, starts, order)
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
