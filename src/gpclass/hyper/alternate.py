@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpclass._settings import SHARE
 from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
@@ -50,8 +51,6 @@ from gpclass.model.problem import Problem
 from gpclass.priors import PriorSet
 
 ROUGH = 0.01  # tolerance of the Gaussian that latent steps are taken around
-GIVEN = ("both", "f", "eta")
-MOVES = ("metropolis", "hmc")
 TRAJECTORIES = 0.7  # acceptance that the step of Hamiltonian moves is adapted to
 
 
@@ -95,13 +94,7 @@ class Alternate(FullBayes):
     first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "alternate"
     needs: ClassVar[str] = "steps"
-
-    def __post_init__(self) -> None:
-        self._check(scans=1, leapfrog=1, vectors=1)
-        if self.given not in GIVEN or self.move not in MOVES:
-            raise ValueError(
-                f"Alternate: given must be one of {GIVEN} and move one of {MOVES}, got {self.given!r}, {self.move!r}"
-            )
+    limits: ClassVar = {"given": ("both", "f", "eta"), "move": ("metropolis", "hmc"), "acceptance": SHARE}
 
     @classmethod
     def neal(cls, **changes: Any) -> Alternate:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gpclass._settings import Settings
 from gpclass.inference.around import BASES
 from gpclass.inference.base import Inference
 from gpclass.kernels import kernel_text
@@ -104,7 +105,7 @@ NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
 }  # what a strategy may need of an inference
 
 
-class Strategy(ABC):
+class Strategy(Settings, ABC):
     """How θ is found: a frozen dataclass of settings, callable."""
 
     name: ClassVar[str]

@@ -26,7 +26,6 @@ from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.staged.settings import Stages
@@ -89,9 +88,7 @@ class Maximize(Strategy):
 
     name: ClassVar[str] = "maximize"
     needs: ClassVar[str] = "gradient"
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol", "gradient_tol"), whole=("max_iter",))
+    limits: ClassVar = {"polish_steps": 0}
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         return self._search(problem, inference, run, prior=None)

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpclass._settings import SHARE
 from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
@@ -99,15 +100,7 @@ class PseudoMarginal(FullBayes):
     first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "pseudo-marginal"
     needs: ClassVar[str] = "unbiased"
-
-    def __post_init__(self) -> None:
-        self._check(discard=0, particles=1, vectors=1)
-        known = self.guide in (None, *BASES) and self.start in ("mode", "prior")
-        if not (known and 0 < self.acceptance < 1):
-            raise ValueError(
-                f"PseudoMarginal: guide must be one of {list(BASES)}, start 'mode' or 'prior', acceptance "
-                f"between 0 and 1; got {self.guide!r}, {self.start!r}, {self.acceptance!r}"
-            )
+    limits: ClassVar = {"discard": 0, "acceptance": SHARE, "guide": tuple(BASES), "start": ("mode", "prior")}
 
     @classmethod
     def filippone(cls, **changes: Any) -> PseudoMarginal:

@@ -24,7 +24,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.laplace import Laplace
@@ -64,7 +63,8 @@ class AMP(Inference):
     gaussian: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_settings(self, positive=("c0",), whole=("max_iter",))
+        super().__post_init__()
+        _ = self.own_likelihood  # which checks the bounds
 
     @property
     def own_likelihood(self) -> Logit:

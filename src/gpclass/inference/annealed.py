@@ -21,7 +21,6 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator
 from gpclass.inference.around import target_around
 from gpclass.inference.elliptical_step import elliptical_step
@@ -81,10 +80,6 @@ class Annealed(Importance):
     temperatures: int | None = None
 
     name: ClassVar[str] = "annealed"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, whole=("temperatures",))
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)

@@ -30,12 +30,6 @@ def gaussians_for(likelihood: Likelihood) -> list[str]:
     return [name for name, base in BASES.items() if base().ways[0].likelihood <= likelihood.offers()]
 
 
-def check_around(around: str | None) -> None:
-    """Reject an unknown name; None means the best available."""
-    if around is not None and around not in AROUND:
-        raise ValueError(f"around={around!r} is not known; use one of {', '.join(map(repr, AROUND))}")
-
-
 def target_around(problem: Problem, around: str | None, tol: float | None = None, power: float = 1.0) -> Target:
     """Coordinates around the prior, or around a Gaussian whose sites are weakened to ``power``.
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gpclass._settings import Settings
 from gpclass._typing import Generator
 from gpclass.inference.posteriors import GaussianPosterior, WhiteDraws
 from gpclass.likelihoods.base import Likelihood
@@ -35,7 +36,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Inference(ABC):
+class Inference(Settings, ABC):
     """Inference with θ fixed."""
 
     name: ClassVar[str]

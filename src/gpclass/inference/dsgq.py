@@ -46,6 +46,10 @@ class DSGQ(Exact):
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("orthant match", "box given"),)
     only_two: ClassVar[str] = "its link is a stretched probit of one latent value"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.own_likelihood  # which checks the bounds
+
     @property
     def own_likelihood(self) -> Probit:
         return Probit(K0 if self.k0 is None else self.k0, self.k0_bounds)

@@ -30,7 +30,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.draws import HEAVY, Enough, enough, unmet
@@ -127,9 +126,6 @@ class Exact(Inference):
     evidence_kind: ClassVar[str | None] = "unbiased"
     gradient: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("n_samples", "first", "max_samples", "sweeps"))
 
     @property
     def guide(self) -> EP:

@@ -28,7 +28,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr, ndtri_exp
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
@@ -69,10 +68,6 @@ class Gibbs(ChainSettings):
     name: ClassVar[str] = "gibbs"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand", "covariance whitened"),)
     only_two: ClassVar[str] = "it scans one latent value per row"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, positive=("jitter",))
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))

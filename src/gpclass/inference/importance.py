@@ -19,9 +19,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator
-from gpclass.inference.around import check_around, target_around
+from gpclass.inference.around import AROUND, target_around
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
@@ -58,10 +57,7 @@ class Importance(Inference):
     )
     prefers: ClassVar[tuple[str, ...]] = ("probit", "logit", "softmax", "multinomial-probit")
     evidence_kind: ClassVar[str | None] = "unbiased"
-
-    def __post_init__(self) -> None:
-        check_settings(self, whole=("n_samples",))
-        check_around(self.around)
+    limits: ClassVar = {"around": AROUND}
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""

@@ -24,7 +24,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import GaussianPosterior
@@ -88,9 +87,6 @@ class Laplace(Inference):
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("expand third", "given"),)
     gradient: ClassVar[bool] = True
     gaussian: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_iter",))
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
         """Newton's method from zero, or from a neighbouring mode."""

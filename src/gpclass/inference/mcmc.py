@@ -17,7 +17,7 @@ import numpy as np
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.annealed import Annealed, Transition, annealed_evidence, ladder
-from gpclass.inference.around import check_around
+from gpclass.inference.around import AROUND
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.diagnostics import chain_figures
 from gpclass.inference.particles import Particles
@@ -60,14 +60,7 @@ class ChainSettings(Inference):
     ways: ClassVar[tuple[Way, ...]] = Annealed.ways
     prefers: ClassVar[tuple[str, ...]] = Annealed.prefers
     evidence_kind: ClassVar[str | None] = None
-
-    def __post_init__(self) -> None:
-        for field, least in (("chains", 2), ("warmup", 0), ("draws", 4), ("thin", 1)):
-            value = getattr(self, field)
-            if value is None and field == "thin":  # what suits the problem
-                continue
-            if value is None or int(value) != value or value < least:
-                raise ValueError(f"{type(self).__name__}: {field} must be a whole number from {least}, got {value!r}")
+    limits: ClassVar = {"chains": 2, "warmup": 0, "draws": 4}
 
     def every(self, problem: Problem) -> int:
         """Steps between kept draws."""
@@ -107,10 +100,7 @@ class WhiteChains(ChainSettings):
     around: str | None = None
 
     steps: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_around(self.around)
+    limits: ClassVar = {"around": AROUND}
 
     @property
     def coordinates(self) -> str | None:

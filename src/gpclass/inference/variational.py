@@ -22,7 +22,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
@@ -103,9 +102,6 @@ class Variational(ByFixedPoint):
     name: ClassVar[str] = "variational"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("average", "given"),)
     evidence_kind: ClassVar[str | None] = "bound"
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_iter",))
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
         found = fixed_point(problem, RULE, starting(start, RULE), self.max_iter, self.tol)
