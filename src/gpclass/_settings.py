@@ -18,7 +18,7 @@ class Settings:
     """A dataclass of settings, each checked by its type: a whole number from 1, a positive number, or a flag.
 
     ``limits`` states what else a field must be: the least of whole numbers, the values to choose from, or ``SHARE``.
-    None is valid where the type says so.
+    None, and other settings, are valid where the type says so.
     """
 
     limits: ClassVar[Mapping[str, Any]] = {}
@@ -30,7 +30,8 @@ class Settings:
             value, limit = getattr(self, field.name), limits.get(field.name)
             what, sound = _rule(kinds[0], limit)
             chosen = isinstance(limit, tuple) and isinstance(value, str) and value in limit
-            if not (sound(value) or chosen or (value is None and "None" in kinds)):
+            named = {cls.__name__ for cls in type(value).__mro__ if issubclass(cls, Settings)}
+            if not (sound(value) or chosen or named & set(kinds) or (value is None and "None" in kinds)):
                 raise ValueError(f"{type(self).__name__}: {field.name} must be {what}, got {value!r}")
 
 

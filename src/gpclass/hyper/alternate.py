@@ -40,7 +40,7 @@ from gpclass.hyper.proposal import (
     scattered,
     walk,
 )
-from gpclass.inference.around import BASES, gaussians_for, target_around
+from gpclass.inference.around import guide_for, target_around
 from gpclass.inference.base import Inference
 from gpclass.inference.elliptical_slice import EllipticalSlice
 from gpclass.inference.mcmc import ChainSettings
@@ -106,11 +106,10 @@ class Alternate(FullBayes):
         return cls(chains=2, warmup=2, draws=4, scans=1)
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
-        """θ and f; a Gaussian inference means elliptical slices around it."""
+        """θ and f; a Gaussian inference means elliptical slices around it, its sites no more exact than ``ROUGH``."""
         steps = isinstance(inference, ChainSettings) and inference.steps
-        moves: Any = inference if steps else EllipticalSlice(around=inference.name)
-        has = gaussians_for(problem.likelihood)
-        guide = LogDensity(problem, BASES["laplace" if "laplace" in has else has[0]](), prior)
+        moves: Any = inference if steps else EllipticalSlice(around=inference)
+        guide = LogDensity(problem, guide_for(problem.likelihood), prior)
         mode = find_mode(guide)
         sampler = AlternateSampler(self, guide, moves, mode)
         return Sampling(sampler, moves, prior, WhiteDraws, mode.evaluations, has_evidence=False)

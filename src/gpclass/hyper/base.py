@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gpclass._settings import Settings
-from gpclass.inference.around import BASES
 from gpclass.inference.base import Inference
 from gpclass.kernels import kernel_text
 from gpclass.model.problem import Problem
@@ -99,7 +98,7 @@ NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
     "gaussian": (lambda asked: asked.gaussian, "one Gaussian with a deterministic evidence"),
     "unbiased": (lambda asked: asked.evidence_kind in ("unbiased", "closed-form"), "an unbiased evidence"),
     "steps": (
-        lambda asked: asked.steps or (asked.gaussian and asked.name in BASES),
+        lambda asked: asked.steps or asked.gaussian,
         "moves of the latent values step by step",
     ),
 }  # what a strategy may need of an inference

@@ -44,7 +44,7 @@ from gpclass.hyper.proposal import (
     scattered,
     walk,
 )
-from gpclass.inference.around import BASES, gaussians_for
+from gpclass.inference.around import BASES, guide_for
 from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
 from gpclass.model.problem import Problem
@@ -128,24 +128,13 @@ class PseudoMarginal(FullBayes):
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
         """θ, and f by the draws of the accepted estimates."""
         inference = inference.for_chains(self.particles)
-        guide = LogDensity(problem, self._guide(problem), prior)
+        guide = LogDensity(problem, guide_for(problem.likelihood, self.guide), prior)
         wide = Mode(problem.theta, WIDE**2 * np.eye(len(problem.theta)), 0)
         mode = find_mode(guide) if self.start == "mode" else wide
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
         of = inference.posterior_type(problem)
         sampler = MetropolisSampler(self, guide, density, mode, of)
         return Sampling(sampler, inference, prior, of, mode.evaluations)
-
-    def _guide(self, problem: Problem) -> Inference:
-        """The deterministic evidence that the proposal is tuned on."""
-        has = gaussians_for(problem.likelihood)
-        name = self.guide or ("laplace" if "laplace" in has else has[0])
-        if name not in has:
-            raise ValueError(
-                f"PseudoMarginal: guide={name!r} does not support likelihood={problem.likelihood.name!r}; "
-                f"use one of {has}"
-            )
-        return BASES[name]()
 
 
 def common_start(problem: Problem, inference: Inference) -> Posterior | None:

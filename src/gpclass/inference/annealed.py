@@ -69,7 +69,7 @@ class Annealed(Importance):
     ----------
     n_samples : int
         Particles, N_imp in the paper.
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         Where particles start; the paper uses Laplace's Gaussian and the prior. By default the best Gaussian available
         for the likelihood.
     temperatures : int, optional

@@ -84,7 +84,7 @@ class ControlVariables(ChainSettings):
             if draw is not None:
                 rates.append(rate)
                 kept[:, draw], log_lik[:, draw] = state.eta, state.r
-        evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
+        evidence = annealed(target_around(problem, None), elliptical_step, rng) if self.evidence else None
         details = {"controls": controls.M, "latent_acceptance": float(np.mean(rates))}
         return collect(self, target, kept.reshape(-1, problem.n), log_lik, evidence, details)
 

@@ -66,7 +66,7 @@ class Gibbs(ChainSettings):
     jitter: float = 0.01
 
     name: ClassVar[str] = "gibbs"
-    ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand", "covariance whitened"),)
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand third", "covariance whitened"),)
     only_two: ClassVar[str] = "it scans one latent value per row"
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
@@ -84,7 +84,7 @@ class Gibbs(ChainSettings):
             f = self._scans(problem, f, partial(latent_scan, target, Q), lambda f, _: f, rng)
             eta = np.asarray(solve_triangular(target.L, f.reshape(-1, problem.n).T, lower=True)).T
         log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
-        evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
+        evidence = annealed(target_around(problem, None), elliptical_step, rng) if self.evidence else None
         return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
 
     def _scans(self, problem: Problem, state: Array, scan: Scan, latents: Scan, rng: Generator) -> Array:

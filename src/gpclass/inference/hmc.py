@@ -106,7 +106,7 @@ class LatentHMC(WhiteChains):
 
     Parameters
     ----------
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         The Gaussian whose coordinates are used; by default the best available for the likelihood.
     leapfrog : int, optional
         Leapfrog steps per trajectory; by default as many as make it π/2 long.

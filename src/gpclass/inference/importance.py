@@ -42,13 +42,13 @@ class Importance(Inference):
     ----------
     n_samples : int, optional
         Draws, N_imp in the paper; by default 1000 for two classes and 4000 for more.
-    around : {"ep", "variational", "laplace", "prior"}, optional
-        The importance distribution; the paper uses Laplace's. By default the best for the likelihood: EP's, or for
-        softmax the variational Gaussian.
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
+        The importance distribution, or an inference whose Gaussian it is; the paper uses Laplace's. By default the best
+        for the likelihood: EP's, or for softmax the variational Gaussian.
     """
 
     n_samples: int | None = None
-    around: str | None = None
+    around: str | Inference | None = None
 
     name: ClassVar[str] = "importance"
     ways: ClassVar[tuple[Way, ...]] = (

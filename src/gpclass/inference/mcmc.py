@@ -76,8 +76,8 @@ class ChainSettings(Inference):
             yield i // thin if i >= 0 and (i + 1) % thin == 0 else None
 
     @property
-    def coordinates(self) -> str | None:
-        """The Gaussian whose coordinates are used, by name; None: the best available for the likelihood."""
+    def coordinates(self) -> str | Inference | None:
+        """The Gaussian whose coordinates are used; None: the best available for the likelihood."""
         return None
 
     def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
@@ -91,19 +91,19 @@ class WhiteChains(ChainSettings):
 
     Parameters
     ----------
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         That Gaussian; by default the best available for the likelihood.
     chains, warmup, draws, thin, evidence
         See :class:`ChainSettings`.
     """
 
-    around: str | None = None
+    around: str | Inference | None = None
 
     steps: ClassVar[bool] = True
     limits: ClassVar = {"around": AROUND}
 
     @property
-    def coordinates(self) -> str | None:
+    def coordinates(self) -> str | Inference | None:
         return self.around
 
 
