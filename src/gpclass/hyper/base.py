@@ -99,7 +99,7 @@ NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
     "unbiased": (lambda asked: asked.evidence_kind in ("unbiased", "closed-form"), "an unbiased evidence"),
     "steps": (
         lambda asked: asked.steps or asked.gaussian,
-        "moves of the latent values step by step",
+        "moves of the latent values step by step in white coordinates of the prior",
     ),
 }  # what a strategy may need of an inference
 

@@ -85,4 +85,4 @@ class Annealed(Importance):
         target = target_around(problem, self.around)
         beta = ladder(problem.n, self.temperatures)
         state, log_w = anneal(target, beta, self.n_samples, rng)
-        return weighted_posterior(self.name, target, state.xi, log_w, len(beta) - 1)
+        return weighted_posterior(self.name, target, state.xi, log_w, gradient, len(beta) - 1)

@@ -49,7 +49,7 @@ from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Start
 from gpclass.latent.dense import DenseGaussian, dense_prior
-from gpclass.likelihoods import Probit, nested
+from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
@@ -127,8 +127,7 @@ class Exact(Inference):
     gradient: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
 
-    @property
-    def guide(self) -> EP:
+    def guide(self, likelihood: Likelihood) -> EP:
         """EP, whose evidence is maximised before exact steps finish."""
         return EP(tol=EP_TOL)
 
@@ -142,6 +141,9 @@ class Exact(Inference):
         Give every estimate the same start, so that the estimate does not depend on the chain's past.
         """
         return replace(self, n_samples=self.n_samples or n_samples, sweeps=self.sweeps or FEW_SWEEPS)
+
+    def brief(self) -> Exact:
+        return replace(self, n_samples=60)
 
     def with_tol(self, tol: float) -> Exact:
         return replace(self, tol=tol)

@@ -67,7 +67,7 @@ class Gibbs(ChainSettings):
 
     name: ClassVar[str] = "gibbs"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand third", "covariance whitened"),)
-    only_two: ClassVar[str] = "it scans one latent value per row"
+    only_two: ClassVar[str] = "its scan is written for one latent value per row"
 
     def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))

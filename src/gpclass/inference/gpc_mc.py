@@ -12,8 +12,8 @@ Reference: Atiya, Abdel-Gawad & Fayed (2020), sections 5.1-5.7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from scipy.special import softmax
 
@@ -60,6 +60,9 @@ class GPCMC(Inference):
     def evidence_kind(self) -> str | None:  # type: ignore[override]  # by its setting
         """The soft count is biased at finite M."""
         return "approximate" if self.soft else "unbiased"
+
+    def brief(self) -> Self:
+        return replace(self, n_samples=2000)
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
         return NoisyDraws

@@ -10,8 +10,8 @@ Reference: Vehtari et al. (2021), Rank-normalization, folding, and localization:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -61,6 +61,9 @@ class ChainSettings(Inference):
     prefers: ClassVar[tuple[str, ...]] = Annealed.prefers
     evidence_kind: ClassVar[str | None] = None
     limits: ClassVar = {"chains": 2, "warmup": 0, "draws": 4}
+
+    def brief(self) -> Self:
+        return replace(self, chains=2, warmup=10, draws=20)
 
     def every(self, problem: Problem) -> int:
         """Steps between kept draws."""

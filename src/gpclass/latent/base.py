@@ -23,7 +23,7 @@ whose copies share f; with inducing inputs each copy has a separate residual.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
@@ -321,6 +321,7 @@ class Form(ABC):
 
     name: ClassVar[str]
     offers: ClassVar[frozenset[str]]
+    lacks: ClassVar[Mapping[str, str]] = {}  # why it does not offer something
     predicts_from_rows: ClassVar[bool]  # whether predictions need the rows, so that a file must store them
 
     @property

@@ -61,6 +61,10 @@ class LowRank(Form):
 
     name: ClassVar[str] = "inducing"
     offers: ClassVar[frozenset[str]] = frozenset(["given", "whitened"])
+    lacks: ClassVar = {
+        "box": "it draws the noisy latent values of all rows, whose n × n covariance inducing inputs avoid",
+        "covariance": "it works with the n × n covariance of the latent values, which inducing inputs avoid",
+    }
     predicts_from_rows: ClassVar[bool] = False
 
     @classmethod

@@ -45,10 +45,8 @@ def why_no_likelihood(inference: Inference, form: type[Form], many: bool) -> str
         return f"inference={inference.name!r} takes two classes: {inference.only_two}"
     missing = min((way.prior - form.offers for way in inference.ways), key=len)
     if missing:
-        return (
-            f"inference={inference.name!r} does not run with the prior {form.name!r}: it needs "
-            f"{' and '.join(map(repr, sorted(missing)))} of it"
-        )
+        reasons = (form.lacks.get(offer, f"it needs {offer!r} of the prior") for offer in sorted(missing))
+        return f"inference={inference.name!r} does not run with the prior {form.name!r}: {'; '.join(reasons)}"
     return f"inference={inference.name!r} has no likelihood of {'many' if many else 'two'} classes"
 
 
@@ -139,8 +137,11 @@ def check_combination(inference: Inference, strategy: Strategy, likelihood: Like
         raise ValueError(
             f"inference={inference.name!r} does not support likelihood={likelihood.name!r}; it supports {handled}"
         )
-    if not strategy.takes(inference):
-        raise ValueError(strategy.why_not(inference))
+    refused = "" if strategy.takes(inference) else strategy.why_not(inference)
+    if not refused and strategy.needs == "gradient":
+        refused = inference.why_no_gradient(likelihood)
+    if refused:
+        raise ValueError(refused)
 
 
 def _not_with(inference: Inference, form: type[Form], many: bool) -> str:
