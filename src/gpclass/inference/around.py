@@ -12,11 +12,9 @@ from collections.abc import Callable, Mapping
 from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
 from gpclass.inference.laplace import Laplace
-from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.variational import Variational
 from gpclass.latent.base import Gaussian, Target
-from gpclass.latent.centred import centred
-from gpclass.latent.dense import DenseGaussian, DensePrior
+from gpclass.latent.dense import DenseGaussian
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowSites
 from gpclass.model.problem import Problem
@@ -62,13 +60,9 @@ def target_around(problem: Problem, around: str | None, tol: float | None = None
 
 
 def _gaussian(problem: Problem, around: str, tol: float | None) -> Gaussian:
-    prior = problem.prior
-    if around == "variational" and isinstance(prior, DensePrior) and prior.L > 1:
-        mode = Laplace()(problem).gaussian
-        return prior.from_kept(dict(zip(("alpha", "D"), centred(problem, mode.alpha, mode.D), strict=True)))
+    centred = problem.prior.centred(lambda: Laplace()(problem).sites[0]) if around == "variational" else None
     base = BASES[around]()
-    posterior: GaussianPosterior = (base if tol is None else base.with_site_tol(tol))(problem)
-    return posterior.gaussian
+    return centred or (base if tol is None else base.with_site_tol(tol))(problem).sites[0]
 
 
 def weakened(gaussian: Gaussian, power: float) -> Gaussian:

@@ -35,13 +35,13 @@ from gpclass.inference.base import Way
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import ChainSettings, annealed, collect
 from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Start
 from gpclass.latent.basis import inverse
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
 from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
-from gpclass.posterior import Posterior
 
 Scan: TypeAlias = "Callable[[Array, Generator], Array]"
 MOST_SHRINKS = 100
@@ -74,7 +74,7 @@ class Gibbs(ChainSettings):
         super().__post_init__()
         check_settings(self, positive=("jitter",))
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
         if problem.likelihood.name == "probit" and whole:
             target = whiten(problem)

@@ -25,10 +25,10 @@ from gpclass.inference.around import check_around, target_around
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
 from gpclass.model.problem import Problem
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.posterior import Evidence, Report
 
 FEWEST_EFFECTIVE = 50  # effective draws below which probabilities are unreliable
 POWER = 0.8  # of the sites, with several latent values per row
@@ -63,7 +63,7 @@ class Importance(Inference):
         check_settings(self, whole=("n_samples",))
         check_around(self.around)
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
         several = problem.n_latents > 1
         target = target_around(problem, self.around, power=POWER if several else 1.0)

@@ -63,7 +63,7 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
             absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
             done = int(kept["earlier_evaluations"])
         climb = Climb(stages, guide, prior, run, rng, absent, checkpoint, bar, label, done)
-        at = climb.run(problem, None if kept is None else standing(kept, problem, guide.name, rng))
+        at = climb.run(problem, None if kept is None else standing(kept, problem, guide, rng))
         climb.begins(f"{problem.n:,} rows, at most {max_iter} steps")
         rule = Rule(max_iter, strategy.tol or TOL, stages.window, stages.gain, to_the_end=True)
         free = stages.move_inducing
