@@ -17,6 +17,7 @@ import gpclass
 from gpclass import GPClassifier, load_model, registry
 from gpclass.inference import posteriors
 from gpclass.likelihoods import LIKELIHOODS
+from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor
 from gpclass.persistence import ModelFileError, NotSavableError, migrations, names, save_model
 from gpclass.persistence.container import MANIFEST
@@ -229,7 +230,7 @@ def test_what_named_classes_are_made_of_has_a_name():
     for name in names.written():
         cls = names.class_of(name)
         if is_dataclass(cls) and not hasattr(cls, "from_state"):
-            hints = get_type_hints(cls, localns={"Any": Any})
+            hints = get_type_hints(cls, localns={"Any": Any, "Problem": Problem})
             held |= {c for f in fields(cls) if f.init for c in mentioned(hints[f.name])}
     concrete = [c for c in held if is_dataclass(c) and not inspect.isabstract(c)]
     assert len(concrete) > 5

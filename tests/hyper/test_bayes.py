@@ -86,7 +86,7 @@ def test_an_estimate_completed_from_its_outline_is_the_same(problem):
     at = problem.at(problem.theta + 0.3)
     outline = inference.outline(at, start)
     whole = inference(at, np.random.default_rng(1), start=start)
-    np.testing.assert_array_equal(inference.complete(outline, np.random.default_rng(1)).A, whole.A)
+    np.testing.assert_array_equal(outline.complete(np.random.default_rng(1)).A, whole.A)
     assert abs(outline.log_z - whole.evidence.log_z) < 0.2
     assert inference.outline(replace(at, likelihood=Logit())) is not None
     assert inference.outline(replace(at, form=LowRank(at.X[:5].copy()))) is None

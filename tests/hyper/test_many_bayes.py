@@ -11,7 +11,6 @@ from gpclass import GPClassifier, load_model
 from gpclass.hyper import HMC, Alternate
 from gpclass.hyper.alternate import centred
 from gpclass.hyper.base import Run
-from gpclass.hyper.given_latents import GivenLatents
 from gpclass.hyper.mixture import latent_draw
 from gpclass.hyper.proposal import LogDensity
 from gpclass.inference import EP, EllipticalSlice, Importance, Laplace, LatentHMC
@@ -75,7 +74,7 @@ def test_slope_of_the_density_given_f(kernel):
     f = np.random.default_rng(0).normal(size=24)
     theta = task.theta + 0.1
     value, slope = centred(density, theta, f)
-    prior = GivenLatents.of(task.at(theta))
+    prior = task.at(theta).prior.given_latents()
     np.testing.assert_allclose(prior.latents(prior.white(f)), f, atol=1e-9)
     direct = sum(
         -0.5 * f_c @ np.linalg.solve(K, f_c) - 0.5 * np.linalg.slogdet(K)[1]

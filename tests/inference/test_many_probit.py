@@ -93,7 +93,7 @@ def test_ep_starts_from_a_neighbour():
     task, ep = probit(n=40, kernel=30.0 * RBF(1.5)), EP()
     cold = ep(task)
     near = task.at(task.theta + 0.05)
-    warm = ep(near, start=cold)
+    warm = ep(near, start=cold.start)
     assert warm.report.iterations < cold.report.iterations
     assert warm.evidence.log_z == pytest.approx(ep(near).evidence.log_z, abs=1e-7)
 

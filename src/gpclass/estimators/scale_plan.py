@@ -56,7 +56,7 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
     with one_thread():
         first = guide(problem, gradient=True)
         began = time.perf_counter()
-        guide(problem.at(problem.theta + 0.05), start=first, gradient=True)
+        guide(problem.at(problem.theta + 0.05), start=first.start, gradient=True)
         each = (time.perf_counter() - began) * n / len(rows)
     workers = min(allowed_threads(), max(1, n // shard_size(n)))
     each /= workers

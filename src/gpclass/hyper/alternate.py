@@ -28,7 +28,6 @@ from gpclass._settings import SHARE
 from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
-from gpclass.hyper.given_latents import GivenLatents
 from gpclass.hyper.proposal import (
     LogDensity,
     Mode,
@@ -149,7 +148,7 @@ class AlternateSampler(Sampler):
         if iteration < settings.warmup:
             new = adapted(state, settings.acceptance, settings.acceptance, iteration)
             return {**state, **new}, {"accepted": np.asarray(np.mean(chances))}
-        latent_prior = GivenLatents.of(self.guide.problem.at(state["theta"]))
+        latent_prior = self.guide.problem.at(state["theta"]).prior.given_latents()
         f = latent_prior.latents(state["eta"])
         value = latent_prior.log_likelihood(f) + self.guide.log_prior(state["theta"])
         state = {**state, "value": np.asarray(value), "log_z": np.asarray(np.nan)}
@@ -209,11 +208,11 @@ class AlternateSampler(Sampler):
         )
         if not accepted:
             return state, chance, False
-        eta = GivenLatents.of(self.guide.problem.at(theta)).white(f)
+        eta = self.guide.problem.at(theta).prior.given_latents().white(f)
         return {**state, "theta": theta, "eta": eta}, chance, True
 
     def _latents(self, state: State) -> Array:
-        return GivenLatents.of(self.guide.problem.at(state["theta"])).latents(state["eta"])
+        return self.guide.problem.at(state["theta"]).prior.given_latents().latents(state["eta"])
 
     def _target(self, theta: Array, eta: Array, f: Array, given: str) -> tuple[float, Array] | None:
         """Log density of θ given f or η, and η there; None outside the bounds."""
@@ -221,7 +220,7 @@ class AlternateSampler(Sampler):
         if log_prior == -np.inf:
             return None
         try:
-            latent_prior = GivenLatents.of(self.guide.problem.at(theta))
+            latent_prior = self.guide.problem.at(theta).prior.given_latents()
         except ValueError:
             return None
         if given == "eta":
@@ -235,7 +234,7 @@ def centred(density: LogDensity, theta: Array, f: Array) -> tuple[float, Array]:
     log_prior = density.log_prior(theta)
     if log_prior == -np.inf:
         return -np.inf, np.zeros_like(theta)
-    latent_prior = GivenLatents.of(density.problem.at(theta))
+    latent_prior = density.problem.at(theta).prior.given_latents()
     white = latent_prior.white(f)
     total = latent_prior.log_density(white) + log_prior + latent_prior.log_likelihood(f)
     return total, np.asarray(latent_prior.slope(f, white) + density.prior.gradient(theta))

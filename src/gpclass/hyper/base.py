@@ -64,9 +64,8 @@ class Fit:
 
     def with_details(self, details: dict[str, Any]) -> Fit:
         """The fit with more figures in its posterior's report."""
-        posterior: Any = self.posterior
-        report = replace(posterior.report, details={**posterior.report.details, **details})
-        return replace(self, posterior=replace(posterior, report=report))
+        report = replace(self.posterior.report, details={**self.posterior.report.details, **details})
+        return replace(self, posterior=self.posterior.with_report(report))
 
     def report(self, strategy: str, advice: tuple[str, ...], seconds: float) -> FitReport:
         """How the fit went, the inference's own report included."""

@@ -223,7 +223,8 @@ def _repeated_evidence(
     first = inference(problem, rng).evidence
     if first is None or first.error is None:
         return None if first is None else replace(first, gradient=None), None
-    logs = np.array([first.log_z, *(inference(problem, rng).evidence.log_z for _ in range(REPEATS - 1))])
+    more = (inference(problem, rng).evidence for _ in range(REPEATS - 1))
+    logs = np.array([evidence.log_z for evidence in (first, *more) if evidence is not None])
     top = logs.max()
     mean = np.exp(logs - top)
     error = float(mean.std(ddof=1) / mean.mean() / np.sqrt(REPEATS))

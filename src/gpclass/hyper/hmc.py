@@ -149,7 +149,9 @@ class HMCSampler(Sampler):
 
         def evaluate(theta: Array) -> tuple[float, Array]:
             nonlocal posterior, done
-            value, slope, posterior = self.density.value_and_slope(theta, posterior)
+            value, slope, posterior = self.density.value_and_slope(
+                theta, None if posterior is None else posterior.start
+            )
             done += 1
             return value, slope
 

@@ -22,19 +22,16 @@ from scipy.special import logsumexp
 
 from gpclass._typing import Array
 from gpclass.inference.ep import EP
-from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.latent.dense import DenseGaussian
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels
+from gpclass.posterior import Posterior
 
 MOST = 20  # draws of θ
 
 
-def cavity_log_density(posterior: GaussianPosterior) -> Array:
+def cavity_log_density(posterior: Posterior) -> Array:
     """The log p(y_i | y_-i, θ) of every point, (n,), from EP's sites."""
-    gaussian, problem = posterior.gaussian, posterior.problem
-    assert isinstance(gaussian, DenseGaussian)
-    mean, cov = gaussian.marginals.cavity()
+    problem, (mean, cov) = posterior.problem, posterior.sites[0].marginals.cavity()
     labels = Labels(problem.y)
     return problem.likelihood.smear(labels, mean[:, :, None], np.einsum("nll->ln", cov))[:, 0]
 

@@ -30,6 +30,7 @@ from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.staged.settings import Stages
 from gpclass.inference.base import Inference
+from gpclass.latent.base import Start
 from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
@@ -52,7 +53,7 @@ class Climb:
     converged: bool
     reason: str
     inverse_curvature: Array  # (p, p), of minus the objective, as L-BFGS sees it
-    posterior: Posterior | None = None  # at ``theta``; None if it was found in another process
+    start: Start | None = None  # of the posterior at ``theta``; None if it was found in another process
     refused: ValueError | None = None  # why no evaluation succeeded
 
 
@@ -129,7 +130,7 @@ class Maximize(Strategy):
         if best.refused is not None:
             raise best.refused
         evaluations = sum(c.evaluations for c in climbs)
-        theta, last = best.theta, best.posterior
+        theta, last = best.theta, best.start
         if inference.evidence_kind == "unbiased":
             theta, last, spent = polish(problem, inference, best, prior, self, seed)
             evaluations += spent
@@ -173,7 +174,7 @@ def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) 
 def _climb_apart(problem: Problem, inference: Inference, theta0: Array, *others: Any) -> Climb:
     """One of several ascents: its posterior, with n×n factors, is not returned, nor is a failure an error."""
     try:
-        return replace(climb(problem, inference, theta0, *others), posterior=None)
+        return replace(climb(problem, inference, theta0, *others), start=None)
     except ValueError as refused:
         return Climb(theta0, -np.inf, 1, False, "", np.eye(len(theta0)), refused=refused)
 
@@ -188,8 +189,8 @@ def climb(
     tell: Callable[..., None] = lambda **_: None,
 ) -> Climb:
     """One ascent from ``theta0``; every evaluation uses the same random numbers."""
-    last: Posterior | None = None
-    best: tuple[float, Array, Posterior | None] = (-np.inf, theta0, None)
+    last: Start | None = None
+    best: tuple[float, Array, Start | None] = (-np.inf, theta0, None)
     evaluations = 0
 
     def objective(theta: Array) -> tuple[float, Array]:
@@ -202,9 +203,9 @@ def climb(
         value, slope = value_and_slope(posterior, prior, theta)
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return REFUSED, np.zeros_like(theta)
-        last = posterior
+        last = posterior.start
         if value > best[0]:
-            best = (value, theta.copy(), posterior)
+            best = (value, theta.copy(), last)
         tell(log_evidence=value)
         return -value, -slope
 
@@ -227,22 +228,23 @@ def climb(
 
 def polish(
     problem: Problem, inference: Inference, best: Climb, prior: PriorSet | None, settings: Maximize, seed: int
-) -> tuple[Array, Posterior | None, int]:
+) -> tuple[Array, Start | None, int]:
     """Quasi-Newton steps on a noisy evidence from the end of its guide's ascent.
 
-    Returns the parameters, the posterior of the last evaluation, and the number of evaluations.
+    Returns the parameters, the start of the last evaluation, and the number of evaluations.
     """
     low, high = problem.bounds.T
-    searching, last = inference.for_search, best.posterior
+    searching, last = inference.for_search, best.start
 
     def evaluate(theta: Array) -> tuple[float, float, Array]:
         nonlocal last
         try:
-            last = found = searching(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
+            found = searching(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
         except ValueError:
             return -np.inf, 0.0, np.zeros_like(theta)
+        last = found.start
         value, slope = value_and_slope(found, prior, theta)
-        return value, found.evidence.error or 0.0, slope
+        return value, (found.evidence and found.evidence.error) or 0.0, slope
 
     theta = best.theta
     value, error, slope = evaluate(theta)

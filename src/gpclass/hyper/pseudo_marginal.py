@@ -45,8 +45,9 @@ from gpclass.hyper.proposal import (
     walk,
 )
 from gpclass.inference.around import BASES, guide_for
-from gpclass.inference.base import Inference
+from gpclass.inference.base import Inference, Outline
 from gpclass.inference.ep import EP
+from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
@@ -137,12 +138,9 @@ class PseudoMarginal(FullBayes):
         return Sampling(sampler, inference, prior, of, mode.evaluations)
 
 
-def common_start(problem: Problem, inference: Inference) -> Posterior | None:
+def common_start(problem: Problem, inference: Inference) -> Start | None:
     """The start of every estimate: EP at one θ, for an inference guided by EP's sites."""
-    if not inference.stochastic:
-        return None
-    found: Posterior = EP(tol=START_TOL)(problem)
-    return found
+    return EP(tol=START_TOL)(problem).start if inference.stochastic else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +196,7 @@ class MetropolisSampler(Sampler):
                 return {**state, "theta": theta, "guess": np.asarray(self._guess(theta)[0]), **found}
         raise ValueError("the evidence is not finite at the chains' starting points; give other priors")
 
-    def _guess(self, theta: Array) -> tuple[float, Any]:
+    def _guess(self, theta: Array) -> tuple[float, Outline | None]:
         """Log density by a deterministic evidence: that of the estimator's own outline, or the guide's."""
         if not self.screens:
             return np.nan, None
@@ -206,7 +204,7 @@ class MetropolisSampler(Sampler):
         log_z = self.guide.log_evidence(theta) if outline is None else outline.log_z
         return log_z + self.density.log_prior(theta), outline
 
-    def _estimate(self, theta: Array, rng: np.random.Generator, outline: Any = None) -> State | None:
+    def _estimate(self, theta: Array, rng: np.random.Generator, outline: Outline | None = None) -> State | None:
         """Log density by a fresh estimate, with vectors and a draw of f; None if it fails."""
         posterior = self.density.posterior(theta, rng, outline)
         if posterior is None or posterior.evidence is None:

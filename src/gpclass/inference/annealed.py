@@ -27,9 +27,9 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.importance import Importance, weighted_evidence, weighted_posterior
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
 from gpclass.model.problem import Problem
-from gpclass.posterior import Evidence, Posterior
+from gpclass.posterior import Evidence
 
 Transition: TypeAlias = "Callable[[Target, Particles, Generator, float], Particles]"
 COLDEST, KNEE = 1e-6, 0.2  # the paper's ladder: first positive β, and where its two halves meet
@@ -81,7 +81,7 @@ class Annealed(Importance):
 
     name: ClassVar[str] = "annealed"
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
         beta = ladder(problem.n, self.temperatures)
         state, log_w = anneal(target, beta, self.n_samples, rng)

@@ -12,11 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
 from gpclass.inference.laplace import Laplace
-from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.variational import Variational
 from gpclass.latent.base import Gaussian, Target
-from gpclass.latent.centred import centred
-from gpclass.latent.dense import DensePrior
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 
@@ -80,14 +77,13 @@ def target_around(
 
 
 def _gaussian(problem: Problem, base: Inference, tol: float | None) -> Gaussian:
-    prior = problem.prior
-    if isinstance(base, Variational) and isinstance(prior, DensePrior) and prior.L > 1:
-        if base != Variational():
+    if isinstance(base, Variational):
+        short = problem.prior.centred(lambda: Laplace()(problem).sites[0])
+        if short is not None and base != Variational():
             raise ValueError(f"around={base!r}: the short form of its sites has no settings; use around='variational'")
-        mode = Laplace()(problem).gaussian
-        return prior.from_kept(dict(zip(("alpha", "D"), centred(problem, mode.alpha, mode.D), strict=True)))
-    posterior: GaussianPosterior = base.with_site_tol(max(tol or 0.0, base.site_tol))(problem)
-    return posterior.gaussian
+        if short is not None:
+            return short
+    return base.with_site_tol(max(tol or 0.0, base.site_tol))(problem).sites[0]
 
 
 def _listed(names: Iterable[str]) -> str:

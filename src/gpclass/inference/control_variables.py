@@ -36,11 +36,11 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.mcmc import ChainSettings, annealed, collect
 from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Start
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
-from gpclass.posterior import Posterior
 
 TRIALS = 5  # sweeps in which the acceptance of a number of controls is measured
 GROWTH = 1.5  # factor by which controls are added
@@ -72,7 +72,7 @@ class ControlVariables(ChainSettings):
     only_two: ClassVar[str] = "it moves one latent function"
     limits: ClassVar = {"acceptance": SHARE}
 
-    def infer(self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         check_smooth(problem.kernel)
         target = whiten(problem)
         controls, state, accepted = self._choose(problem, target, rng)

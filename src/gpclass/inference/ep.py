@@ -22,7 +22,7 @@ import numpy as np
 from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point, starting
+from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point
 from gpclass.latent.base import Held, SiteRule, Start, labels_of
 from gpclass.latent.dense import DenseGaussian, DensePrior
 from gpclass.likelihoods.base import Likelihood
@@ -31,7 +31,6 @@ from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.likelihoods.many import without_cavity
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels
-from gpclass.posterior import Posterior
 from gpclass.propagation import expectation_propagation
 from gpclass.propagation.sites import Sites
 
@@ -118,17 +117,21 @@ class EP(ByFixedPoint):
     name: ClassVar[str] = "ep"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("match", "given"),)
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
+    @property
+    def rule(self) -> SiteRule:
+        return RULE
+
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> GaussianPosterior:
         return self.sites(problem, start).posterior(problem, RULE, "approximate", gradient)
 
-    def sites(self, problem: Problem, start: Posterior | None = None) -> FixedPoint:
+    def sites(self, problem: Problem, start: Start | None = None) -> FixedPoint:
         """The fixed point alone."""
-        near, prior = starting(start, RULE), problem.prior
+        prior = problem.prior
         if isinstance(prior, DensePrior) and prior.L == 1:
-            return self._sequential(problem, prior, near)
+            return self._sequential(problem, prior, start)
         # Sweeps of all rows at once converge linearly: a multiple of the last change is left.
         aim = LINEAR * self.tol if isinstance(prior, DensePrior) else None
-        found = fixed_point(problem, RULE, near, self.max_sweeps, self.tol, aim)
+        found = fixed_point(problem, RULE, start, self.max_sweeps, self.tol, aim)
         if not isinstance(found.gaussian, DenseGaussian) or problem.likelihood.powers:
             return found
         labels = labels_of(found.held[0], problem.likelihood)
@@ -141,9 +144,9 @@ class EP(ByFixedPoint):
         likelihood = problem.likelihood
         assert isinstance(likelihood, BinaryLikelihood)
         labels = labels_of(shard, likelihood)
-        sites = None
-        if start is not None and start.held and len(start.held[0]) == problem.n:
-            t, h = labels.count * start.held[0].kept[:2]
+        near, sites = None if start is None else start.of(RULE, problem), None
+        if near is not None and near.held:
+            t, h = labels.count * near.held[0].kept[:2]
             sites = Sites(t, h)
         found = expectation_propagation(
             prior.K,

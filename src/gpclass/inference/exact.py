@@ -36,7 +36,6 @@ from gpclass.inference.draws import HEAVY, Enough, enough, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.posteriors import (
-    GaussianPosterior,
     NoiseFactor,
     NoisyDraws,
     WhiteDraws,
@@ -77,15 +76,20 @@ DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB per array
 class Outline:
     """What is known of a problem before the first draw: EP's guide, and with it EP's evidence."""
 
+    settings: Exact
     problem: Problem  # its rows, repeated by their weights
     box: Box
     ep: SiteApproximation  # on the box's coordinates
-    start: Start | None = None  # EP's sites on the rows, with several latent values per row
+    start: Start  # EP's sites on the rows
 
     @property
     def log_z(self) -> float:
         """EP's log evidence; it does not depend on any random number."""
         return self.ep.log_z
+
+    def complete(self, rng: np.random.Generator) -> NoisyDraws:
+        """The posterior by draws from the guide."""
+        return self.settings.complete(self, rng)
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class Exact(Inference):
         return replace(self, tol=tol)
 
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior, in the orthant if there is one."""
         outline = self.outline(problem, start)
@@ -171,24 +175,24 @@ class Exact(Inference):
         rows = problem.unrolled()
         return rows if rows.weights is None or "split" in offers else None
 
-    def outline(self, problem: Problem, start: Posterior | None = None) -> Outline | None:
+    def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """The guide alone, to be completed if EP's evidence is promising; None unless noisy values are drawn."""
         rows = self._noisy(problem)
         if rows is None:
             return None
         box = rows.prior.box()
         if box.smooth is None and rows.n_latents == 1:
-            return Outline(rows, box, self._guide(box, starting_sites(rows, start)))
+            guide = self._guide(box, starting_sites(rows, start))
+            return Outline(self, rows, box, guide, start_of_sites(rows, box, guide.sites))
         found = self.row_sites(rows, start)
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
-        return Outline(rows, box, ep, Start(RULE.name, found.held))
+        return Outline(self, rows, box, ep, Start(RULE, found.held, found.gaussian))
 
-    def row_sites(self, problem: Problem, start: Posterior | None) -> FixedPoint:
+    def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""
-        near = start if isinstance(start, Start) or start is None or start.rows == problem.n else None
-        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, near)
+        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
 
     def _guide(self, box: Box, start: Sites | None) -> SiteApproximation:
         """EP's sites, or quick ones if few sweeps are requested; a function of the box and the start alone."""
@@ -230,7 +234,6 @@ class Exact(Inference):
                 _score(problem, found, A, drawn) if gradient else None,
             ),
             report=self._report(problem, got, plan, ep),
-            sites=ep.sites if problem.n_latents == 1 else None,
             start=outline.start,
             recipe=recipe if hubs is None or recipe is None or seed is None
             else LatentRecipe(recipe, drawn.weights, seed),
@@ -353,21 +356,24 @@ def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> Arra
     return prior.pull(0.5 * ((alpha[c] * w) @ alpha[c].T - block) for c, block in blocks)
 
 
-def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
-    """Sites for the standardised v from those of a neighbouring posterior of two classes, on v or on f."""
-    if isinstance(start, NoisyDraws):
-        sites = start.sites
-        return sites if sites is not None and len(sites.shift) == problem.n else None
-    if not isinstance(start, GaussianPosterior) or not isinstance(start.gaussian, DenseGaussian):
+def starting_sites(problem: Problem, start: Start | None) -> Sites | None:
+    """Sites for the standardised v from those on f of a neighbouring posterior of two classes."""
+    near = None if start is None else start.of(RULE, problem)
+    if near is None or not near.held:
         return None
-    t, h = start.gaussian.t, start.gaussian.h
-    if start.report.method != RULE.name or len(t) != problem.n:
-        return None
+    t, h = near.held[0].kept[:2]
     # A site N(f; m, 1/t) on f is a site N(z; m, 1/t − 1/s²) on z = f + ε; then the sign and the scale.
     noise = problem.likelihood.scale**-2
     stretch = 1.0 / np.maximum(1.0 - noise * t, 1e-9)
     scale = np.sqrt(np.diag(dense_prior(problem).K) + noise)
     return Sites(t * stretch * scale**2, problem.y * h * stretch * scale)
+
+
+def start_of_sites(problem: Problem, box: Box, sites: Sites) -> Start:
+    """The inverse: sites on f from those on the standardised v."""
+    (shard,) = problem.rows.held
+    t, h = sites.precision / box.scale**2, problem.y * sites.shift / box.scale
+    return Start(RULE, (shard.with_values(np.stack([t, h]) / (1.0 + t / problem.likelihood.scale**2)),))
 
 
 def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:

@@ -34,13 +34,13 @@ from gpclass.inference.base import Way
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import ChainSettings, annealed, collect
 from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Start
 from gpclass.latent.basis import inverse
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
 from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
-from gpclass.posterior import Posterior
 
 Scan: TypeAlias = "Callable[[Array, Generator], Array]"
 MOST_SHRINKS = 100
@@ -69,7 +69,7 @@ class Gibbs(ChainSettings):
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand third", "covariance whitened"),)
     only_two: ClassVar[str] = "its scan is written for one latent value per row"
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
         if problem.likelihood.name == "probit" and whole:
             target = whiten(problem)

@@ -20,6 +20,7 @@ from scipy.special import softmax
 from gpclass._typing import Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import NoisyDraws, noise_factor, noisy_latents
+from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.plan import coordinate_order
@@ -67,7 +68,7 @@ class GPCMC(Inference):
     def posterior_type(self, problem: Problem) -> type[Posterior]:
         return NoisyDraws
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> NoisyDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> NoisyDraws:
         rows = problem.repeated()
         if rows is None:
             raise ValueError(f"inference={self.name!r} takes whole-number weights; use inference='ep' for others")

@@ -25,9 +25,8 @@ from gpclass.inference.base import Way
 from gpclass.inference.mcmc import WhiteChains, run_latent_chains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
 from gpclass.model.problem import Problem
-from gpclass.posterior import Posterior
 
 JITTER = 0.2  # share by which the step size is varied from trajectory to trajectory
 QUARTER, MOST_STEPS = 0.5 * np.pi, 64  # length of a trajectory, and its largest number of steps
@@ -126,7 +125,7 @@ class LatentHMC(WhiteChains):
     )
     limits: ClassVar = {"acceptance": SHARE}
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
         epsilon = StepSize(0.2, self.acceptance)
         accepted: list[float] = []

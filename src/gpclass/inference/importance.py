@@ -25,11 +25,11 @@ from gpclass.inference.around import AROUND, BASES, gaussians_for, target_around
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.posterior import Evidence, Report
 
 FEWEST_EFFECTIVE = 50  # effective draws below which probabilities are unreliable
 POWER = 0.8  # of the sites, with several latent values per row
@@ -73,7 +73,7 @@ class Importance(Inference):
         names = [self.around] if self.around in BASES else gaussians_for(likelihood)
         return BASES[str(names[0])]().guide(likelihood) if names else self
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
         several = problem.n_latents > 1
         target = target_around(problem, self.around, power=POWER if several else 1.0)
@@ -100,12 +100,12 @@ def weighted_posterior(
         )
     eta, weights, evidence = target.prior_coordinates(xi), softmax(log_w), weighted_evidence(log_w)
     slope, slope_Z = target.problem.prior.score(eta, weights) if gradient else (None, None)
-    drawn = WhiteDraws.of(
+    return WhiteDraws.of(
         target,
         eta,
         weights=weights,
         group=np.arange(len(log_w)),
-        evidence=replace(evidence, gradient=slope),
+        evidence=replace(evidence, gradient=slope, gradient_Z=slope_Z),
         report=Report(
             method=method,
             iterations=iterations,
@@ -117,4 +117,3 @@ def weighted_posterior(
             details=target.details,
         ),
     )
-    return replace(drawn, gradient_Z=slope_Z)

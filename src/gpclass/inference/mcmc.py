@@ -22,9 +22,9 @@ from gpclass.inference.base import Inference, Way
 from gpclass.inference.diagnostics import chain_figures
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
 from gpclass.model.problem import Problem
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.posterior import Evidence, Report
 
 Step: TypeAlias = "Callable[[Particles, Generator, bool], Particles]"
 LOOKED_AT = 20  # latent values whose diagnostics are computed, evenly chosen: each costs about a millisecond
@@ -115,7 +115,7 @@ def run_latent_chains(
     target: Target,
     step: Step,
     rng: Generator,
-    start: Posterior | None,
+    start: Start | None,
     *,
     transition: Transition,
     details: Callable[[], dict[str, Any]] = dict,
@@ -187,9 +187,10 @@ def chain_batches(chains: int, draws: int, ess: float) -> IntArray:
     return np.asarray((each * np.arange(chains)[:, None] + batch).ravel())
 
 
-def _start(chains: int, target: Target, start: Posterior | None, rng: Generator) -> Array:
+def _start(chains: int, target: Target, start: Start | None, rng: Generator) -> Array:
     """Where the chains start: draws of ``start`` if it has any for these rows, else draws of q."""
-    if isinstance(start, WhiteDraws) and start.eta.shape[1] == target.problem.prior.white_dimension():
+    if start is not None and start.eta is not None and start.eta.shape[1] == target.problem.prior.white_dimension():
+        assert start.weights is not None
         chosen = rng.choice(len(start.weights), size=chains, p=start.weights)
         return target.from_prior_coordinates(start.eta[chosen], rng)
     return rng.standard_normal((chains, target.dimension))

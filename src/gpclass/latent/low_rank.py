@@ -60,7 +60,7 @@ class LowRank(Form):
     keep: bool = True
 
     name: ClassVar[str] = "inducing"
-    offers: ClassVar[frozenset[str]] = frozenset(["given", "whitened"])
+    offers: ClassVar[frozenset[str]] = frozenset(["given", "whitened", "expected", "latents"])
     lacks: ClassVar = {
         "box": "it draws the noisy latent values of all rows, whose n × n covariance inducing inputs avoid",
         "covariance": "it works with the n × n covariance of the latent values, which inducing inputs avoid",
@@ -163,6 +163,11 @@ class LowRankPrior(LatentPrior):
             roots.append(factor(basis.covariance(X_new) - V.T @ V, what=what, scale=scale)[0])
         return roots
 
+    def given_latents(self) -> base.GivenLatents:
+        from gpclass.latent.given_latents import InducingLatents  # it builds on this module
+
+        return InducingLatents(self, self.spec.per_latent([basis.L for basis in self.bases]))
+
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         return score(self.problem, self.spec, eta, weights)
 
@@ -237,6 +242,15 @@ class LowRankGaussian(Gaussian):
             nu = sums["nu"]
         return gaussian_gradient(problem, spec, held, rule, self.q, nu)
 
+    def expected_prior(self, held: Held, rule: SiteRule) -> base.ExpectedPrior:
+        from gpclass.latent.expected_prior import LowRankExpected  # it builds on this module
+
+        return LowRankExpected.of_gaussian(self, held, rule)
+
+    def means(self, X_new: Array) -> Array:
+        spec = self.prior.spec
+        return spec.spread([basis.features(X_new)[0] for basis in spec.bases], self.q.mean).T
+
     def latent(self, X_new: Array) -> LatentMixture:
         spec, m = self.prior.spec, len(X_new)
         mean, cov = np.empty((m, spec.L)), np.empty((m, spec.L, spec.L))
@@ -266,3 +280,10 @@ class LowRankGaussian(Gaussian):
 
     def kept(self) -> dict[str, Array]:
         return {"mean": self.q.mean, "L": self.q.L}
+
+
+def low_rank_prior(problem: Problem) -> LowRankPrior:
+    """The prior of a problem whose form has inducing inputs."""
+    prior = problem.prior
+    assert isinstance(prior, LowRankPrior)
+    return prior

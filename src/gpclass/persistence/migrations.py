@@ -138,8 +138,8 @@ def posterior_samples_many(state: State) -> WhiteDraws:
 
 
 def posterior_particles(state: State) -> NoisyDraws:
-    """Two classes, dense."""
-    found = NoiseFactor(one=state.pop("factor"))
+    """Two classes, dense; EP's sites were stored, and are not needed."""
+    found, _ = NoiseFactor(one=state.pop("factor")), state.pop("sites", None)
     return NoisyDraws(**{**state, "A": state["A"][None]}, factor=found)
 
 

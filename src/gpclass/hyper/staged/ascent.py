@@ -44,6 +44,7 @@ from gpclass.progress import progress
 MAX_ITER, TOL = 60, 1e-5  # over all rows, by default
 LOOSE = 0.5  # how far sites may be from their fixed point: the evidence is then wrong by about 0.1 nats
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
+SEED = 0  # of the last steps: a resumed fit takes the same ones
 FEWEST_LEFT_OUT = 50  # rows needed for an informative log loss
 
 
@@ -66,7 +67,7 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
             absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
             done = int(kept["earlier_evaluations"])
         climb = Climb(stages, guide, prior, run, rng, absent, checkpoint, bar, label, done)
-        at = climb.run(problem, None if kept is None else standing(kept, problem, guide.name, rng))
+        at = climb.run(problem, None if kept is None else standing(kept, problem, guide, rng))
         climb.begins(f"{problem.n:,} rows, at most {max_iter} steps")
         tols = (strategy.tol or TOL, stages.window, stages.gain, strategy.gradient_tol)
         rule = Rule(max_iter, *tols, to_the_end=True)
@@ -75,13 +76,12 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
         resumed = take_up(stage, kept) if kept is not None and "sites" in kept else None
         state = stage.run(resumed, lambda now: checkpoint.save(stage, now, at.problem, climb.evaluations))
         climb.begins(f"{problem.n:,} rows, the posterior")
-        chosen, spent, final = stage.chosen(state), 0, run.rng.spawn(1)[0]
-        last: Any = stage.back()
+        chosen, last, spent = stage.chosen(state), stage.back(), 0
         if inference.evidence_kind == "unbiased" and len(chosen.theta):
             top = Top(chosen.theta, state.value, 0, True, "", inverse_curvature(state, len(chosen.theta)), last)
-            theta, last, spent = polish(chosen, inference, top, prior, strategy, int(rng.integers(2**63)))
+            theta, last, spent = polish(chosen, inference, top, prior, strategy, SEED)
             chosen = chosen.at(theta)
-        posterior = inference(chosen, final, start=last)
+        posterior = inference(chosen, run.rng.spawn(1)[0], start=last)
     details["ascent_ended_by"] = stage.reason(state)
     if absent is not None:
         loss = stage.losses[-1] if stage.losses else None

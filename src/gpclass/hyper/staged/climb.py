@@ -20,7 +20,6 @@ from gpclass.hyper.staged.checkpoint import Checkpoint
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing, inducing, with_inducing
 from gpclass.inference.base import Inference
-from gpclass.latent.base import Start
 from gpclass.latent.inducing import sample_rows
 from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
@@ -92,14 +91,14 @@ class Climb:
 
     def _some(self, at: Standing, part: Problem) -> Standing:
         """The end of an ascent over a part of the rows."""
-        problem, name = at.problem, self.guide.name
+        problem = at.problem
         rule = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN)
         look = None if self.absent is None else problem.rows.take(self.absent)
         stage = Stage(part, self.guide, rule, self.prior, left_out=look, earlier=at.earlier)
         state = stage.run()
         self.evaluations += state.evaluations
         some, last = stage.chosen(state), stage.accepted
-        near = None if last is None or name == "laplace" else Start(name, (), last.gaussian)
+        near = None if last is None or last.start is None else replace(last.start, held=())
         moved = with_inducing(problem.at(some.theta), inducing(some))
         return replace(at, problem=moved, earlier=Earlier(state, stage.count, stage.unit, near))
 

@@ -17,7 +17,6 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.maximize import value_and_slope
 from gpclass.inference.base import Inference
-from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.latent.base import Start
 from gpclass.latent.inducing import length_scales
 from gpclass.latent.low_rank import LowRank
@@ -25,6 +24,7 @@ from gpclass.model.problem import Problem
 from gpclass.model.rows import Work, bring_back, leave_out
 from gpclass.numerics.lbfgs import Ascent, step
 from gpclass.numerics.linalg import NotPositiveDefiniteError
+from gpclass.posterior import Posterior
 from gpclass.predict import predict_proba
 from gpclass.priors import PriorSet
 
@@ -78,8 +78,8 @@ class Stage:
     earlier: Earlier | None = None  # an ascent that this one continues
     tell: Callable[..., None] | None = None
     gained: float = np.inf  # by the last iteration, as a share of the log evidence
-    last: GaussianPosterior | None = None  # the posterior of the last evaluation
-    accepted: GaussianPosterior | None = None  # that of the last accepted step
+    last: Posterior | None = None  # the posterior of the last evaluation
+    accepted: Posterior | None = None  # that of the last accepted step
     near: Start | None = None  # start of evaluations before the first accepted step; else that of ``earlier``
     losses: list[float] = field(default_factory=list)  # of the held-out rows, after each iteration
 
@@ -184,13 +184,14 @@ class Stage:
         """Log evidence (and log prior) with gradient."""
         problem = self.at(x)
         try:
-            found: GaussianPosterior = self.guide(problem, start=self._from(), gradient=True)
+            found = self.guide(problem, start=self._from(), gradient=True)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError, FloatingPointError):
             return None
         value, slope = value_and_slope(found, self.prior, x[: self.p])
         if self.free_Z:
-            assert found.gradient_Z is not None
-            slope = np.concatenate([slope, (found.gradient_Z * self.unit).ravel()])
+            assert found.evidence is not None
+            assert found.evidence.gradient_Z is not None
+            slope = np.concatenate([slope, (found.evidence.gradient_Z * self.unit).ravel()])
         if not (np.isfinite(value) and np.isfinite(slope).all()):
             return None
         self.last = found
