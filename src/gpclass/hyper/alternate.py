@@ -44,7 +44,7 @@ from gpclass.inference.elliptical_slice import EllipticalSlice
 from gpclass.inference.mcmc import ChainSettings
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Form, Target
 from gpclass.model.problem import Problem
 from gpclass.priors import PriorSet
 
@@ -101,6 +101,15 @@ class Alternate(FullBayes):
             raise ValueError(
                 f"Alternate: given must be one of {GIVEN} and move one of {MOVES}, got {self.given!r}, {self.move!r}"
             )
+
+    @property
+    def prior_needs(self) -> frozenset[str]:
+        slope = ["latent_slope"] if self.move == "hmc" and self.given != "eta" else []
+        return frozenset(["whitened", "latents", *slope])
+
+    def lacks(self, form: type[Form]) -> str:
+        found = super().lacks(form)
+        return f"{found}; use move='metropolis'" if "latent_slope" in found else found
 
     @classmethod
     def neal(cls, **changes: Any) -> Alternate:

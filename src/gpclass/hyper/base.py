@@ -12,6 +12,7 @@ import numpy as np
 from gpclass.inference.around import BASES
 from gpclass.inference.base import Inference
 from gpclass.kernels import kernel_text
+from gpclass.latent.base import Form
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior, Report
 from gpclass.priors import PriorSpec
@@ -109,6 +110,11 @@ class Strategy(ABC):
     name: ClassVar[str]
     needs: ClassVar[str] = "nothing"  # a key of NEEDS
 
+    @property
+    def prior_needs(self) -> frozenset[str]:
+        """What these settings need of the prior, in addition to the inference's needs (:mod:`gpclass.latent.base`)."""
+        return frozenset()
+
     @abstractmethod
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Choose or sample θ and return the posterior."""
@@ -126,6 +132,14 @@ class Strategy(ABC):
         """Why the inference is rejected."""
         what = NEEDS[self.needs][1]
         return f"hyperparameters={self.name!r} needs {what}, which inference={inference.name!r} does not have"
+
+    def lacks(self, form: type[Form]) -> str:
+        """Why a form of the prior is rejected; empty if it is not."""
+        missing = " and ".join(map(repr, sorted(self.prior_needs - form.offers)))
+        return (
+            missing
+            and f"hyperparameters={self.name!r} does not run with the prior {form.name!r}: it needs {missing} of it"
+        )
 
 
 def parameters_at_bounds(problem: Problem) -> tuple[str, ...]:

@@ -76,6 +76,10 @@ class EM(Strategy):
     def __post_init__(self) -> None:
         check_settings(self, positive=("tol",), whole=("max_iter", "m_steps"))
 
+    @property
+    def prior_needs(self) -> frozenset[str]:
+        return frozenset(["expected"])
+
     @classmethod
     def brief(cls) -> EM:
         return cls(max_iter=3)

@@ -154,6 +154,9 @@ class Exact(Inference):
     def with_tol(self, tol: float) -> Exact:
         return replace(self, tol=tol)
 
+    def coarser(self, tol: float) -> Exact:
+        return self if self.n_samples is not None else self.with_tol(max(self.tol, tol))
+
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
@@ -246,8 +249,8 @@ class Exact(Inference):
         most = self.max_samples or MOST[problem.n_latents > 1]
         return max(self.first, min(most, DRAWS_IN_MEMORY // (problem.n * problem.n_latents)))
 
-    def most_of_u(self, problem: Problem, n: int) -> int:
-        """Largest number of draws from EP's Gaussian for n rows, within memory and time."""
+    def most_draws(self, problem: Problem, n: int) -> int:
+        """From EP's Gaussian, within memory and time."""
         if self.n_samples is not None:
             return self.n_samples
         k = problem.prior.white_dimension()

@@ -52,16 +52,20 @@ def why_no_likelihood(inference: Inference, form: type[Form], many: bool) -> str
     return f"inference={inference.name!r} has no likelihood of {'many' if many else 'two'} classes"
 
 
+def why_not_strategy(strategy: Strategy, inference: Inference, form: type[Form]) -> str:
+    """Why a strategy does not take an inference or a form of the prior; empty if it takes both."""
+    return strategy.lacks(form) if strategy.takes(inference) else strategy.why_not(inference)
+
+
 def cell(inference: Inference, strategy: Strategy, form: type[Form], classes: str) -> Cell:
     """Whether a combination runs, and with which likelihood."""
     many = classes == "many"
     able = likelihoods_for(inference, form, many)
     if not able:
         likelihood, reason = None, why_no_likelihood(inference, form, many)
-    elif not strategy.takes(inference):
-        likelihood, reason = None, strategy.why_not(inference)
     else:
-        likelihood, reason = able[0], ""
+        reason = why_not_strategy(strategy, inference, form)
+        likelihood = None if reason else able[0]
     return Cell(inference.name, strategy.name, classes, form.name, likelihood, reason)
 
 
@@ -139,8 +143,8 @@ def check_combination(inference: Inference, strategy: Strategy, likelihood: Like
         raise ValueError(
             f"inference={inference.name!r} does not support likelihood={likelihood.name!r}; it supports {handled}"
         )
-    if not strategy.takes(inference):
-        raise ValueError(strategy.why_not(inference))
+    if reason := why_not_strategy(strategy, inference, form):
+        raise ValueError(reason)
 
 
 def _not_with(inference: Inference, form: type[Form], many: bool) -> str:
