@@ -1075,7 +1075,7 @@ def test_advice_about_columns_serves_both_kinds_of_users(folder, frame, model, t
 # ---- what pandas writes along ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:probabilities under .* inducing inputs differ")
+@pytest.mark.filterwarnings("ignore:probabilities under .* differ")
 @pytest.mark.parametrize("name", [None, "id"])
 def test_the_index_of_a_frame_is_no_feature(frame, tmp_path, name):
     shuffled = frame.sample(frac=1.0, random_state=0).rename_axis(name)  # pandas writes such an index as a column

@@ -17,7 +17,6 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from gpclass.hyper.staged.quality import look_over
 from gpclass.inference import EP, Exact, Laplace, Variational
 from gpclass.latent.basis import Basis, unwhiten, whiten
 from gpclass.latent.dense import DensePrior
@@ -364,8 +363,8 @@ def test_rows_far_from_every_inducing_input_say_nothing_and_are_counted(name, li
     if exact or (name == "ep" and not many):  # a far row's evidence is that of a blind guess
         assert abs(both.evidence.log_z - near.evidence.log_z + 2 * np.log(problem.n_classes)) < 1e-6 + error
     np.testing.assert_allclose(proba(both, far, Z), proba(near, problem, Z), atol=0.02 if exact else 1e-6)
-    assert look_over(sparse_of(far, Z))["far_rows"] == 2
-    assert look_over(sparse_of(problem, Z))["far_rows"] < 2
+    assert sparse_of(far, Z).prior.survey()["far_rows"] == 2
+    assert sparse_of(problem, Z).prior.survey()["far_rows"] < 2
 
 
 @pytest.mark.parametrize("likelihood", [Logit(1.3), Probit(0.8)], ids=["logit", "probit"])

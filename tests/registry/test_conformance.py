@@ -6,6 +6,7 @@ Exact methods must agree with it within their Monte Carlo error and its own; app
 to leave. Strategies are run briefly, and must find finite, better-than-chance probabilities.
 """
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -194,13 +195,31 @@ def test_every_cell_that_says_no_says_why(c):
     assert ("takes two" in str(refused.value)) or reason is not only_two
 
 
+REFUSED = [c for c in cells() if "hyperparameters may be" in c.reason]
+
+
+@pytest.mark.parametrize("c", REFUSED, ids=name_of)
+def test_a_hint_names_what_runs(c):
+    running = {(one.inference, one.strategy) for one in CELLS if (one.classes, one.form) == (c.classes, c.form)}
+    hints = dict(re.findall(r"(inference|hyperparameters) may be ((?:'[^']+'(?:, )?)+)", c.reason))
+    for kind, names in hints.items():
+        for name in re.findall(r"'([^']+)'", names):
+            assert ((name, c.strategy) if kind == "inference" else (c.inference, name)) in running
+    assert set(re.findall(r"'([^']+)'", hints["hyperparameters"])) == {s for i, s in running if i == c.inference}
+
+
+def test_there_are_hints():
+    assert {c.strategy for c in REFUSED} == {"maximize", "map", "em", "hmc", "pseudo-marginal", "alternate"}
+    assert all("inference may be" in c.reason for c in REFUSED)
+
+
 def test_the_matrix_is_computed_from_offers_and_needs(monkeypatch):
     exact, fixed = INFERENCES["exact"].default, STRATEGIES["fixed"].default
     assert cell(exact, fixed, LowRank, "many").runs
     monkeypatch.setattr(LowRank, "offers", frozenset(["given"]))
     refused = cell(exact, fixed, LowRank, "many")
     assert not refused.runs
-    assert "needs" in refused.reason
+    assert LowRank.lacks["box"] in refused.reason
 
 
 def test_the_matrix_covers_every_registered_part():

@@ -95,6 +95,11 @@ class Alternate(FullBayes):
     needs: ClassVar[str] = "steps"
     limits: ClassVar = {"given": ("both", "f", "eta"), "move": ("metropolis", "hmc"), "acceptance": SHARE}
 
+    @property
+    def prior_needs(self) -> frozenset[str]:
+        slope = ["latent_slope"] if self.move == "hmc" and self.given != "eta" else []
+        return frozenset(["whitened", "latents", *slope])
+
     @classmethod
     def neal(cls, **changes: Any) -> Alternate:
         """Neal's own: θ by Hamiltonian dynamics given f."""

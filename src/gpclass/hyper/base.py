@@ -12,6 +12,7 @@ import numpy as np
 from gpclass._settings import Settings
 from gpclass.inference.base import Inference
 from gpclass.kernels import kernel_text
+from gpclass.latent.base import Form
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior, Report
 from gpclass.priors import PriorSpec
@@ -109,6 +110,11 @@ class Strategy(Settings, ABC):
     name: ClassVar[str]
     needs: ClassVar[str] = "nothing"  # a key of NEEDS
 
+    @property
+    def prior_needs(self) -> frozenset[str]:
+        """What these settings need of the prior, in addition to the inference's needs (:mod:`gpclass.latent.base`)."""
+        return frozenset()
+
     @abstractmethod
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Choose or sample θ and return the posterior."""
@@ -126,6 +132,12 @@ class Strategy(Settings, ABC):
         """Why the inference is rejected."""
         what = NEEDS[self.needs][1]
         return f"hyperparameters={self.name!r} needs {what}, which inference={inference.name!r} does not have"
+
+    def lacks(self, form: type[Form]) -> str:
+        """Why a form of the prior is rejected; empty if it is not."""
+        missing = sorted(self.prior_needs - form.offers)
+        reasons = "; ".join(form.lacks.get(offer, f"it needs {offer!r} of the prior") for offer in missing)
+        return reasons and f"hyperparameters={self.name!r} does not run with the prior {form.name!r}: {reasons}"
 
 
 def parameters_at_bounds(problem: Problem) -> tuple[str, ...]:

@@ -72,6 +72,10 @@ class EM(Strategy):
     name: ClassVar[str] = "em"
     needs: ClassVar[str] = "gaussian"
 
+    @property
+    def prior_needs(self) -> frozenset[str]:
+        return frozenset(["expected"])
+
     @classmethod
     def brief(cls) -> EM:
         return cls(max_iter=3)

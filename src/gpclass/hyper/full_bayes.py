@@ -138,8 +138,7 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
     inference = sampling.inference
     asked: Any = strategy  # a dataclass
     settings = replace(asked, checkpoint=None, draws=1)
-    Z = problem.inducing
-    model = (problem.kernel, problem.likelihood, np.empty(0) if Z is None else Z)
+    model = (problem.kernel, problem.likelihood, *(problem.form.marks or (np.empty(0),)))
     outcome = run_chains(
         sampling.sampler,
         strategy.chains,

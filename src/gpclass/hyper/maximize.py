@@ -31,7 +31,6 @@ from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.staged.settings import Stages
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
-from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet, resolve_priors
@@ -98,14 +97,8 @@ class Maximize(Strategy):
     def brief(cls) -> Self:
         return cls(max_iter=3, polish_steps=1)
 
-    def why_not(self, inference: Inference) -> str:
-        return (
-            f"{super().why_not(inference)}; use hyperparameters='fixed', or fit the kernel parameters with "
-            "inference='ep' first"
-        )
-
     def _search(self, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None) -> Fit:
-        if isinstance(problem.form, LowRank):
+        if problem.form.moves:
             from gpclass.hyper.staged.ascent import ascend  # it builds on this module
 
             return ascend(self, problem, inference, run, prior)

@@ -116,12 +116,6 @@ class PseudoMarginal(FullBayes):
     def takes(self, inference: Inference) -> bool:
         return super().takes(inference) or (self.approximate and inference.evidence_kind is not None)
 
-    def why_not(self, inference: Inference) -> str:
-        return (
-            f"{super().why_not(inference)}; use inference='exact', 'annealed' or 'importance', or hyperparameters='hmc'"
-            " with 'laplace' or 'ep'"
-        )
-
     @property
     def dropped(self) -> int:
         return self.warmup + self.discard

@@ -143,6 +143,14 @@ class Inference(Settings, ABC):
         """Itself with the estimator's tolerance, if it draws until that is met."""
         return self
 
+    def coarser(self, tol: float) -> Self:
+        """Itself with no more draws than probabilities of this error need, if it draws until a tolerance is met."""
+        return self
+
+    def most_draws(self, problem: Problem, n: int) -> int:
+        """Largest number of draws that it makes for n rows like those of ``problem``; 0 if it is deterministic."""
+        return 0
+
     @property
     def site_tol(self) -> float:
         """How far sites may be from their fixed point; 0 without such a setting."""

@@ -46,23 +46,22 @@ from gpclass.inference.posteriors import (
 )
 from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
-from gpclass.latent.base import Start
-from gpclass.latent.dense import DenseGaussian, dense_prior
+from gpclass.latent.base import Start, labels_of
+from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
-from gpclass.orthant.box import Box, BoxFactors
+from gpclass.orthant.box import Box
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.predict import predict_proba
-from gpclass.propagation import expectation_propagation, refined_sites
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 SHARPEST = 1e-3  # share of a site's variance that noise leaves, at least
-FEW_SWEEPS = 2  # of EP, if many short-lived guides are needed
+FEW_SWEEPS = 4  # of EP, if many short-lived guides are needed
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites suffice
 EP_SWEEPS = 60
 LOOK_AT = (200, 60)  # rows at which the error is measured, for one latent value per row and for several
@@ -110,9 +109,8 @@ class Exact(Inference):
         Largest number of draws for ``tol``; by default 50,000 for two classes, 10,000 for more, 20,000 with
         inducing inputs.
     sweeps : int, optional
-        Largest number of EP sweeps; by default until convergence. After two the weights are as even, for a third of
-        the time, and any number leaves the draws exact. If sweeps are few and a start is given, its sites are reused
-        with a few parallel updates.
+        Largest number of EP sweeps; by default until convergence. After four the weights are as even, for half of
+        the time, and any number leaves the draws exact.
     """
 
     tol: float = 1e-3
@@ -152,6 +150,9 @@ class Exact(Inference):
     def with_tol(self, tol: float) -> Exact:
         return replace(self, tol=tol)
 
+    def coarser(self, tol: float) -> Exact:
+        return self if self.n_samples is not None else self.with_tol(max(self.tol, tol))
+
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
@@ -180,11 +181,7 @@ class Exact(Inference):
         rows = self._noisy(problem)
         if rows is None:
             return None
-        box = rows.prior.box()
-        if box.smooth is None and rows.n_latents == 1:
-            guide = self._guide(box, starting_sites(rows, start))
-            return Outline(self, rows, box, guide, start_of_sites(rows, box, guide.sites))
-        found = self.row_sites(rows, start)
+        box, found = rows.prior.box(), self.row_sites(rows, start)
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
@@ -193,16 +190,6 @@ class Exact(Inference):
     def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""
         return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
-
-    def _guide(self, box: Box, start: Sites | None) -> SiteApproximation:
-        """EP's sites, or quick ones if few sweeps are requested; a function of the box and the start alone."""
-        factors = BoxFactors(box.lower, box.upper)
-        if self.sweeps is None:
-            return expectation_propagation(box.S, factors, start=start, tol=EP_TOL)
-        quick = None if start is None else refined_sites(box.S, factors, start)
-        if quick is not None:
-            return quick
-        return expectation_propagation(box.S, factors, max_sweeps=self.sweeps, tol=EP_TOL)
 
     def complete(self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False) -> NoisyDraws:
         problem, box, ep = outline.problem, outline.box, outline.ep
@@ -244,8 +231,8 @@ class Exact(Inference):
         most = self.max_samples or MOST[problem.n_latents > 1]
         return max(self.first, min(most, DRAWS_IN_MEMORY // (problem.n * problem.n_latents)))
 
-    def most_of_u(self, problem: Problem, n: int) -> int:
-        """Largest number of draws from EP's Gaussian for n rows, within memory and time."""
+    def most_draws(self, problem: Problem, n: int) -> int:
+        """From EP's Gaussian, within memory and time."""
         if self.n_samples is not None:
             return self.n_samples
         k = problem.prior.white_dimension()
@@ -356,37 +343,16 @@ def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> Arra
     return prior.pull(0.5 * ((alpha[c] * w) @ alpha[c].T - block) for c, block in blocks)
 
 
-def starting_sites(problem: Problem, start: Start | None) -> Sites | None:
-    """Sites for the standardised v from those on f of a neighbouring posterior of two classes."""
-    near = None if start is None else start.of(RULE, problem)
-    if near is None or not near.held:
-        return None
-    t, h = near.held[0].kept[:2]
-    # A site N(f; m, 1/t) on f is a site N(z; m, 1/t − 1/s²) on z = f + ε; then the sign and the scale.
-    noise = problem.likelihood.scale**-2
-    stretch = 1.0 / np.maximum(1.0 - noise * t, 1e-9)
-    scale = np.sqrt(np.diag(dense_prior(problem).K) + noise)
-    return Sites(t * stretch * scale**2, problem.y * h * stretch * scale)
-
-
-def start_of_sites(problem: Problem, box: Box, sites: Sites) -> Start:
-    """The inverse: sites on f from those on the standardised v."""
-    (shard,) = problem.rows.held
-    t, h = sites.precision / box.scale**2, problem.y * sites.shift / box.scale
-    return Start(RULE, (shard.with_values(np.stack([t, h]) / (1.0 + t / problem.likelihood.scale**2)),))
-
-
 def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:
     """EP's sites on f as sites on the standardised noisy values, and the mean of these.
 
     A site of precision t on f has the variance 1/t − 1/λ on f plus noise of precision λ. The mean of the noisy values
     is that of f plus α/λ, α = K⁻¹E[f].
     """
-    gaussian = found.gaussian
-    assert isinstance(gaussian, DenseGaussian)
-    precision, (t, h) = noise_precision(problem), (gaussian.t, gaussian.h)
+    (shard,), (mean,), precision = found.held, found.gaussian.marginals.mean, noise_precision(problem)
+    t, h = labels_of(shard, problem.likelihood).copies * shard.kept[:2]
     stretch = 1.0 / np.maximum(1.0 - t / precision, SHARPEST)
-    mean = gaussian.mean[0] + gaussian.alpha[0] / precision
+    mean = mean + (h - t * mean) / precision
     sites = Sites(t * stretch * box.scale**2, problem.y * h * stretch * box.scale)
     return sites, problem.y * mean / box.scale
 
@@ -395,9 +361,7 @@ def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, A
     """EP's sites of many classes and their mean, in the units of the box."""
     (shard,) = found.held
     sites = nested.PointSites.of(shard.kept[: RULE.numbers(problem.likelihood, problem.n_latents)])
-    gaussian = found.gaussian
-    assert isinstance(gaussian, DenseGaussian)
-    m, Q = nested.differences(problem.y, *gaussian.marginals.cavity())
+    m, Q = nested.differences(problem.y, *found.gaussian.marginals.cavity())
     mean_v = nested.local_moments(m, Q, sites)[0]
     placed = Sites(sites.t.ravel() * box.scale**2, sites.h.ravel() * box.scale)
     return placed, mean_v.ravel() / box.scale

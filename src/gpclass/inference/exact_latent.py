@@ -107,7 +107,7 @@ def around_ep(
         def error(posterior: WhiteDraws) -> float:
             return float(np.max(predict_proba(posterior.latent(X), problem.likelihood).mcse))
 
-        most = settings.most_of_u(problem, problem.n)
+        most = settings.most_draws(problem, problem.n)
         got = enough(draws, error, rng, tol=settings.tol, first=settings.first, most=most)
     posterior = got.drawn
     if not got.met:

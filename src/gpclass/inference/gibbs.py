@@ -71,7 +71,7 @@ class Gibbs(ChainSettings):
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
-        if problem.likelihood.name == "probit" and whole:
+        if "orthant" in problem.likelihood.offers() and whole:
             target = whiten(problem)
             sampler = NoisyScan.of(problem, target)
             v = sampler.first(self.chains, rng)

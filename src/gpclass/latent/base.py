@@ -384,11 +384,44 @@ class Form(ABC):
     offers: ClassVar[frozenset[str]]
     lacks: ClassVar[Mapping[str, str]] = {}  # why it does not offer something
     predicts_from_rows: ClassVar[bool]  # whether predictions need the rows, so that a file must store them
+    moves: ClassVar[bool] = False  # whether it has inputs of its own that an ascent of the evidence moves
+
+    @classmethod
+    def asked(cls, settings: Any) -> Form | None:
+        """The form that parameters of an estimator ask for, other than ``latent_prior``; None if they do not."""
+        return None
+
+    @classmethod
+    def example(cls, X: Array) -> Form:
+        """A small one for these rows, for tests."""
+        return cls()
+
+    def checked(self, n: int, d: int, kernels: int) -> Form:
+        """The form for n rows of d columns and so many kernels; settings that do not go with them are rejected."""
+        return self
+
+    @property
+    def marks(self) -> tuple[Any, ...]:
+        """What tells it from others of its class: its fields."""
+        return tuple(vars(self).values())
 
     @property
     def inducing(self) -> Array | None:
-        """Inducing inputs (m, d), if there are any."""
+        """Inputs of its own, (m, d), if it has any and they are placed."""
         return None
+
+    def at(self, Z: Array) -> Form:
+        """The same with other inputs of its own, if it ``moves``."""
+        raise NotImplementedError
+
+    @property
+    def cure(self) -> str:
+        """What to do if a fit is far from that of the dense prior; empty if they are not to be compared."""
+        return ""
+
+    def for_few_rows(self) -> Form:
+        """The same for a part of the rows that fits into memory."""
+        return self
 
     @abstractmethod
     def rows(self, source: Source) -> Rows:
@@ -398,8 +431,8 @@ class Form(ABC):
     def prior(self, problem: Problem) -> LatentPrior:
         """The prior at the problem's θ."""
 
-    def placed(self, problem: Problem, rng: Generator) -> Form:
-        """The form with everything that depends on the rows' features and on θ chosen."""
+    def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> Form:
+        """The form with everything that depends on the rows' features and on θ chosen, at most so many inputs."""
         return self
 
 

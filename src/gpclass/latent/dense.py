@@ -50,6 +50,10 @@ class Dense(Form):
     )
     predicts_from_rows: ClassVar[bool] = True
 
+    @classmethod
+    def asked(cls, settings: Any) -> Dense:
+        return Dense()  # whatever they are: the default
+
     def rows(self, source: Source) -> Rows:
         """One shard in memory."""
         whole = source if isinstance(source, ArraySource) else ArraySource(*source.take(np.arange(source.n)))

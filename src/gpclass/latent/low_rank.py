@@ -22,7 +22,7 @@ from gpclass.latent import base
 from gpclass.latent import low_rank_passes as passes
 from gpclass.latent.base import Features, Form, Gaussian, Held, LatentPrior, SiteRule, Swept, per_latent
 from gpclass.latent.basis import Basis
-from gpclass.latent.inducing import MOST, choose_inducing, sample_rows
+from gpclass.latent.inducing import MOST, check_inducing, choose_inducing, sample_rows
 from gpclass.latent.low_rank_gradient import gaussian_gradient, score
 from gpclass.latent.low_rank_q import Q, Spec
 from gpclass.model.rows import Rows, Source
@@ -64,14 +64,38 @@ class LowRank(Form):
     lacks: ClassVar = {
         "box": "it draws the noisy latent values of all rows, whose n × n covariance inducing inputs avoid",
         "covariance": "it works with the n × n covariance of the latent values, which inducing inputs avoid",
+        "latent_slope": "the values at the inducing inputs have no gradient in θ here; use move='metropolis'",
     }
     predicts_from_rows: ClassVar[bool] = False
+    moves: ClassVar[bool] = True
 
     @classmethod
-    def for_rows(cls, n: int, m: int | None, how: Any = "kmeans", kernels: int = 1) -> LowRank:
-        """Inducing inputs to be placed for n rows; blocks are stored if memory allows."""
-        keep = 8.0 * n * (m or MOST) * kernels < KEPT * available_memory()
-        return cls(None, m, how, keep)
+    def asked(cls, settings: Any) -> LowRank | None:
+        """With ``n_inducing`` or an array ``inducing``."""
+        m, how = settings.n_inducing, settings.inducing
+        if m is None and isinstance(how, str):
+            return None
+        return cls(m=None if isinstance(m, str) and m == "auto" else m, how=how)
+
+    @classmethod
+    def example(cls, X: Array) -> LowRank:
+        return cls(X[:3] + 0.1, 3)
+
+    def checked(self, n: int, d: int, kernels: int) -> LowRank:
+        """Blocks are stored if memory allows."""
+        m = check_inducing("auto" if self.m is None else self.m, self.how, n, d)
+        return replace(self, m=m, keep=8.0 * n * (m or MOST) * kernels < KEPT * available_memory())
+
+    @property
+    def marks(self) -> tuple[Any, ...]:
+        return (self.m, self.how) if self.Z is None else (self.Z,)
+
+    @property
+    def cure(self) -> str:
+        return "" if self.Z is None else f"raise n_inducing, for instance to {2 * len(self.Z)}"
+
+    def for_few_rows(self) -> LowRank:
+        return replace(self, keep=True)
 
     @property
     def inducing(self) -> Array | None:
@@ -146,6 +170,15 @@ class LowRankPrior(LatentPrior):
         """Aᵀ and λ of the new points."""
         found = [basis.features(X_new) for basis in self.bases]
         return Features([A.T for A, _ in found], [rest for _, rest in found])
+
+    def survey(self) -> dict[str, Any]:
+        """Far rows, and the mean share of the prior variance that the inducing inputs do not explain."""
+        problem, Z, covariance = self.problem, self.bases[0].Z, self.problem.covariance
+        K = covariance(Z, Z.copy())  # as of different points: without white noise
+        floor = max(float(K.min()), 0.0) if len(Z) > 1 else 0.0
+        noise = float(np.mean(covariance.diag(Z) - np.diag(K)))
+        _, sums = problem.map(passes.survey, problem.rows.held, self.spec, floor, noise)
+        return {"n_inducing": len(Z), "far_rows": sums["far"], "prior_variance_left": sums["left"] / problem.n}
 
     def as_dense(self) -> Problem | None:
         from gpclass.latent.low_rank_dense import as_dense  # it builds on the dense prior

@@ -246,29 +246,27 @@ def methods(axis: str | None = None) -> list[Method[Any]]:
 
 def get_inference(spec: Any) -> Inference:
     """A configured inference from its name, or the object itself."""
-    if isinstance(spec, Inference):
-        return spec
-    return _configured(spec, INFERENCES, "inference")
+    return spec if isinstance(spec, Inference) else _configured(spec, "inference", INFERENCES)
 
 
 def get_strategy(spec: Any) -> Strategy:
     """A configured strategy from its name, or the object itself."""
-    if isinstance(spec, Strategy):
-        return spec
-    return _configured(spec, STRATEGIES, "hyperparameters")
+    return spec if isinstance(spec, Strategy) else _configured(spec, "hyperparameters", STRATEGIES)
 
 
-def _configured(spec: Any, table: Mapping[str, Method[T_co]], what: str) -> T_co:
-    if not isinstance(spec, str):
-        raise ValueError(
-            f"{what} must be one of {', '.join(map(repr, table))} or a configured object such as "
-            f"{next(iter(table.values())).default!r}, got {spec!r}"
-        )
-    if spec not in table:
-        raise ValueError(
-            f"{what}={spec!r} is not known{did_you_mean(spec, table)} The names are {', '.join(map(repr, table))}"
-        )
-    return table[spec].factory()
+def get_form(spec: Any) -> Form:
+    """A configured form of the prior from its name, or the object itself."""
+    return spec if isinstance(spec, Form) else _configured(spec, "latent_prior", FORMS)
+
+
+def _configured(spec: Any, what: str, table: Mapping[str, Any]) -> Any:
+    """What a name of a table stands for, with its default settings."""
+    if not isinstance(spec, str) or spec not in table:
+        hint = did_you_mean(spec, table) if isinstance(spec, str) else ";"
+        known = ", ".join(map(repr, table))
+        raise ValueError(f"{what}={spec!r} is not known{hint} The names are {known}, or give a configured object")
+    row = table[spec]
+    return row.factory() if isinstance(row, Method) else row()
 
 
 def likelihoods_for(inference: Inference, form: type[Form], many: bool) -> list[str]:

@@ -23,7 +23,6 @@ from gpclass.hyper.checkpoint import of_others, read_archive, write_archive
 from gpclass.hyper.staged.stage import Earlier, Stage, Standing, inducing, with_inducing
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
-from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.model.rows import collect_values, put_values
 from gpclass.numerics.fingerprint import fingerprint
@@ -44,9 +43,7 @@ class Checkpoint:
         """The checkpoint of a problem before its inducing inputs are placed, with these settings."""
         if path is None:
             return cls(None, "")
-        form = problem.form
-        assert isinstance(form, LowRank)
-        model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood, form.m, form.how)
+        model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood, *problem.form.marks)
         return cls(Path(path), fingerprint(*problem.rows.marks(), *model, *settings))
 
     def load(self) -> dict[str, Array] | None:

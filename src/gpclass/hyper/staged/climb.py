@@ -21,7 +21,6 @@ from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing, inducing, with_inducing
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
-from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Local
 from gpclass.numerics.lbfgs import Ascent
@@ -79,7 +78,6 @@ class Climb:
             few = part_of(problem, s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
             if n < 2 * s.few_rows or _of_all_classes(few):
                 self.begins(f"{few.n:,} rows")
-                assert isinstance(few.form, LowRank)
                 placed = few.form.placed(few, self.rng, at_most=FEW_INDUCING)
                 problem = problem.at(self._few(replace(few, form=placed)))
         problem = problem.placed(self.rng)
@@ -138,9 +136,7 @@ def part_of(problem: Problem, rows: int, rng: np.random.Generator, without: IntA
     chosen = sample_rows(problem.n, rows, rng)
     if without is not None:
         chosen = np.setdiff1d(chosen, without, assume_unique=True)
-    form = problem.form
-    assert isinstance(form, LowRank)
-    return replace(problem.on(*problem.rows.take(chosen)), form=replace(form, keep=True))
+    return replace(problem.on(*problem.rows.take(chosen)), form=problem.form.for_few_rows())
 
 
 def _of_all_classes(part: Problem) -> bool:

@@ -19,7 +19,6 @@ from gpclass.hyper.maximize import value_and_slope
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
 from gpclass.latent.inducing import length_scales
-from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Work, bring_back, leave_out
 from gpclass.numerics.lbfgs import Ascent, step
@@ -222,9 +221,7 @@ def inducing(problem: Problem) -> Array:
 
 def with_inducing(problem: Problem, Z: Array) -> Problem:
     """The same problem with other inducing inputs."""
-    form = problem.form
-    assert isinstance(form, LowRank)
-    return replace(problem, form=form.at(Z))
+    return replace(problem, form=problem.form.at(Z))
 
 
 def over(problem: Problem, work: Work, *arguments: Any) -> Problem:
