@@ -121,7 +121,7 @@ def test_credible_interval_holds_its_share_of_drawn_probabilities(flowers):
     X, y = flowers
     clf = fixed().fit(X, y)
     spread = clf.predict_uncertainty(X[:4], level=0.8)
-    p = np.exp(Softmax().log_prob(clf.sample_latent(X[:4], 20_000, random_state=0)))
+    p = np.exp(Softmax().log_classes(clf.sample_latent(X[:4], 20_000, random_state=0)))
     inside = np.mean((p >= spread.lower) & (p <= spread.upper), axis=0)
     np.testing.assert_allclose(inside, 0.8, atol=0.025)
 

@@ -80,7 +80,7 @@ def test_slope_of_the_density_given_f(kernel):
         -0.5 * f_c @ np.linalg.solve(K, f_c) - 0.5 * np.linalg.slogdet(K)[1]
         for f_c, K in zip(f.reshape(3, 8), task.at(theta).prior.covariances, strict=True)
     )
-    log_lik = task.likelihood.log_prob(f.reshape(3, 8).T)[np.arange(8), task.y].sum()
+    log_lik = task.likelihood.log_classes(f.reshape(3, 8).T)[np.arange(8), task.y].sum()
     assert value == pytest.approx(direct + log_lik + density.log_prior(theta), rel=1e-9)
     for j in range(len(theta)):
         step = np.zeros(len(theta))

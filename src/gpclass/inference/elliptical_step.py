@@ -8,16 +8,31 @@ Reference: Murray, Adams & MacKay (2010), Elliptical slice sampling.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.particles import Particles
-from gpclass.latent.base import Target
 
 MOST_SHRINKS = 200  # the bracket is then below 1e-30 of the circle: only rounding can cause that
 
 
-def elliptical_step(target: Target, state: Particles, rng: Generator, power: float = 1.0) -> Particles:
+class Ellipses(Protocol):
+    """What the step needs of a :class:`~gpclass.latent.base.Target`."""
+
+    @property
+    def m(self) -> Array:
+        """Mean of the Gaussian."""
+
+    def spread(self, xi: Array, /) -> Array:
+        """f − m of ξ."""
+
+    def log_ratio(self, f: Array, /) -> Array:
+        """r(f), (M,)."""
+
+
+def elliptical_step(target: Ellipses, state: Particles, rng: Generator, power: float = 1.0) -> Particles:
     """One step of every particle; leaves N(ξ; 0, I) exp(power · r) invariant."""
     M = len(state.xi)
     nu = rng.standard_normal(state.xi.shape)
@@ -32,7 +47,7 @@ def elliptical_step(target: Target, state: Particles, rng: Generator, power: flo
     for _ in range(MOST_SHRINKS):
         a = angle[todo]
         tried = target.m + gap[todo] * np.cos(a)[:, None] + ellipse[todo] * np.sin(a)[:, None]
-        r_tried = target.of_chains(todo).log_ratio(tried)
+        r_tried = target.log_ratio(tried)
         hit = power * r_tried > level[todo]
         done = todo[hit]
         f[done], r[done], final[done] = tried[hit], r_tried[hit], a[hit]

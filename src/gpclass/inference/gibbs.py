@@ -38,7 +38,6 @@ from gpclass.latent.base import Start
 from gpclass.latent.basis import inverse
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
-from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
 
@@ -147,21 +146,19 @@ def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:
     """One pass over all latent values of every chain by slices on the ellipse of the conditional prior."""
     g = f.T.copy()  # (n, chains)
     n, chains = g.shape
-    y = np.broadcast_to(target.y[:, None] if target.y.ndim == 1 else target.y.T, g.shape)
+    likelihood, y = target.problem.likelihood, np.broadcast_to(target.problem.y[:, None], g.shape)
     powers = np.ones(n) if target.problem.weights is None else target.problem.weights
     nu = rng.standard_normal(g.shape) / np.sqrt(np.diag(Q))[:, None]
     drop = np.log(rng.random(g.shape))
     turn = rng.uniform(0.0, 2.0 * np.pi, g.shape)
-    assert isinstance(target.problem.likelihood, BinaryLikelihood)
-    log_prob = target.problem.likelihood.log_prob
     for i in range(n):
         mean = g[i] - (Q[i] @ g) / Q[i, i]
         gap, angle = g[i] - mean, turn[i]
-        level = powers[i] * log_prob(y[i], g[i]) + drop[i]
+        level = powers[i] * likelihood.log(y[i], g[i : i + 1]) + drop[i]
         low, high = angle - 2.0 * np.pi, angle
         for _ in range(MOST_SHRINKS):
             tried = mean + gap * np.cos(angle) + nu[i] * np.sin(angle)
-            miss = powers[i] * log_prob(y[i], tried) <= level
+            miss = powers[i] * likelihood.log(y[i], tried[None]) <= level
             if not miss.any():
                 break
             # Chains that have hit keep their angle: their bracket closes on it.

@@ -13,6 +13,7 @@ References: Minka (2001); Opper & Archambeau (2009); Anderson (1965) for the mix
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -178,7 +179,7 @@ class _Mixing:
     Residuals are the changes of q in units of its own spread.
     """
 
-    changes: list[tuple[Array, Array]] = field(default_factory=list)
+    changes: list[Sequence[Array]] = field(default_factory=list)
 
     def shares(self, q: Gaussian, after: Gaussian) -> Array | None:
         """One share per sweep, newest first, summing to one; None while there is nothing to mix."""

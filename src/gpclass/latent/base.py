@@ -165,11 +165,11 @@ class Gaussian(ABC):
         """How far the two Gaussians are, relative to this one's spread."""
 
     @abstractmethod
-    def difference(self, after: Gaussian) -> tuple[Array, Array]:
+    def difference(self, after: Gaussian) -> Sequence[Array]:
         """The change from this Gaussian to another, linear in the sites: small enough to store."""
 
     @abstractmethod
-    def in_units(self, difference: tuple[Array, Array]) -> Array:
+    def in_units(self, difference: Sequence[Array]) -> Array:
         """A difference as one vector in units of this Gaussian's spread, for mixing."""
 
     @abstractmethod
@@ -281,10 +281,6 @@ class Target(ABC):
     def roots(self) -> list[Array] | None:
         """Roots of the prior that η belongs to, if not the problem's own."""
         return None
-
-    def of_chains(self, chains: IntArray) -> Target:
-        """The target of some of the chains; the same for all, unless each has separate labels."""
-        return self
 
 
 class GivenLatents(ABC):

@@ -9,7 +9,7 @@ Fails when: a root of K is needed and K has no factor even with jitter (:mod:`gp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -328,7 +328,7 @@ class DenseGaussian(Gaussian):
         assert isinstance(after, DenseGaussian)
         return after.sites.W - self.sites.W, after.sites.b - self.sites.b
 
-    def in_units(self, difference: tuple[Array, Array]) -> Array:
+    def in_units(self, difference: Sequence[Array]) -> Array:
         (var, sd), (dW, db) = self._units, difference
         return np.concatenate([(dW * var).ravel(), (db * sd).ravel()])
 

@@ -12,6 +12,7 @@ References: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -261,8 +262,9 @@ class LowRankGaussian(Gaussian):
         assert after.q.gram is not None
         return after.q.gram - self.q.gram, after.q.shift - self.q.shift
 
-    def in_units(self, difference: tuple[Array, Array]) -> Array:
-        return self.q.whitened(*difference)
+    def in_units(self, difference: Sequence[Array]) -> Array:
+        gram, shift = difference
+        return self.q.whitened(gram, shift)
 
     def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
         """Sums over the rows (:mod:`gpclass.latent.low_rank_gradient`)."""

@@ -63,6 +63,7 @@ class BinaryLikelihood(Likelihood):
     scale_bounds: tuple[float, float] | str = "fixed"
 
     many: ClassVar[bool] = False
+    monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.scale) and self.scale > 0.0):
@@ -102,17 +103,6 @@ class BinaryLikelihood(Likelihood):
     @abstractmethod
     def _nodes(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
         """Quadrature for E g(u), u ~ N(a, b), g = -log Λ(-u) or a derivative of it."""
-
-    @abstractmethod
-    def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
-        """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var)."""
-
-    @abstractmethod
-    def predictive(self, mean: Array, var: Array) -> Array:
-        """p(y=+1) averaged over f ~ N(mean, var), (S, r) for mean (S, r) and var (1 or S, r): for many at once.
-
-        Absolute precision 1e-7; :meth:`log_predictive` is for small probabilities.
-        """
 
     # -------------------------------------------------------------------------------- what all links share
 

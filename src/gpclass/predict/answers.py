@@ -9,8 +9,6 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.likelihoods.base import Likelihood
-from gpclass.likelihoods.binary import BinaryLikelihood
-from gpclass.likelihoods.many import MultiLikelihood
 from gpclass.posterior import LatentMixture, Posterior
 from gpclass.predict.many import many_proba, many_uncertainty
 from gpclass.predict.results import Prediction, Uncertainty
@@ -31,10 +29,7 @@ def predict_proba(mixture: LatentMixture, likelihood: Likelihood) -> Prediction:
     likelihood : Likelihood
         The link to average.
     """
-    if isinstance(likelihood, BinaryLikelihood):
-        return two_proba(mixture, likelihood)
-    assert isinstance(likelihood, MultiLikelihood)
-    return many_proba(mixture, likelihood)
+    return (two_proba if likelihood.monotone else many_proba)(mixture, likelihood)
 
 
 def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0.9) -> Uncertainty:
@@ -51,10 +46,7 @@ def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"level is the probability of the interval and must lie between 0 and 1, got {level!r}")
-    if isinstance(likelihood, BinaryLikelihood):
-        return two_uncertainty(mixture, likelihood, level)
-    assert isinstance(likelihood, MultiLikelihood)
-    return many_uncertainty(mixture, likelihood, level)
+    return (two_uncertainty if likelihood.monotone else many_uncertainty)(mixture, likelihood, level)
 
 
 def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:

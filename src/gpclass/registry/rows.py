@@ -262,9 +262,9 @@ def get_form(spec: Any) -> Form:
 def _configured(spec: Any, what: str, table: Mapping[str, Any]) -> Any:
     """What a name of a table stands for, with its default settings."""
     if not isinstance(spec, str) or spec not in table:
-        hint = did_you_mean(spec, table) if isinstance(spec, str) else ";"
+        hint = did_you_mean(spec, table) if isinstance(spec, str) else "."
         known = ", ".join(map(repr, table))
-        raise ValueError(f"{what}={spec!r} is not known{hint} The names are {known}, or give a configured object")
+        raise ValueError(f"{what}={spec!r} is not known{hint} It must be one of {known}, or a configured object")
     row = table[spec]
     return row.factory() if isinstance(row, Method) else row()
 
