@@ -48,6 +48,15 @@ def registered(monkeypatch):
     monkeypatch.setitem(LIKELIHOODS, "lapse", LIKELIHOOD.Lapse)
 
 
+def assert_saved(clf, X, folder):
+    """The model, its settings as objects included, is written and read."""
+    clf.save(folder / "model.gpclass")
+    again = load_model(folder / "model.gpclass")
+    assert repr(again) == repr(clf)
+    assert again.posterior_.problem.form == clf.posterior_.problem.form
+    assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+
+
 def test_there_are_three():
     assert len(BLOCKS) == 3
 
@@ -80,8 +89,7 @@ def test_the_inference_by_name_with_every_strategy_that_takes_it(rows, registere
     assert {c.form for c in running} == {"dense", "inducing", "tapered"}
     clf = GPClassifier(KERNEL, inference="least-squares", random_state=0).fit(X, y)
     assert clf.score(X, y) > 0.8
-    clf.save(tmp_path / "model.gpclass")
-    assert np.array_equal(load_model(tmp_path / "model.gpclass").predict_proba(X), clf.predict_proba(X))
+    assert_saved(clf, X, tmp_path)
     with pytest.raises(ValueError, match="takes two"):
         GPClassifier(inference="least-squares").fit(X, np.arange(40) % 3)
 
@@ -110,6 +118,14 @@ def test_the_prior_is_a_column_of_the_matrix(registered):
     dense = {(c.inference, c.strategy, c.classes): c.runs for c in cells() if c.form == "dense"}
     assert same
     assert all(c.runs == dense[c.inference, c.strategy, c.classes] for c in same)
+
+
+def test_the_prior_is_saved(rows, registered, tmp_path):
+    X, y = rows
+    problem = Problem.of(X, np.where(y > 0, 1.0, -1.0), KERNEL, Probit(), form=PRIOR.Tapered(reach=2.0))
+    clf = GPClassifier(KERNEL, inference="ep", hyperparameters="fixed").fit(X, y)
+    clf.posterior_ = INFERENCES["ep"].default(problem)
+    assert_saved(clf, X, tmp_path)
 
 
 def test_the_prior_has_its_gradient(rows):
@@ -150,10 +166,11 @@ def test_the_likelihood_agrees_with_a_plain_sum(inference, form):
         )
 
 
-def test_the_likelihood_by_name(rows, registered):
+def test_the_likelihood_by_name(rows, registered, tmp_path):
     X, y = rows
     clf = GPClassifier(KERNEL, inference="ep", likelihood="lapse", hyperparameters="fixed").fit(X, y)
     assert clf.likelihood_.name == "lapse"
+    assert_saved(clf, X, tmp_path)
     with pytest.raises(ValueError, match="does not support"):
         GPClassifier(KERNEL, inference="laplace", likelihood="lapse").fit(X, y)
     assert not cell(INFERENCES["gpc-mc"].default, STRATEGIES["fixed"].default, Dense, "many").reason

@@ -22,7 +22,7 @@ from gpclass.estimators.task import Task, array_task, chosen_inference, form_of,
 from gpclass.hyper.base import Fit, Run
 from gpclass.hyper.trace import Trace
 from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
-from gpclass.registry import get_inference, get_strategy, takes_many
+from gpclass.registry import INFERENCES, get_inference, get_strategy, takes_many
 
 MCSE_SLACK = 1.5  # an error estimate from twenty batches has itself an error of 16 %
 
@@ -295,7 +295,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         problem = self._problem.at(np.asarray(theta, dtype=float))
         evidence = chosen_inference(self)(problem, checks.generator(0), gradient=eval_gradient).evidence
         if evidence is None:
-            raise ValueError(f"inference={self.inference!r} has no evidence; use 'ep' or 'laplace'")
+            able = ", ".join(repr(name) for name, row in INFERENCES.items() if row.evidence is not None)
+            raise ValueError(f"inference={self.inference!r} has no evidence; these have one: {able}")
         return (evidence.log_z, evidence.gradient) if eval_gradient else evidence.log_z
 
     def _check_new(self, X: Any) -> Array:

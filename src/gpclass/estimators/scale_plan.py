@@ -52,7 +52,7 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
     problem = task.problem.placed(np.random.default_rng(0))
     problem = replace(problem, rows=replace(problem.rows, executor=Local(1)))
     methods, L = task.methods, problem.n_latents
-    guide = loose(methods.inference.guide)
+    guide = loose(methods.inference.guide(methods.likelihood))
     with one_thread():
         first = guide(problem, gradient=True)
         began = time.perf_counter()

@@ -23,7 +23,7 @@ from gpclass.inference.base import Inference
 from gpclass.kernels import default_kernel
 from gpclass.latent.base import Form
 from gpclass.latent.inducing import sample_rows
-from gpclass.likelihoods import Likelihood
+from gpclass.likelihoods import LIKELIHOODS, Likelihood
 from gpclass.model.labels import Labelled, encode
 from gpclass.model.problem import Problem
 from gpclass.model.rows import ArraySource, Source
@@ -152,8 +152,8 @@ def _kernel(clf: Settings, likelihood: Likelihood, X: Array) -> Kernel:
         return default_kernel(np.unique(X, axis=0))
     kernel = checks.check_kernel(clf.kernel, X)
     if isinstance(kernel, CompoundKernel) and not likelihood.many:
+        able = " or ".join(repr(name) for name, cls in LIKELIHOODS.items() if cls.many)
         raise ValueError(
-            "a list of kernels, one per class, is for likelihood='softmax' or 'multinomial-probit'; "
-            "give one kernel, such as 1.0 * RBF(1.0)"
+            f"a list of kernels, one per class, is for likelihood={able}; give one kernel, such as 1.0 * RBF(1.0)"
         )
     return kernel

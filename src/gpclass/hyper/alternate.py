@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpclass._settings import SHARE
 from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
@@ -38,19 +39,17 @@ from gpclass.hyper.proposal import (
     scattered,
     walk,
 )
-from gpclass.inference.around import BASES, gaussians_for, target_around
+from gpclass.inference.around import guide_for, target_around
 from gpclass.inference.base import Inference
 from gpclass.inference.elliptical_slice import EllipticalSlice
 from gpclass.inference.mcmc import ChainSettings
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Form, Target
+from gpclass.latent.base import Target
 from gpclass.model.problem import Problem
 from gpclass.priors import PriorSet
 
 ROUGH = 0.01  # tolerance of the Gaussian that latent steps are taken around
-GIVEN = ("both", "f", "eta")
-MOVES = ("metropolis", "hmc")
 TRAJECTORIES = 0.7  # acceptance that the step of Hamiltonian moves is adapted to
 
 
@@ -94,22 +93,12 @@ class Alternate(FullBayes):
     first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "alternate"
     needs: ClassVar[str] = "steps"
-
-    def __post_init__(self) -> None:
-        self._check(scans=1, leapfrog=1, vectors=1)
-        if self.given not in GIVEN or self.move not in MOVES:
-            raise ValueError(
-                f"Alternate: given must be one of {GIVEN} and move one of {MOVES}, got {self.given!r}, {self.move!r}"
-            )
+    limits: ClassVar = {"given": ("both", "f", "eta"), "move": ("metropolis", "hmc"), "acceptance": SHARE}
 
     @property
     def prior_needs(self) -> frozenset[str]:
         slope = ["latent_slope"] if self.move == "hmc" and self.given != "eta" else []
         return frozenset(["whitened", "latents", *slope])
-
-    def lacks(self, form: type[Form]) -> str:
-        found = super().lacks(form)
-        return f"{found}; use move='metropolis'" if "latent_slope" in found else found
 
     @classmethod
     def neal(cls, **changes: Any) -> Alternate:
@@ -121,11 +110,10 @@ class Alternate(FullBayes):
         return cls(chains=2, warmup=2, draws=4, scans=1)
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
-        """θ and f; a Gaussian inference means elliptical slices around it."""
+        """θ and f; a Gaussian inference means elliptical slices around it, its sites no more exact than ``ROUGH``."""
         steps = isinstance(inference, ChainSettings) and inference.steps
-        moves: Any = inference if steps else EllipticalSlice(around=inference.name)
-        has = gaussians_for(problem.likelihood)
-        guide = LogDensity(problem, BASES["laplace" if "laplace" in has else has[0]](), prior)
+        moves: Any = inference if steps else EllipticalSlice(around=inference)
+        guide = LogDensity(problem, guide_for(problem.likelihood), prior)
         mode = find_mode(guide)
         sampler = AlternateSampler(self, guide, moves, mode)
         return Sampling(sampler, moves, prior, WhiteDraws, mode.evaluations, has_evidence=False)

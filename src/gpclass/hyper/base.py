@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpclass.inference.around import BASES
+from gpclass._settings import Settings
 from gpclass.inference.base import Inference
 from gpclass.kernels import kernel_text
 from gpclass.latent.base import Form
@@ -98,13 +98,13 @@ NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
     "gaussian": (lambda asked: asked.gaussian, "one Gaussian with a deterministic evidence"),
     "unbiased": (lambda asked: asked.evidence_kind in ("unbiased", "closed-form"), "an unbiased evidence"),
     "steps": (
-        lambda asked: asked.steps or (asked.gaussian and asked.name in BASES),
-        "moves of the latent values step by step",
+        lambda asked: asked.steps or asked.gaussian,
+        "moves of the latent values step by step in white coordinates of the prior",
     ),
 }  # what a strategy may need of an inference
 
 
-class Strategy(ABC):
+class Strategy(Settings, ABC):
     """How θ is found: a frozen dataclass of settings, callable."""
 
     name: ClassVar[str]
@@ -135,11 +135,9 @@ class Strategy(ABC):
 
     def lacks(self, form: type[Form]) -> str:
         """Why a form of the prior is rejected; empty if it is not."""
-        missing = " and ".join(map(repr, sorted(self.prior_needs - form.offers)))
-        return (
-            missing
-            and f"hyperparameters={self.name!r} does not run with the prior {form.name!r}: it needs {missing} of it"
-        )
+        missing = sorted(self.prior_needs - form.offers)
+        reasons = "; ".join(form.lacks.get(offer, f"it needs {offer!r} of the prior") for offer in missing)
+        return reasons and f"hyperparameters={self.name!r} does not run with the prior {form.name!r}: {reasons}"
 
 
 def parameters_at_bounds(problem: Problem) -> tuple[str, ...]:

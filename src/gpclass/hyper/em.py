@@ -24,7 +24,6 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 from sklearn.gaussian_process.kernels import CompoundKernel, WhiteKernel
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.inference.base import Inference
@@ -72,9 +71,6 @@ class EM(Strategy):
 
     name: ClassVar[str] = "em"
     needs: ClassVar[str] = "gaussian"
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_iter", "m_steps"))
 
     @property
     def prior_needs(self) -> frozenset[str]:

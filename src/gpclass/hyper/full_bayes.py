@@ -58,6 +58,7 @@ class FullBayes(Strategy):
     default_priors: str
     checkpoint: str | os.PathLike[str] | None
     first_draws: ClassVar[int]  # kept per chain before they are first checked
+    limits: ClassVar = {"warmup": 0, "default_priors": tuple(PAPERS)}
 
     def __init_subclass__(cls) -> None:
         """Put the parameters above in front of those in the docstring of a subclass."""
@@ -76,20 +77,6 @@ class FullBayes(Strategy):
     def dropped(self) -> int:
         """Iterations dropped of each chain."""
         return self.warmup
-
-    def _check(self, **least: int) -> None:
-        """Reject invalid lengths of chains, which have a least value, and unknown priors."""
-        for name, low in {"chains": 1, "warmup": 0, "draws": 1, "keep": 1, **least}.items():
-            value = getattr(self, name)
-            if value is None and name == "draws":  # as many as needed
-                continue
-            if value is None or int(value) != value or value < low:
-                raise ValueError(
-                    f"{type(self).__name__}: {name} must be a whole number of at least {low}, got {value!r}"
-                )
-        if self.default_priors not in PAPERS:
-            known = ", ".join(map(repr, PAPERS))
-            raise ValueError(f"default_priors={self.default_priors!r} is not known; use one of {known}")
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         if len(problem.theta) == 0:

@@ -37,9 +37,12 @@ def cavity_log_density(posterior: Posterior) -> Array:
 
 
 def leave_one_out(problem: Problem, theta: Array) -> Array | None:
-    """The log p(y_i | y_-i), (n,), over draws θ (S, p); None if rows are weighted, EP fails, or classes are many."""
-    dense = "covariance" in problem.form.offers
-    if problem.n_latents > 1 or not dense or problem.weights is not None:
+    """The log p(y_i | y_-i), (n,), over draws θ (S, p).
+
+    None if rows are weighted, EP fails, classes are many, or the likelihood has no sites or no averages of p.
+    """
+    offered = "covariance" in problem.form.offers and {"match", "smear"} <= problem.likelihood.offers()
+    if problem.n_latents > 1 or not offered or problem.weights is not None:
         return None
     chosen = np.unique(np.linspace(0, len(theta) - 1, min(MOST, len(theta))).astype(np.intp))
     try:

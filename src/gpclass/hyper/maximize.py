@@ -26,7 +26,6 @@ from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.staged.settings import Stages
@@ -72,7 +71,7 @@ class Maximize(Strategy):
     gradient_tol : float
         Stop when no component of the gradient exceeds this.
     polish_steps : int
-        Largest number of steps on an evidence with Monte Carlo error.
+        Largest number of steps of θ on an evidence with Monte Carlo error, after the ascent of its guide's.
     stages : Stages
         How the ascent goes from few rows to all, with inducing inputs.
     checkpoint : path, optional
@@ -89,9 +88,7 @@ class Maximize(Strategy):
 
     name: ClassVar[str] = "maximize"
     needs: ClassVar[str] = "gradient"
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol", "gradient_tol"), whole=("max_iter",))
+    limits: ClassVar = {"polish_steps": 0}
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         return self._search(problem, inference, run, prior=None)
@@ -100,26 +97,22 @@ class Maximize(Strategy):
     def brief(cls) -> Self:
         return cls(max_iter=3, polish_steps=1)
 
-    def why_not(self, inference: Inference) -> str:
-        return (
-            f"{super().why_not(inference)}; use hyperparameters='fixed', or fit the kernel parameters with "
-            "inference='ep' first"
-        )
-
     def _search(self, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None) -> Fit:
         if problem.form.moves:
             from gpclass.hyper.staged.ascent import ascend  # it builds on this module
 
             return ascend(self, problem, inference, run, prior)
-        if self.checkpoint is not None:
+        unused = [name for name in ("stages", "checkpoint") if getattr(self, name) != getattr(type(self)(), name)]
+        if unused:
             raise ValueError(
-                f"{type(self).__name__}: checkpoint is for climbs with inducing inputs; set n_inducing, or leave it out"
+                f"{type(self).__name__}: {' and '.join(unused)} apply with inducing inputs alone; set n_inducing, or "
+                "leave them out"
             )
         if len(problem.theta) == 0:
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
         starts = starting_points(problem, run.n_restarts, run.rng)
         seed = int(run.rng.integers(2**63))
-        guide = inference.guide
+        guide = inference.guide(problem.likelihood)
         with progress(label=f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
             if len(starts) == 1:
                 climbs = [climb(problem, guide, starts[0], prior, self, seed, bar.update)]
@@ -131,7 +124,7 @@ class Maximize(Strategy):
             raise best.refused
         evaluations = sum(c.evaluations for c in climbs)
         theta, last = best.theta, best.start
-        if inference.stochastic:
+        if inference.evidence_kind == "unbiased":
             theta, last, spent = polish(problem, inference, best, prior, self, seed)
             evaluations += spent
         at_best = problem.at(theta)
@@ -164,9 +157,8 @@ def fit_at(problem: Problem, posterior: Posterior, evaluations: int, prior: Prio
 def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) -> tuple[float, Array]:
     """Log evidence at ``theta``, plus log prior if there is one, with its gradient."""
     evidence = posterior.evidence
-    if evidence is None or evidence.gradient is None:
-        name = posterior.report.method
-        raise TypeError(f"{name} has no evidence gradient; use 'laplace' or 'ep', or hyperparameters='fixed'")
+    assert evidence is not None
+    assert evidence.gradient is not None
     if prior is None:
         return evidence.log_z, evidence.gradient
     return evidence.log_z + prior.log_density(theta), evidence.gradient + prior.gradient(theta)

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpclass._settings import SHARE
 from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
@@ -43,7 +44,7 @@ from gpclass.hyper.proposal import (
     scattered,
     walk,
 )
-from gpclass.inference.around import BASES, gaussians_for
+from gpclass.inference.around import BASES, guide_for
 from gpclass.inference.base import Inference, Outline
 from gpclass.inference.ep import EP
 from gpclass.latent.base import Start
@@ -100,15 +101,7 @@ class PseudoMarginal(FullBayes):
     first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "pseudo-marginal"
     needs: ClassVar[str] = "unbiased"
-
-    def __post_init__(self) -> None:
-        self._check(discard=0, particles=1, vectors=1)
-        known = self.guide in (None, *BASES) and self.start in ("mode", "prior")
-        if not (known and 0 < self.acceptance < 1):
-            raise ValueError(
-                f"PseudoMarginal: guide must be one of {list(BASES)}, start 'mode' or 'prior', acceptance "
-                f"between 0 and 1; got {self.guide!r}, {self.start!r}, {self.acceptance!r}"
-            )
+    limits: ClassVar = {"discard": 0, "acceptance": SHARE, "guide": tuple(BASES), "start": ("mode", "prior")}
 
     @classmethod
     def filippone(cls, **changes: Any) -> PseudoMarginal:
@@ -123,12 +116,6 @@ class PseudoMarginal(FullBayes):
     def takes(self, inference: Inference) -> bool:
         return super().takes(inference) or (self.approximate and inference.evidence_kind is not None)
 
-    def why_not(self, inference: Inference) -> str:
-        return (
-            f"{super().why_not(inference)}; use inference='exact', 'annealed' or 'importance', or hyperparameters='hmc'"
-            " with 'laplace' or 'ep'"
-        )
-
     @property
     def dropped(self) -> int:
         return self.warmup + self.discard
@@ -136,24 +123,13 @@ class PseudoMarginal(FullBayes):
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
         """θ, and f by the draws of the accepted estimates."""
         inference = inference.for_chains(self.particles)
-        guide = LogDensity(problem, self._guide(problem), prior)
+        guide = LogDensity(problem, guide_for(problem.likelihood, self.guide), prior)
         wide = Mode(problem.theta, WIDE**2 * np.eye(len(problem.theta)), 0)
         mode = find_mode(guide) if self.start == "mode" else wide
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
         of = inference.posterior_type(problem)
         sampler = MetropolisSampler(self, guide, density, mode, of)
         return Sampling(sampler, inference, prior, of, mode.evaluations)
-
-    def _guide(self, problem: Problem) -> Inference:
-        """The deterministic evidence that the proposal is tuned on."""
-        has = gaussians_for(problem.likelihood)
-        name = self.guide or ("laplace" if "laplace" in has else has[0])
-        if name not in has:
-            raise ValueError(
-                f"PseudoMarginal: guide={name!r} does not support likelihood={problem.likelihood.name!r}; "
-                f"use one of {has}"
-            )
-        return BASES[name]()
 
 
 def common_start(problem: Problem, inference: Inference) -> Start | None:

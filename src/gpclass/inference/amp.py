@@ -24,7 +24,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.laplace import RULE, find_mode, move
@@ -67,7 +66,8 @@ class AMP(Inference):
     gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_settings(self, positive=("c0",), whole=("max_iter",))
+        super().__post_init__()
+        _ = self.own_likelihood  # which checks the bounds
 
     @property
     def rule(self) -> SiteRule:

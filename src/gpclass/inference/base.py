@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
+from gpclass._settings import Settings
 from gpclass._typing import Generator
 from gpclass.inference.posteriors import GaussianPosterior, WhiteDraws
 from gpclass.latent.base import SiteRule, Start
@@ -47,7 +48,7 @@ class Outline(Protocol):
 
 
 @dataclass(frozen=True)
-class Inference(ABC):
+class Inference(Settings, ABC):
     """Inference with θ fixed."""
 
     name: ClassVar[str]
@@ -57,6 +58,7 @@ class Inference(ABC):
 
     evidence_kind: ClassVar[str | None] = "approximate"  # kind of its evidence, None if it has none
     gradient: ClassVar[bool] = False  # whether the evidence has a gradient in θ
+    gradient_needs: ClassVar[frozenset[str]] = frozenset()  # what that needs of the likelihood, beyond ``ways``
     steps: ClassVar[bool] = False  # whether latent values can be moved step by step, given θ
     stochastic: ClassVar[bool] = False  # whether it draws until the estimator's ``tol`` is met
 
@@ -84,6 +86,9 @@ class Inference(ABC):
         -------
         Posterior
         """
+        refused = self.why_no_gradient(problem.likelihood) if gradient else ""
+        if refused:
+            raise ValueError(refused)
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
         posterior = self.infer(problem, rng, start, gradient)
@@ -92,6 +97,18 @@ class Inference(ABC):
     @abstractmethod
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> Posterior:
         """The posterior; the interface of :meth:`__call__`, which measures the time."""
+
+    def why_no_gradient(self, likelihood: Likelihood) -> str:
+        """Why the evidence has no gradient with a likelihood; empty if it has one."""
+        missing = self.gradient_needs - likelihood.offers()
+        if self.gradient and not missing:
+            return ""
+        of = f" under likelihood={likelihood.name!r}, which does not offer {', '.join(map(repr, sorted(missing)))}"
+        return f"the evidence of inference={self.name!r} has no gradient{of if self.gradient else ''}"
+
+    def brief(self) -> Self:
+        """Itself with settings for a run of a second, for tests; unchanged unless its own take longer."""
+        return self
 
     # ---- what strategies may request --------------------------------------------------------------------------
 
@@ -109,8 +126,7 @@ class Inference(ABC):
         """Whether the posterior is one Gaussian and the evidence deterministic."""
         return self.rule is not None
 
-    @property
-    def guide(self) -> Inference:
+    def guide(self, likelihood: Likelihood) -> Inference:
         """A cheaper inference for the first part of an ascent; itself by default."""
         return self
 

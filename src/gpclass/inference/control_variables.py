@@ -28,7 +28,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum, WhiteKernel
 
-from gpclass._settings import check_settings
+from gpclass._settings import SHARE
 from gpclass._typing import Array, IntArray
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
@@ -70,10 +70,7 @@ class ControlVariables(ChainSettings):
     name: ClassVar[str] = "control-variables"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand", "covariance whitened"),)
     only_two: ClassVar[str] = "it moves one latent function"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, whole=("controls",), share=("acceptance",))
+    limits: ClassVar = {"acceptance": SHARE}
 
     def infer(self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         check_smooth(problem.kernel)
@@ -87,7 +84,7 @@ class ControlVariables(ChainSettings):
             if draw is not None:
                 rates.append(rate)
                 kept[:, draw], log_lik[:, draw] = state.eta, state.r
-        evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
+        evidence = annealed(target_around(problem, None), elliptical_step, rng) if self.evidence else None
         details = {"controls": controls.M, "latent_acceptance": float(np.mean(rates))}
         return collect(self, target, kept.reshape(-1, problem.n), log_lik, evidence, details)
 

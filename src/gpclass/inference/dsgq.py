@@ -21,7 +21,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpclass.inference.base import Way
 from gpclass.inference.exact import Exact
 from gpclass.likelihoods.binary import K0, Probit
 
@@ -43,8 +42,11 @@ class DSGQ(Exact):
     k0_bounds: tuple[float, float] | str = "fixed"
 
     name: ClassVar[str] = "dsgq"
-    ways: ClassVar[tuple[Way, ...]] = (Way.needs("orthant match", "box given"),)
     only_two: ClassVar[str] = "its link is a stretched probit of one latent value"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.own_likelihood  # which checks the bounds
 
     @property
     def own_likelihood(self) -> Probit:

@@ -31,7 +31,7 @@ class EllipticalSlice(WhiteChains):
 
     Parameters
     ----------
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         The Gaussian whose ellipses are used; "prior" is Murray's sampler. By default the best for the likelihood.
     thin : int, optional
         Steps between kept draws; by default 3 for two classes and 6 for more.

@@ -19,7 +19,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
@@ -118,9 +117,6 @@ class EP(ByFixedPoint):
 
     name: ClassVar[str] = "ep"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("match", "given"),)
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_sweeps", "block"))
 
     @property
     def rule(self) -> SiteRule:

@@ -31,7 +31,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.draws import HEAVY, Enough, Law, enough, unmet
@@ -50,7 +49,7 @@ from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_a
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Start, labels_of
 from gpclass.latent.dense import dense_prior
-from gpclass.likelihoods import Probit, nested
+from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
@@ -131,11 +130,7 @@ class Exact(Inference):
     gradient: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("n_samples", "first", "max_samples", "sweeps"))
-
-    @property
-    def guide(self) -> EP:
+    def guide(self, likelihood: Likelihood) -> EP:
         """EP, whose evidence is maximised before exact steps finish."""
         return EP(tol=EP_TOL)
 
@@ -149,6 +144,9 @@ class Exact(Inference):
         Give every estimate the same start, so that the estimate does not depend on the chain's past.
         """
         return replace(self, n_samples=self.n_samples or n_samples, sweeps=self.sweeps or FEW_SWEEPS)
+
+    def brief(self) -> Exact:
+        return replace(self, n_samples=60)
 
     def with_tol(self, tol: float) -> Exact:
         return replace(self, tol=tol)

@@ -28,7 +28,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr, ndtri_exp
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
@@ -66,12 +65,8 @@ class Gibbs(ChainSettings):
     jitter: float = 0.01
 
     name: ClassVar[str] = "gibbs"
-    ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand", "covariance whitened"),)
-    only_two: ClassVar[str] = "it scans one latent value per row"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, positive=("jitter",))
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand third", "covariance whitened"),)
+    only_two: ClassVar[str] = "its scan is written for one latent value per row"
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
@@ -88,7 +83,7 @@ class Gibbs(ChainSettings):
             f = self._scans(problem, f, partial(latent_scan, target, Q), lambda f, _: f, rng)
             eta = np.asarray(solve_triangular(target.L, f.reshape(-1, problem.n).T, lower=True)).T
         log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
-        evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
+        evidence = annealed(target_around(problem, None), elliptical_step, rng) if self.evidence else None
         return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
 
     def _scans(self, problem: Problem, state: Array, scan: Scan, latents: Scan, rng: Generator) -> Array:

@@ -12,12 +12,11 @@ Reference: Atiya, Abdel-Gawad & Fayed (2020), sections 5.1-5.7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from scipy.special import softmax
 
-from gpclass._settings import check_settings
 from gpclass._typing import Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import NoisyDraws, noise_factor, noisy_latents
@@ -51,9 +50,7 @@ class GPCMC(Inference):
     order: str = "random"
 
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("orthant", "box"),)
-
-    def __post_init__(self) -> None:
-        check_settings(self, whole=("n_samples", "runs"))
+    limits: ClassVar = {"order": ("random", "interleaved", "given")}
 
     @property
     def name(self) -> str:  # type: ignore[override]  # by its setting
@@ -65,6 +62,9 @@ class GPCMC(Inference):
         """The soft count is biased at finite M."""
         return "approximate" if self.soft else "unbiased"
 
+    def brief(self) -> Self:
+        return replace(self, n_samples=2000)
+
     def posterior_type(self, problem: Problem) -> type[Posterior]:
         return NoisyDraws
 
@@ -73,7 +73,7 @@ class GPCMC(Inference):
         if rows is None:
             raise ValueError(f"inference={self.name!r} takes whole-number weights; use inference='ep' for others")
         problem, box = rows, rows.prior.box()
-        place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # checked there
+        place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # one of limits
         box = box.take(place)
         result = bootstrap(box, self.n_samples, rng, soft=self.soft, runs=self.runs, keep=True)
         if result.x is None or not len(result.log_w):

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
+from gpclass._settings import SHARE
 from gpclass._typing import Array, Generator
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
@@ -105,7 +105,7 @@ class LatentHMC(WhiteChains):
 
     Parameters
     ----------
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         The Gaussian whose coordinates are used; by default the best available for the likelihood.
     leapfrog : int, optional
         Leapfrog steps per trajectory; by default as many as make it π/2 long.
@@ -123,10 +123,7 @@ class LatentHMC(WhiteChains):
         Way.needs("slope", "whitened covariance"),
         Way.needs("smear slope", "whitened"),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, whole=("leapfrog",), share=("acceptance",))
+    limits: ClassVar = {"acceptance": SHARE}
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)

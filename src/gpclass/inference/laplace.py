@@ -24,7 +24,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import GaussianPosterior
@@ -86,9 +85,6 @@ class Laplace(Inference):
     name: ClassVar[str] = "laplace"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("expand third", "given"),)
     gradient: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_iter",))
 
     @property
     def rule(self) -> SiteRule:

@@ -10,14 +10,14 @@ Reference: Vehtari et al. (2021), Rank-normalization, folding, and localization:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.annealed import Annealed, Transition, annealed_evidence, ladder
-from gpclass.inference.around import check_around
+from gpclass.inference.around import AROUND
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.diagnostics import chain_figures
 from gpclass.inference.particles import Particles
@@ -60,14 +60,10 @@ class ChainSettings(Inference):
     ways: ClassVar[tuple[Way, ...]] = Annealed.ways
     prefers: ClassVar[tuple[str, ...]] = Annealed.prefers
     evidence_kind: ClassVar[str | None] = None
+    limits: ClassVar = {"chains": 2, "warmup": 0, "draws": 4}
 
-    def __post_init__(self) -> None:
-        for field, least in (("chains", 2), ("warmup", 0), ("draws", 4), ("thin", 1)):
-            value = getattr(self, field)
-            if value is None and field == "thin":  # what suits the problem
-                continue
-            if value is None or int(value) != value or value < least:
-                raise ValueError(f"{type(self).__name__}: {field} must be a whole number from {least}, got {value!r}")
+    def brief(self) -> Self:
+        return replace(self, chains=2, warmup=10, draws=20)
 
     def every(self, problem: Problem) -> int:
         """Steps between kept draws."""
@@ -83,8 +79,8 @@ class ChainSettings(Inference):
             yield i // thin if i >= 0 and (i + 1) % thin == 0 else None
 
     @property
-    def coordinates(self) -> str | None:
-        """The Gaussian whose coordinates are used, by name; None: the best available for the likelihood."""
+    def coordinates(self) -> str | Inference | None:
+        """The Gaussian whose coordinates are used; None: the best available for the likelihood."""
         return None
 
     def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
@@ -98,22 +94,19 @@ class WhiteChains(ChainSettings):
 
     Parameters
     ----------
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         That Gaussian; by default the best available for the likelihood.
     chains, warmup, draws, thin, evidence
         See :class:`ChainSettings`.
     """
 
-    around: str | None = None
+    around: str | Inference | None = None
 
     steps: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_around(self.around)
+    limits: ClassVar = {"around": AROUND}
 
     @property
-    def coordinates(self) -> str | None:
+    def coordinates(self) -> str | Inference | None:
         return self.around
 
 

@@ -81,8 +81,7 @@ class ByFixedPoint(Inference):
     tol: float
     gradient: ClassVar[bool] = True
 
-    @property
-    def guide(self) -> Self:
+    def guide(self, likelihood: Likelihood) -> Self:
         """Itself with looser sites: the evidence is stationary, so an error of 1e-4 in them is one of 1e-8 in it."""
         return self.with_site_tol(100 * self.tol)
 

@@ -22,7 +22,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
@@ -102,9 +101,6 @@ class Variational(ByFixedPoint):
     name: ClassVar[str] = "variational"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("average", "given"),)
     evidence_kind: ClassVar[str | None] = "bound"
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_iter",))
 
     @property
     def rule(self) -> SiteRule:

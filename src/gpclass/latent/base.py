@@ -28,7 +28,7 @@ whose copies share f; with inducing inputs each copy has a separate residual.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -382,6 +382,7 @@ class Form(ABC):
 
     name: ClassVar[str]
     offers: ClassVar[frozenset[str]]
+    lacks: ClassVar[Mapping[str, str]] = {}  # why it does not offer something
     predicts_from_rows: ClassVar[bool]  # whether predictions need the rows, so that a file must store them
     moves: ClassVar[bool] = False  # whether it has inputs of its own that an ascent of the evidence moves
 

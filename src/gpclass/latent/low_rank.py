@@ -62,6 +62,11 @@ class LowRank(Form):
 
     name: ClassVar[str] = "inducing"
     offers: ClassVar[frozenset[str]] = frozenset(["given", "whitened", "expected", "latents"])
+    lacks: ClassVar = {
+        "box": "it draws the noisy latent values of all rows, whose n × n covariance inducing inputs avoid",
+        "covariance": "it works with the n × n covariance of the latent values, which inducing inputs avoid",
+        "latent_slope": "the values at the inducing inputs have no gradient in θ here; use move='metropolis'",
+    }
     predicts_from_rows: ClassVar[bool] = False
     moves: ClassVar[bool] = True
 

@@ -167,7 +167,7 @@ def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
             return name, dict(vars(value))
     raise NotSavableError(
         f"{place}: {_describe(value)} cannot be written to a file; a model may hold arrays, plain values, "
-        "known kernels and the classes of this package that have a name in files"
+        "known kernels, registered classes, and those of this package that have a name in files"
     )
 
 

@@ -185,7 +185,7 @@ def test_left_out_rows_without_weight_do_not_stop_the_fit():
 
 
 def stages_guide():
-    return EP().guide
+    return EP().guide(Probit())
 
 
 # ---- what is kept, and what is computed --------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class Rule:
     tol: float  # least share of the log evidence that an iteration gains
     window: int = 4  # iterations over which the log loss of the held-out rows must fall
     gain: float = 1e-3  # by at least this, or by ``SHARE`` of it if that is less
+    gradient_tol: float = 0.0  # largest component of the gradient at which it ends
     to_the_end: bool = False  # whether sites are tightened if their error may hide a rise
 
 
@@ -132,6 +133,8 @@ class Stage:
             return f"max_iter={self.rule.max_iter}"
         if self.gained < self.rule.tol:
             return "the evidence"
+        if self._steepest(state) <= self.rule.gradient_tol:
+            return "the gradient"
         w = self.rule.window
         if len(self.losses) > w:
             before = min(self.losses[:-w])
@@ -141,14 +144,15 @@ class Stage:
 
     def _hidden(self, state: Ascent) -> bool:
         """Whether a rise may be hidden by the sites: the evidence ended the ascent, and is less accurate."""
-        by_evidence = state.stuck or self.gained < self.rule.tol
         error = SITES_ERROR * self.guide.site_tol**2
-        return (
-            self.rule.to_the_end
-            and by_evidence
-            and state.iterations < self.rule.max_iter
-            and error > self.rule.tol * max(1.0, abs(state.value))
-        )
+        by_evidence = state.stuck or self.gained < self.rule.tol
+        hidden = by_evidence and error > self.rule.tol * max(1.0, abs(state.value))
+        hidden |= self._steepest(state) <= self.rule.gradient_tol < error
+        return self.rule.to_the_end and hidden and state.iterations < self.rule.max_iter
+
+    def _steepest(self, state: Ascent) -> float:
+        """Largest component of the gradient along which a variable can move."""
+        return float(np.max(np.abs(np.clip(state.x + state.slope, *self.bounds.T) - state.x), initial=0.0))
 
     def variables(self) -> Array:
         """Where it starts."""
