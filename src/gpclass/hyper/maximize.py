@@ -108,6 +108,7 @@ class Maximize(Strategy):
                 f"{type(self).__name__}: {' and '.join(unused)} apply with inducing inputs alone; set n_inducing, or "
                 "leave them out"
             )
+        problem = problem.placed(run.rng)
         if len(problem.theta) == 0:
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
         starts = starting_points(problem, run.n_restarts, run.rng)

@@ -8,7 +8,7 @@ Reference: Murray, Adams & MacKay (2010), Elliptical slice sampling.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -31,6 +31,9 @@ class Ellipses(Protocol):
     def log_ratio(self, f: Array, /) -> Array:
         """r(f), (M,)."""
 
+    def of_chains(self, chains: IntArray, /) -> Self:
+        """That of some of the chains."""
+
 
 def elliptical_step(target: Ellipses, state: Particles, rng: Generator, power: float = 1.0) -> Particles:
     """One step of every particle; leaves N(ξ; 0, I) exp(power · r) invariant."""
@@ -47,7 +50,7 @@ def elliptical_step(target: Ellipses, state: Particles, rng: Generator, power: f
     for _ in range(MOST_SHRINKS):
         a = angle[todo]
         tried = target.m + gap[todo] * np.cos(a)[:, None] + ellipse[todo] * np.sin(a)[:, None]
-        r_tried = target.log_ratio(tried)
+        r_tried = target.of_chains(todo).log_ratio(tried)
         hit = power * r_tried > level[todo]
         done = todo[hit]
         f[done], r[done], final[done] = tried[hit], r_tried[hit], a[hit]

@@ -146,7 +146,8 @@ def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:
     """One pass over all latent values of every chain by slices on the ellipse of the conditional prior."""
     g = f.T.copy()  # (n, chains)
     n, chains = g.shape
-    likelihood, y = target.problem.likelihood, np.broadcast_to(target.problem.y[:, None], g.shape)
+    likelihood = target.problem.likelihood
+    y = np.broadcast_to(target.y[:, None] if target.y.ndim == 1 else target.y.T, g.shape)
     powers = np.ones(n) if target.problem.weights is None else target.problem.weights
     nu = rng.standard_normal(g.shape) / np.sqrt(np.diag(Q))[:, None]
     drop = np.log(rng.random(g.shape))

@@ -30,7 +30,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -281,6 +281,10 @@ class Target(ABC):
     def roots(self) -> list[Array] | None:
         """Roots of the prior that η belongs to, if not the problem's own."""
         return None
+
+    def of_chains(self, chains: IntArray) -> Self:
+        """The target of some of the chains; the same for all, unless each has separate labels."""
+        return self
 
 
 class GivenLatents(ABC):

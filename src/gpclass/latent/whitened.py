@@ -23,7 +23,7 @@ Reference: Rasmussen & Williams (2006), §3.4 and §3.5; Filippone (2014), eq. 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,7 @@ class Whitened(Target):
     """The posterior of f, (C n) numbers latent value by latent value, as N(ξ; 0, I) exp(r(f)); see the module."""
 
     problem: Problem
+    y: Array  # (n,), or (M, n): separate labels for each row of f
     prior_roots: list[Array]  # L_c (n, n): one if the latent values share it, else C
     A: Array  # (1 or C, n, n)
     m: Array  # (C n,), mean of q
@@ -133,7 +134,7 @@ class Whitened(Target):
         return np.hstack([*own, zeta])
 
     def log_likelihood(self, f: Array) -> Array:
-        terms = self.problem.weighted(self.problem.likelihood.log(self.problem.y, self._per_latent(f)))
+        terms = self.problem.weighted(self.problem.likelihood.log(self.y, self._per_latent(f)))
         return np.asarray(terms.sum(axis=1))
 
     def log_guide(self, f: Array) -> Array:
@@ -145,7 +146,7 @@ class Whitened(Target):
 
     def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
         F = self._per_latent(f)
-        log_p, slope = self.problem.likelihood.slope(self.problem.y, F)
+        log_p, slope = self.problem.likelihood.slope(self.y, F)
         total = self.problem.weighted(log_p).sum(axis=1) - self.log_guide(f)
         slope = self.problem.weighted(slope)
         if self.sites is not None:
@@ -154,6 +155,9 @@ class Whitened(Target):
         if self._coupling is not None:
             parts.append(sum(slope[:, c] @ U for c, U in enumerate(self._coupling.U)))
         return total, np.hstack(parts)
+
+    def of_chains(self, chains: IntArray) -> Whitened:
+        return self if self.y.ndim == 1 else replace(self, y=self.y[chains])
 
     def some_latents(self, eta: Array, some: IntArray) -> Array:
         n, roots = self.problem.n, per_latent(self.prior_roots, self.problem.n_latents)
@@ -186,7 +190,7 @@ def whiten(problem: Problem, alpha: Array | None = None, D: Array | None = None)
     roots, jitter = prior.roots, prior.root_jitter
     if alpha is None or D is None:
         zero = np.zeros(C * n)
-        return Whitened(problem, roots, np.stack(roots), zero, zero, None, jitter)
+        return Whitened(problem, problem.y, roots, np.stack(roots), zero, zero, None, jitter)
     each = prior.per_latent(roots)
     inner, A = np.empty((C, n, n)), np.empty((C, n, n))
     for c, root in enumerate(each):
@@ -205,7 +209,7 @@ def whiten(problem: Problem, alpha: Array | None = None, D: Array | None = None)
     m = np.stack([root @ part for root, part in zip(each, centre, strict=True)])
     b = alpha + times_precision(D, m)  # q has the mean m
     sites = WhiteSites(D, b, inner, 0.5 * float(np.vdot(b, m)) - half_log_det, coupling)
-    return Whitened(problem, roots, A, m.ravel(), centre.ravel(), sites, jitter)
+    return Whitened(problem, problem.y, roots, A, m.ravel(), centre.ravel(), sites, jitter)
 
 
 def _coupling(coupled: CoupledFactor, inner: Array, A: Array) -> Coupling:

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.special import expit, log_expit, logit, logsumexp
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.geostat.aitchison.distribution import Aitchison, _check_measure
 from gpclass.geostat.aitchison.normal import HypercubeNormal
 from gpclass.inference.elliptical_step import elliptical_step
@@ -74,6 +74,9 @@ class _Logits:
 
     def spread(self, u: Array) -> Array:
         return np.asarray(u @ self.L.T)
+
+    def of_chains(self, chains: IntArray) -> _Logits:
+        return self
 
 
 @dataclass(frozen=True)
