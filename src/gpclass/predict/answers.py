@@ -9,8 +9,6 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.likelihoods.base import Likelihood
-from gpclass.likelihoods.binary import BinaryLikelihood
-from gpclass.likelihoods.many import MultiLikelihood
 from gpclass.posterior import LatentMixture, Posterior
 from gpclass.predict.many import many_proba, many_uncertainty
 from gpclass.predict.results import Prediction, Uncertainty
@@ -33,10 +31,7 @@ def predict_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool =
     errors : bool
         Whether the Monte Carlo errors are needed.
     """
-    if isinstance(likelihood, BinaryLikelihood):
-        return two_proba(mixture, likelihood, errors)
-    assert isinstance(likelihood, MultiLikelihood)
-    return many_proba(mixture, likelihood, errors)
+    return (two_proba if likelihood.monotone else many_proba)(mixture, likelihood, errors)
 
 
 def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0.9) -> Uncertainty:
@@ -53,10 +48,7 @@ def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"level is the probability of the interval and must lie between 0 and 1, got {level!r}")
-    if isinstance(likelihood, BinaryLikelihood):
-        return two_uncertainty(mixture, likelihood, level)
-    assert isinstance(likelihood, MultiLikelihood)
-    return many_uncertainty(mixture, likelihood, level)
+    return (two_uncertainty if likelihood.monotone else many_uncertainty)(mixture, likelihood, level)
 
 
 def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:

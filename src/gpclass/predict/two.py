@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
-from gpclass.likelihoods.binary import BinaryLikelihood
+from gpclass.likelihoods.base import Likelihood
 from gpclass.posterior import LatentMixture
 from gpclass.predict.results import (
     Prediction,
@@ -48,7 +48,7 @@ _PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
 _MAX_STEPS = 200
 
 
-def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood, errors: bool = True) -> Prediction:
+def two_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = True) -> Prediction:
     """Probabilities of the classes -1 and +1 (in this order) at the points of a mixture, one latent value each."""
     _check_binary(mixture)
     m = mixture.means.shape[1]
@@ -83,7 +83,7 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood, errors: bool
 
 def _ordinary(
     mixture: LatentMixture,
-    likelihood: BinaryLikelihood,
+    likelihood: Likelihood,
     mean: Array,
     var: Array,
     starts: IntArray,
@@ -107,7 +107,7 @@ def _ordinary(
     return p, group_error(w[:, None] * (g - p), starts, order)
 
 
-def two_uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level: float) -> Uncertainty:
+def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:
     """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of p(x)."""
     prediction = two_proba(mixture, likelihood)
     tail = 0.5 * (1.0 - level)
