@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.estimators.pipelines import final_step, seen_by_final
-from gpclass.names import feature_names
+from gpclass.estimators.pipelines import final_step, predict_uncertainty
+from gpclass.names import class_index, feature_names
 from gpclass.plots import _style as style
 
 WRONG = "on the wrong side"
@@ -25,6 +25,7 @@ def decision_map(
     X: Any,
     y: Any = None,
     *,
+    label: Any = None,
     panel: str | None = None,
     features: tuple[int, int] | None = None,
     feature_names: Sequence[str] | None = None,
@@ -43,6 +44,8 @@ def decision_map(
         Sets the range of the map; also drawn if ``y`` is given.
     y : array-like of shape (n,), optional
         Labels. Samples on the wrong side of the decision line are circled.
+    label : optional
+        The class whose probability is drawn; by default the second of two, and of more the most probable one.
     panel : {None, "interval", "mcse"}
         A second panel: the width of the credible interval of p(x), or its Monte Carlo standard error.
     features : (int, int), optional
@@ -61,8 +64,9 @@ def decision_map(
     axes = style.axes_for(ax, 2 if panel else 1)
     main = axes[0] if panel else axes
     proba = plane.table(clf.predict_proba(plane.points))
-    if len(classes) == 2:
-        _binary_map(main, plane, proba[..., 1], labels[1])
+    if label is not None or len(classes) == 2:
+        c = class_index(label, classes.tolist(), 1)
+        _binary_map(main, plane, proba[..., c], labels[c])
     else:
         _class_map(main, plane, proba)
     if panel:
@@ -218,10 +222,9 @@ def _class_map(ax: Any, plane: _Plane, proba: Array) -> None:
 def _uncertainty_panel(ax: Any, clf: Any, plane: _Plane, panel: str, level: float, proba: Array) -> None:
     if panel not in ("interval", "mcse"):
         raise ValueError(f"panel must be 'interval' or 'mcse', not {panel!r}")
-    final = final_step(clf)
-    if not hasattr(final, "predict_uncertainty"):
-        raise ValueError(f"{type(final).__name__} has no predict_uncertainty: use panel=None")
-    u = final.predict_uncertainty(seen_by_final(clf, plane.points), level=level)
+    if not hasattr(final_step(clf), "predict_uncertainty"):
+        raise ValueError(f"{type(final_step(clf)).__name__} has no predict_uncertainty: use panel=None")
+    u = predict_uncertainty(clf, plane.points, level)
     shown = np.asarray(u.mcse) if panel == "mcse" else np.asarray(u.upper) - np.asarray(u.lower)
     shown = plane.table(shown).max(axis=-1)  # the most uncertain class
     if not np.any(np.isfinite(shown)):
