@@ -52,7 +52,7 @@ def test_what_cannot_be_read_raises(tmp_path):
         parquet_files(tmp_path)
     (tmp_path / "b.parquet").unlink()
     (tmp_path / "b.parquet.gz").write_bytes(b"")
-    with pytest.raises(ValueError, match="compressed as a whole.*gunzip"):
+    with pytest.raises(ValueError, match=r"compressed as a whole.*gunzip"):
         parquet_files(tmp_path)
     (tmp_path / "b.parquet.gz").unlink()
     (tmp_path / "round").symlink_to(tmp_path, target_is_directory=True)

@@ -3,9 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from gpclass import GPClassifier, load_model
+from gpclass import GPClassifier, load_model, predict_uncertainty
 from gpclass.estimators.tables import Encoding, TableClassifier
 
 QUICK = {"inference": "laplace", "hyperparameters": "fixed"}
@@ -122,3 +126,35 @@ def test_folders_are_filled_in_the_same_way(holes, tmp_path):
     done = predict_folder(model, tmp_path, tmp_path.parent / f"{tmp_path.name}-out", drop_missing=True, target="label")
     assert (done.rows, done.dropped) == (30, 0)
     assert set(done.scores) == {"accuracy", "log_loss", "brier"}
+
+
+# ---- through pipelines -----------------------------------------------------------------------------------------------
+
+
+def test_uncertainty_through_a_pipeline(holes):
+    frame, y = holes
+    frame = frame.fillna({"x": 0.0, "word": "a"})
+    X = frame[["x"]].to_numpy()
+    gp = GPClassifier(RBF(1.0), **QUICK)
+    pipeline = make_pipeline(StandardScaler(), gp).fit(X, y)
+    want = pipeline[-1].predict_uncertainty(pipeline[:-1].transform(X), level=0.8)
+    np.testing.assert_array_equal(predict_uncertainty(pipeline, X, level=0.8).upper, want.upper)
+    np.testing.assert_array_equal(predict_uncertainty(pipeline[-1], X).proba, pipeline[-1].predict_proba(X))
+    table = TableClassifier(gp).fit(frame, y)
+    np.testing.assert_array_equal(predict_uncertainty(table, frame).lower, table.predict_uncertainty(frame).lower)
+    whole = make_pipeline("passthrough", TableClassifier(gp)).fit(frame, y)  # a table within a pipeline
+    np.testing.assert_array_equal(predict_uncertainty(whole, frame).proba, whole.predict_proba(frame))
+    with pytest.raises(TypeError, match="LogisticRegression has no predict_uncertainty"):
+        predict_uncertainty(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y), X)
+    with pytest.raises(NotFittedError):
+        predict_uncertainty(make_pipeline(StandardScaler(), gp), X)
+
+
+def test_weights_of_a_table(holes):
+    frame, y = holes
+    frame = frame.fillna({"x": 0.0, "word": "a"})
+    twice = np.where(y == 1, 2, 1)
+    clf = TableClassifier(GPClassifier(RBF(1.0), **QUICK), standardize=False)
+    weighted = clf.fit(frame, y, sample_weight=twice).predict_proba(frame)
+    copies = np.repeat(np.arange(30), twice)
+    np.testing.assert_allclose(weighted, clf.fit(frame.iloc[copies], y[copies]).predict_proba(frame), atol=1e-6)

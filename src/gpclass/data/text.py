@@ -88,7 +88,7 @@ def read_text(data: bytes, form: TextFormat = SEEN, text: Iterable[str] = (), la
     kept = {*text, label}
     for name in frame.columns:
         column = frame[name].mask(frame[name].isin(["", *(form.missing or ())]))
-        if form.missing is None and not (name in kept and has_words(column)):
+        if form.missing is None and not (name in kept and _has_names(column)):
             column = column.mask(column.isin(MISSING))
         frame[name] = labels_from(column) if name == label else column if name in kept else typed(column, decimal)
     return frame
@@ -120,11 +120,6 @@ def labels_from(column: Any) -> Any:
         if len(set(numbers.values())) == len(distinct):
             return words.map(numbers).astype(object).reindex(column.index)
     return typed(column) if any(set(distinct) <= both for both in TRUTHS) else column
-
-
-def has_words(column: Any) -> bool:
-    """Whether a column of texts holds any that is neither a number nor a usual word for a missing value."""
-    return any(not is_number(word) for word in column.dropna().unique() if word not in MISSING)
 
 
 def is_number(word: str) -> bool:
@@ -184,6 +179,12 @@ def _named(cells: Any) -> Any:
         elif (frame[k] != "").any():
             raise ValueError(f"column {k + 1} has no name in the first line, or rows have more cells than that line")
     return frame[keep].set_axis([names[k] for k in keep], axis=1)
+
+
+def _has_names(column: Any) -> bool:
+    """Whether a column of texts is other than numbers and usual words for missing values."""
+    words = [word for word in column.dropna().unique() if word not in MISSING]
+    return not words or not all(map(is_number, words))
 
 
 def _counts(column: Any) -> bool:
