@@ -37,7 +37,6 @@ from gpclass.inference.draws import HEAVY, Enough, enough, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.posteriors import (
-    GaussianPosterior,
     NoiseFactor,
     NoisyDraws,
     WhiteDraws,
@@ -55,16 +54,15 @@ from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
-from gpclass.orthant.box import Box, BoxFactors
+from gpclass.orthant.box import Box
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.predict import predict_proba
-from gpclass.propagation import expectation_propagation, refined_sites
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 SHARPEST = 1e-3  # share of a site's variance that noise leaves, at least
-FEW_SWEEPS = 2  # of EP, if many short-lived guides are needed
+FEW_SWEEPS = 4  # of EP, if many short-lived guides are needed
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites suffice
 EP_SWEEPS = 60
 LOOK_AT = (200, 60)  # rows at which the error is measured, for one latent value per row and for several
@@ -81,7 +79,7 @@ class Outline:
     problem: Problem  # its rows, repeated by their weights
     box: Box
     ep: SiteApproximation  # on the box's coordinates
-    start: Start | None = None  # EP's sites on the rows, with several latent values per row
+    start: Start  # EP's sites on the rows
 
     @property
     def log_z(self) -> float:
@@ -107,9 +105,8 @@ class Exact(Inference):
         Largest number of draws for ``tol``; by default 50,000 for two classes, 10,000 for more, 20,000 with
         inducing inputs.
     sweeps : int, optional
-        Largest number of EP sweeps; by default until convergence. After two the weights are as even, for a third of
-        the time, and any number leaves the draws exact. If sweeps are few and a start is given, its sites are reused
-        with a few parallel updates.
+        Largest number of EP sweeps; by default until convergence. After four the weights are as even, for half of
+        the time, and any number leaves the draws exact.
     """
 
     tol: float = 1e-3
@@ -178,10 +175,7 @@ class Exact(Inference):
         rows = self._noisy(problem)
         if rows is None:
             return None
-        box = rows.prior.box()
-        if box.smooth is None and rows.n_latents == 1:
-            return Outline(rows, box, self._guide(box, starting_sites(rows, start)))
-        found = self.row_sites(rows, start)
+        box, found = rows.prior.box(), self.row_sites(rows, start)
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
@@ -191,16 +185,6 @@ class Exact(Inference):
         """EP's sites on the rows."""
         near = start if isinstance(start, Start) or start is None or start.rows == problem.n else None
         return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, near)
-
-    def _guide(self, box: Box, start: Sites | None) -> SiteApproximation:
-        """EP's sites, or quick ones if few sweeps are requested; a function of the box and the start alone."""
-        factors = BoxFactors(box.lower, box.upper)
-        if self.sweeps is None:
-            return expectation_propagation(box.S, factors, start=start, tol=EP_TOL)
-        quick = None if start is None else refined_sites(box.S, factors, start)
-        if quick is not None:
-            return quick
-        return expectation_propagation(box.S, factors, max_sweeps=self.sweeps, tol=EP_TOL)
 
     def complete(self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False) -> NoisyDraws:
         problem, box, ep = outline.problem, outline.box, outline.ep
@@ -232,7 +216,6 @@ class Exact(Inference):
                 _score(problem, found, A, drawn) if gradient else None,
             ),
             report=self._report(problem, got, plan, ep),
-            sites=ep.sites if problem.n_latents == 1 else None,
             start=outline.start,
             recipe=recipe if hubs is None or recipe is None or seed is None
             else LatentRecipe(recipe, drawn.weights, seed),
@@ -353,23 +336,6 @@ def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> Arra
     alpha = found.coupled.solve(anchored(problem, drawn.v))
     blocks = enumerate(found.coupled.blocks())
     return prior.pull(0.5 * ((alpha[c] * w) @ alpha[c].T - block) for c, block in blocks)
-
-
-def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
-    """Sites for the standardised v from those of a neighbouring posterior of two classes, on v or on f."""
-    if isinstance(start, NoisyDraws):
-        sites = start.sites
-        return sites if sites is not None and len(sites.shift) == problem.n else None
-    if not isinstance(start, GaussianPosterior) or not isinstance(start.gaussian, DenseGaussian):
-        return None
-    t, h = start.gaussian.t, start.gaussian.h
-    if start.report.method != RULE.name or len(t) != problem.n:
-        return None
-    # A site N(f; m, 1/t) on f is a site N(z; m, 1/t − 1/s²) on z = f + ε; then the sign and the scale.
-    noise = problem.likelihood.scale**-2
-    stretch = 1.0 / np.maximum(1.0 - noise * t, 1e-9)
-    scale = np.sqrt(np.diag(dense_prior(problem).K) + noise)
-    return Sites(t * stretch * scale**2, problem.y * h * stretch * scale)
 
 
 def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:
