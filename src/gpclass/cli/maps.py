@@ -185,7 +185,7 @@ def dress(axes: Any, aspect: AspectName) -> None:
     fits = max(sides) <= LONGEST * min(sides)
     axes.set_aspect("equal" if aspect is AspectName.equal or (aspect is AUTO and fits) else "auto")
     for axis, side in zip((axes.xaxis, axes.yaxis), sides, strict=True):
-        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_locator(MaxNLocator(4))
         form = ScalarFormatter(useOffset=False)
         form.set_scientific(not PLAIN[0] < side < PLAIN[1])
         axis.set_major_formatter(form)
