@@ -24,6 +24,7 @@ classes, are this package's own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ from scipy.special import softmax
 from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
-from gpclass.inference.draws import HEAVY, Enough, enough, unmet
+from gpclass.inference.draws import HEAVY, Enough, Law, enough, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.posteriors import (
@@ -45,7 +46,7 @@ from gpclass.inference.posteriors import (
     noise_precision,
     noisy_latents,
 )
-from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
+from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Start
 from gpclass.latent.dense import DenseGaussian, dense_prior
@@ -56,9 +57,9 @@ from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
+from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
-from gpclass.predict import predict_proba
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 SHARPEST = 1e-3  # share of a site's variance that noise leaves, at least
@@ -193,9 +194,9 @@ class Exact(Inference):
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng), 0.0, True)
         else:
-            error = _error_at_rows(problem, found, look_at(problem), rng)
+            law = _law_at_rows(problem, found, look_at(problem), rng)
             got = enough(
-                lambda M, one: draw_box(plan, M, one), error, rng,
+                lambda M, one: draw_box(plan, M, one), law, rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
             )  # fmt: skip
         drawn = got.drawn
@@ -267,10 +268,10 @@ class Drawn:
         return np.asarray(softmax(self.log_w))
 
 
-def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
+def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet = POINTS) -> Drawn:
     """M draws in independent randomisations."""
     seed = Seed.of(rng)
-    parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, "lattice", M, rng)]
+    parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, points, M, rng)]
     v, log_w, group = zip(*parts, strict=True)
     return Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
 
@@ -278,7 +279,7 @@ def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
     """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
     noisy, hubs = (recipe.noisy, recipe.seed.rng()) if isinstance(recipe, LatentRecipe) else (recipe, None)
-    drawn = draw_box(noisy.plan(problem.prior.box()), len(weights), noisy.seed.rng())
+    drawn = draw_box(noisy.plan(problem.prior.box()), len(weights), noisy.seed.rng(), noisy.points)
     check_alike(drawn.weights, weights)
     return noisy_latents(problem, found, drawn.v, hubs)
 
@@ -301,8 +302,10 @@ def look_at(problem: Problem) -> IntArray:
     return np.unique(np.linspace(0, problem.n - 1, few).astype(np.intp))
 
 
-def _error_at_rows(problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator) -> Any:
-    """A function from draws to the largest Monte Carlo error of a probability at some rows."""
+def _law_at_rows(
+    problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator
+) -> Callable[[Drawn], Law]:
+    """How the largest Monte Carlo error of a probability at some rows falls, from draws."""
     prior = dense_prior(problem)
     cross = [K[:, few] for K in prior.covariances]
     diag = [np.diag(K)[few] for K in prior.covariances]
@@ -311,16 +314,16 @@ def _error_at_rows(problem: Problem, found: NoiseFactor, few: IntArray, rng: np.
     to_latent = problem.y * found.solve(cross[0][None])[0].T if prior.L == 1 else None  # (few, N): E[f | v]
     hubs = rng.spawn(1)[0] if prior.L > 1 else None
 
-    def error(drawn: Drawn) -> float:
+    def law(drawn: Drawn) -> Law:
         if to_latent is not None:
             means = (to_latent @ drawn.v).T[:, :, None]
         else:
             A = noisy_latents(problem, found, drawn.v, hubs)
             means = np.stack([a.T @ k for a, k in zip(A, cross, strict=True)], axis=2)
         mixture = LatentMixture(drawn.weights, means, covariance, drawn.group)
-        return float(np.max(predict_proba(mixture, problem.likelihood).mcse))
+        return Law.of(mixture, problem.likelihood, len(drawn.v))
 
-    return error
+    return law
 
 
 def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> Array:
