@@ -110,6 +110,11 @@ class Strategy(ABC):
     name: ClassVar[str]
     needs: ClassVar[str] = "nothing"  # a key of NEEDS
 
+    @property
+    def keeps_start(self) -> bool:
+        """Whether the kernel's values are used as given, free or not, rather than as a starting point."""
+        return False
+
     @abstractmethod
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Choose or sample θ and return the posterior."""
