@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier
 from gpclass.estimators import planner
-from gpclass.estimators.planner import _extrapolate, _memory, _subset, plan_fit
+from gpclass.estimators.planner import _extrapolate, _memory, class_subset, plan_fit
 from gpclass.hyper import PseudoMarginal
 
 FACTOR = 4.0
@@ -139,10 +139,10 @@ def test_noise_does_not_hide_the_cube(monkeypatch):
 
 def test_subsets_hold_every_class():
     y = np.r_[np.zeros(990), np.ones(10)]
-    rows = _subset(y, 60)
+    rows = class_subset(y, 60)
     assert len(rows) == len(set(rows.tolist()))
     assert (y[rows] == 1).sum() >= 2
-    np.testing.assert_array_equal(rows, _subset(y, 60))
+    np.testing.assert_array_equal(rows, class_subset(y, 60))
 
 
 def test_shapes_are_checked():

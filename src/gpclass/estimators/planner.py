@@ -131,7 +131,7 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
     def fit(rows: IntArray) -> Any:
         return clone(clf).fit(X[rows], y[rows])
 
-    rows = _subset(y, min(SMALLEST, largest))
+    rows = class_subset(y, min(SMALLEST, largest))
     fit(rows)  # not timed: pays for initialisation at first use
     began = clock()
     while True:
@@ -144,7 +144,7 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array,
         allowed = 2 * budget if len(timed) == 1 else budget - 6 * last
         if len(rows) >= largest or spent > allowed:
             break
-        rows = _subset(y, min(2 * len(rows), largest))
+        rows = class_subset(y, min(2 * len(rows), largest))
     sizes, seconds, calls = np.array(timed, dtype=float).T
     return sizes, seconds, calls, np.array(list(peaks), dtype=float), np.array(list(peaks.values()))
 
@@ -155,7 +155,7 @@ def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array,
     sizes = sorted({min(k * SMALLEST, len(y)) for k in (1, 2)})
 
     def timed(size: int, draws: int) -> tuple[float, int]:
-        rows = _subset(y, size)
+        rows = class_subset(y, size)
         work = clone(clf).set_params(hyperparameters=replace(strategy, draws=draws, **bare))
         seconds, fitted = _timed(partial(work.fit, X[rows], y[rows]), 0.0)
         return seconds, fitted.fit_report_.evaluations
@@ -176,7 +176,7 @@ def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array,
     return k, np.array(seconds), np.array(calls), k[:1], np.array([peak])
 
 
-def _subset(y: Any, size: int) -> IntArray:
+def class_subset(y: Any, size: int) -> IntArray:
     """Rows of a subset with every class in its share (at least two of each), the same at every call."""
     rng = np.random.default_rng(0)
     chosen = []

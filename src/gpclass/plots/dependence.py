@@ -15,7 +15,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.names import class_index
-from gpclass.plots._style import PALETTE, axes_for
+from gpclass.plots._style import PALETTE, axes_for, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +63,9 @@ def partial_dependence(
     axes: Axes = axes_for(ax, size=(4.0, 3.0))
     axes.plot(at, p.T, color=PALETTE[7], linewidth=0.6, alpha=0.6, rasterized=True)
     axes.plot(at, p.mean(axis=0), color=PALETTE[0], linewidth=2.4)
-    axes.set(xlabel=feature_name or name, ylabel=f"probability of class {clf.classes_[c]}", ylim=(0.0, 1.0))
+    axes.set(
+        xlabel=plain(feature_name or name), ylabel=plain(f"probability of class {clf.classes_[c]}"), ylim=(0.0, 1.0)
+    )
     return axes
 
 
