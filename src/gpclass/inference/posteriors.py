@@ -32,7 +32,6 @@ from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor, factor
 from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
-from gpclass.propagation.sites import Sites
 
 LARGE = 500_000  # numbers (4 MB) above which a file stores the recipe of draws instead of the draws
 _NONE = Evidence(np.nan)  # of an unpacked posterior, for prediction alone
@@ -223,12 +222,11 @@ class NoisyDraws(WeightedDraws):
     group: IntArray  # (M,)
     evidence: Evidence
     report: Report
-    sites: Sites | None = None  # of EP on the standardised v, from which the next θ starts (two classes)
-    start: Start | None = field(default=None, repr=False)  # of EP on the rows (many classes)
+    start: Start | None = field(default=None, repr=False)  # of EP on the rows
     recipe: Recipe | LatentRecipe | None = None  # of the draws; a file may store it instead of A
 
     draws = "A"
-    stored = ("problem", "A", "weights", "group", "evidence", "report", "sites", "recipe")
+    stored = ("problem", "A", "weights", "group", "evidence", "report", "recipe")
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
@@ -271,8 +269,11 @@ class NoisyDraws(WeightedDraws):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> NoisyDraws:
-        """The draws with their factor; the draws are remade if the file does not hold them."""
-        problem = state["problem"]
+        """The draws with their factor; the draws are remade if the file does not hold them.
+
+        Files of earlier versions hold EP's sites too.
+        """
+        problem, state = state["problem"], {name: state[name] for name in cls.stored}
         with few_threads(problem.n):
             found = noise_factor(problem)
             if state["A"] is None:
