@@ -38,7 +38,7 @@ class KnownLatents(Posterior):
 
 def mixture_of(x, thin):
     """A mixture over every ``thin``-th draw of chains x (chains, draws, POINTS), one point each."""
-    chains, draws, _ = x.shape
+    chains = len(x)
     problem = SimpleNamespace(likelihood=Probit())
     problem.at = lambda theta: problem
     kept = x[:, ::thin].reshape(-1, 1, POINTS)

@@ -41,7 +41,7 @@ def relative_weights(log_w: Array) -> Array:
 
 def relative_error(log_w: Array, group: IntArray) -> float:
     """Standard error of log mean w; NaN with too few groups."""
-    gaps = np.bincount(group, weights=relative_weights(log_w) - 1)
+    gaps = np.asarray(np.bincount(group, weights=relative_weights(log_w) - 1), dtype=float)
     return float(group_error(gaps[np.bincount(group) > 0]) / len(log_w))
 
 
