@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-SHARE = "a number between 0 and 1"
+SHARE, REAL = "a number between 0 and 1", "a finite number"
 
 
 class Settings:
-    """A dataclass of settings, each checked by its type: a whole number from 1, a positive number, or a flag.
+    """A dataclass of settings, each checked by its type: a whole number from 1, a positive number, bounds, or a flag.
 
-    ``limits`` states what else a field must be: the least of whole numbers, the values to choose from, or ``SHARE``.
+    ``limits`` says what a field must be instead: the least of whole numbers, names to choose from, SHARE or REAL.
     None, and other settings, are valid where the type says so.
     """
 
@@ -37,19 +37,27 @@ class Settings:
 
 def _rule(kind: str, limit: Any) -> tuple[str, Callable[[Any], bool]]:
     """What a value must be, in words and as a test."""
+    others = "".join(f" or {name!r}" for name in limit) if isinstance(limit, tuple) else ""
     if limit == SHARE:
         return SHARE, lambda value: _is(value, Real) and 0 < value < 1
+    if limit == REAL:
+        return REAL, lambda value: _is(value, Real) and math.isfinite(value)
     if kind == "int":
         least = 1 if limit is None else limit
         return f"a whole number of at least {least}", lambda value: _is(value, Integral) and value >= least
     if kind == "float":
-        others = "".join(f" or {name!r}" for name in limit or ())
         return f"a positive number{others}", lambda value: _is(value, Real) and 0 < value < math.inf
+    if kind == "tuple[float, float]":
+        return f"a pair with 0 < low <= high{others}", _are_bounds
     if kind == "bool":
         return "True or False", lambda value: isinstance(value, bool | np.bool_)
     if limit is not None:
         return f"one of {', '.join(map(repr, limit))}", lambda value: False
     return "", lambda value: True
+
+
+def _are_bounds(value: Any) -> bool:
+    return np.shape(value) == (2,) and all(_is(end, Real) for end in value) and 0 < value[0] <= value[1] < math.inf
 
 
 def _is(value: Any, kind: type) -> bool:

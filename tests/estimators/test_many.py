@@ -68,6 +68,7 @@ def fit_of(flowers):
     return fit
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains)|only .* effective")
 @pytest.mark.parametrize("name", MANY)
 def test_outputs_agree_with_each_other(flowers, fit_of, name):

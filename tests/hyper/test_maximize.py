@@ -109,6 +109,7 @@ def test_cross_validation_with_inducing_inputs_chooses(classes):
         assert clf.score(X, y) > 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", ["laplace", "ep"])
 def test_a_restart_that_fails_leaves_the_others(inference, recwarn):
     X, y = load_iris(return_X_y=True)

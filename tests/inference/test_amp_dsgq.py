@@ -169,6 +169,7 @@ def test_precision_is_that_of_the_noisy_latents(k0):
     np.testing.assert_allclose(np.linalg.inv(Lambda), S + np.eye(9) / k0**2, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_dsgq_is_the_orthant_ratio_of_both_forms():
     X, y = field(7, seed=5)
     new = np.array([[0.4, 0.6], [0.9, 0.1]])
@@ -214,6 +215,7 @@ def test_dsgq_is_exact_with_the_stretched_probit():
     assert dsgq.log_evidence_ == same.log_evidence_
 
 
+@pytest.mark.slow
 def test_dsgq_is_near_the_exact_logit_but_not_it():
     X, y = field(60)
     settings = {"tol": 1e-3}

@@ -296,6 +296,7 @@ def test_gradients_of_many_classes_by_differences(method, likelihood, kernel):
 # ---- shards ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "likelihood"), [*FAMILIES, *SAMPLED])
 def test_the_cut_into_shards_does_not_matter(name, likelihood):
     problem, method = (
@@ -311,6 +312,7 @@ def test_the_cut_into_shards_does_not_matter(name, likelihood):
         np.testing.assert_allclose(cut.evidence.gradient_Z, whole.evidence.gradient_Z, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "likelihood"), FAMILIES)
 def test_warm_starts_change_the_sweeps_alone(name, likelihood):
     method = {"ep": EP(), "variational": Variational(), "laplace": Laplace()}[name]
@@ -321,6 +323,7 @@ def test_warm_starts_change_the_sweeps_alone(name, likelihood):
     assert warm.report.iterations <= cold.report.iterations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["probit", "multinomial-probit"])
 def test_a_guide_nearby_changes_the_draws_alone(likelihood):
     low = sparse_of(task_of(80, likelihood), some_Z(8))

@@ -42,7 +42,7 @@ from gpclass.hyper.proposal import (
 from gpclass.inference.around import guide_for, target_around
 from gpclass.inference.base import Inference
 from gpclass.inference.elliptical_slice import EllipticalSlice
-from gpclass.inference.mcmc import ChainSettings
+from gpclass.inference.mcmc import WhiteChains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Target
@@ -111,8 +111,7 @@ class Alternate(FullBayes):
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
         """θ and f; a Gaussian inference means elliptical slices around it, its sites no more exact than ``ROUGH``."""
-        steps = isinstance(inference, ChainSettings) and inference.steps
-        moves: Any = inference if steps else EllipticalSlice(around=inference)
+        moves = inference if isinstance(inference, WhiteChains) else EllipticalSlice(around=inference)
         guide = LogDensity(problem, guide_for(problem.likelihood), prior)
         mode = find_mode(guide)
         sampler = AlternateSampler(self, guide, moves, mode)
@@ -125,7 +124,7 @@ class AlternateSampler(Sampler):
 
     settings: Alternate
     guide: LogDensity
-    inference: ChainSettings
+    inference: WhiteChains
     mode: Mode
 
     def first(self, rng: np.random.Generator) -> State:
@@ -169,7 +168,7 @@ class AlternateSampler(Sampler):
 
     def _around(self, theta: Array) -> Target:
         """Coordinates for the latent steps. Valid around any Gaussian that depends on θ alone: a rough one suffices."""
-        return target_around(self.guide.problem.at(theta), self.inference.coordinates, tol=ROUGH)
+        return target_around(self.guide.problem.at(theta), self.inference.around, tol=ROUGH)
 
     def _latent(self, state: State, target: Target, rng: np.random.Generator) -> State:
         """Some steps of f given θ."""

@@ -59,15 +59,12 @@ class AMP(Inference):
     c0_bounds: tuple[float, float] | str = "fixed"
     max_iter: int = 50
 
+    limits: ClassVar = {"c0_bounds": ("fixed",)}
     name: ClassVar[str] = "amp"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("expand third", "given"),)
     only_two: ClassVar[str] = "it is the mode of one latent field under the logistic link"
     prefers: ClassVar[tuple[str, ...]] = ("logit",)
     gradient: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.own_likelihood  # which checks the bounds
 
     @property
     def rule(self) -> SiteRule:

@@ -41,12 +41,9 @@ class DSGQ(Exact):
     k0: float | None = None
     k0_bounds: tuple[float, float] | str = "fixed"
 
+    limits: ClassVar = {"k0_bounds": ("fixed",)}
     name: ClassVar[str] = "dsgq"
     only_two: ClassVar[str] = "its link is a stretched probit of one latent value"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.own_likelihood  # which checks the bounds
 
     @property
     def own_likelihood(self) -> Probit:

@@ -9,6 +9,7 @@ Reference: Vehtari et al. (2021), Rank-normalization, folding, and localization:
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
@@ -78,15 +79,6 @@ class ChainSettings(Inference):
         for i in range(-self.warmup, self.draws * thin):
             yield i // thin if i >= 0 and (i + 1) % thin == 0 else None
 
-    @property
-    def coordinates(self) -> str | Inference | None:
-        """The Gaussian whose coordinates are used; None: the best available for the likelihood."""
-        return None
-
-    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
-        """One step of the latent values given θ, if the sampler has one (:attr:`Inference.steps`)."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class WhiteChains(ChainSettings):
@@ -105,9 +97,9 @@ class WhiteChains(ChainSettings):
     steps: ClassVar[bool] = True
     limits: ClassVar = {"around": AROUND}
 
-    @property
-    def coordinates(self) -> str | Inference | None:
-        return self.around
+    @abstractmethod
+    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
+        """One step of the latent values given θ, for the strategy that alternates."""
 
 
 def run_latent_chains(

@@ -30,6 +30,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 
+from gpclass._settings import Settings
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.likelihoods import noisy_logit, smeared, split
 from gpclass.likelihoods.base import Averages, Expansion, Likelihood
@@ -48,7 +49,7 @@ K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
 
 
 @dataclass(frozen=True)
-class BinaryLikelihood(Likelihood):
+class BinaryLikelihood(Settings, Likelihood):
     """A link Λ with a scale; see :class:`Probit` and :class:`Logit`.
 
     Parameters
@@ -64,16 +65,7 @@ class BinaryLikelihood(Likelihood):
 
     many: ClassVar[bool] = False
     monotone: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0.0):
-            raise ValueError(f"the scale of a likelihood must be finite and positive, got {self.scale!r}")
-        bounds = self.scale_bounds
-        if isinstance(bounds, str):
-            if bounds != "fixed":
-                raise ValueError(f"scale_bounds must be a pair (low, high) or 'fixed', got {bounds!r}")
-        elif len(bounds) != 2 or not 0.0 < bounds[0] <= bounds[1] < math.inf:
-            raise ValueError(f"scale_bounds must satisfy 0 < low <= high < inf, got {bounds!r}")
+    limits: ClassVar = {"scale_bounds": ("fixed",)}
 
     def with_scale(self, scale: float) -> Self:
         return replace(self, scale=float(scale))
