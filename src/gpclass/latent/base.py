@@ -33,6 +33,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, BoolArray, Generator, IntArray
 from gpclass.likelihoods.base import Likelihood
@@ -287,20 +288,25 @@ class Target(ABC):
         return self
 
 
+@dataclass(frozen=True, eq=False)
 class GivenLatents(ABC):
-    """The latent values, or what stands for them, at one θ: f = root η, and both densities that moves of θ need."""
+    """The latent values at one θ, or what stands for them, f_c = root_c η_c, and what moves of θ need given them."""
 
-    @abstractmethod
+    prior: LatentPrior  # at that θ
+    roots: list[Array]  # triangular, one per latent value
+
     def latents(self, eta: Array) -> Array:
         """f of η, both (k,)."""
+        return np.concatenate([L @ e for L, e in zip(self.roots, self._split(eta), strict=True)])
 
-    @abstractmethod
     def white(self, f: Array) -> Array:
         """η of f."""
+        pairs = zip(self.roots, self._split(f), strict=True)
+        return np.concatenate([solve_triangular(L, f_c, lower=True, check_finite=False) for L, f_c in pairs])
 
-    @abstractmethod
     def log_density(self, white: Array) -> float:
         """Log p(f | θ) without its constant, for the η of f."""
+        return -0.5 * float(white @ white) - sum(float(np.log(np.diag(L)).sum()) for L in self.roots)
 
     @abstractmethod
     def log_likelihood(self, f: Array) -> float:
@@ -309,6 +315,9 @@ class GivenLatents(ABC):
     def slope(self, f: Array, white: Array) -> Array:
         """Gradient of log p(f | θ) + log p(y|f) in θ, f held (``latent_slope``)."""
         raise NotImplementedError
+
+    def _split(self, values: Array) -> list[Array]:
+        return np.split(values, len(self.roots))
 
 
 class LatentPrior(ABC):
