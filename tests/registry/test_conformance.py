@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from gpclass import GPClassifier
+from gpclass.hyper import EM, Alternate
 from gpclass.latent.base import per_latent
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import get_likelihood
@@ -225,3 +226,12 @@ def test_the_matrix_covers_every_registered_part():
     found = {(c.inference, c.strategy, c.classes, c.form) for c in cells()}
     assert len(found) == len(INFERENCES) * len(STRATEGIES) * len(CLASSES) * len(FORMS)
     assert set(counts()) == {(classes, form) for classes in CLASSES for form in FORMS}
+
+
+def test_what_settings_need_of_a_prior_is_refused_before_the_fit():
+    X, y = data("two", 12)
+    clf = GPClassifier(KERNEL, inference="elliptical-slice", hyperparameters=Alternate.neal(), n_inducing=3)
+    with pytest.raises(ValueError, match=r"no gradient in θ.*use move='metropolis'"):
+        clf.fit(X, y)
+    assert Alternate(given="eta", move="hmc").lacks(LowRank) == ""
+    assert EM().lacks(type("Bare", (LowRank,), {"offers": frozenset(["given"])}))
