@@ -115,6 +115,11 @@ class Strategy(Settings, ABC):
         """What these settings need of the prior, in addition to the inference's needs (:mod:`gpclass.latent.base`)."""
         return frozenset()
 
+    @property
+    def keeps_start(self) -> bool:
+        """Whether the kernel's values are used as given, free or not, rather than as a starting point."""
+        return False
+
     @abstractmethod
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         """Choose or sample θ and return the posterior."""

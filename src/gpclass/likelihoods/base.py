@@ -137,7 +137,10 @@ class Likelihood(ABC):
         return np.asarray(logsumexp(self.log_classes(means + spread), axis=0) - np.log(2 * POINTS))
 
     def predictive(self, mean: Array, var: Array) -> Array:
-        """Probability of the second class, (S, r), for mean (S, r) and var (1 or S, r), to 1e-7 (if ``monotone``)."""
+        """Probability of the second class, (S, r), for mean (S, r) and var (1 or S, r) (if ``monotone``).
+
+        To 2e-7, possibly in single precision.
+        """
         raise NotOffered(self, "monotone")
 
     def log_predictive(self, mean: Array, var: Array) -> tuple[Array, Array]:
