@@ -100,8 +100,8 @@ def weighted_posterior(
         )
     eta, weights, evidence = target.prior_coordinates(xi), softmax(log_w), weighted_evidence(log_w)
     slope, slope_Z = target.problem.prior.score(eta, weights) if gradient else (None, None)
-    return WhiteDraws.of(
-        target,
+    return WhiteDraws(
+        target.problem,
         eta,
         weights=weights,
         group=np.arange(len(log_w)),
@@ -116,4 +116,5 @@ def weighted_posterior(
             warnings=tuple(found),
             details=target.details,
         ),
+        roots=target.roots,
     )

@@ -147,8 +147,8 @@ def collect(
     figures = chain_figures(np.concatenate([latent, log_lik[:, :, None]], axis=2))
     cure = f"raise draws or thin of {type(settings).__name__}, or use inference='exact'"
     total = len(eta)
-    return WhiteDraws.of(
-        target,
+    return WhiteDraws(
+        target.problem,
         eta,
         weights=np.full(total, 1.0 / total),
         group=chain_batches(np.repeat(np.arange(settings.chains), settings.draws), figures.ess_bulk),
@@ -171,6 +171,7 @@ def collect(
                 **details,
             },
         ),
+        roots=target.roots,
     )
 
 
