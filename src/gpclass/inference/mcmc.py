@@ -23,7 +23,8 @@ from gpclass.inference.base import Inference, Way
 from gpclass.inference.diagnostics import chain_figures
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start, Target
+from gpclass.latent.base import Start
+from gpclass.latent.coordinates import Target
 from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Report
 

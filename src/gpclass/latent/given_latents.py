@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from gpclass._typing import Array
-from gpclass.latent.base import GivenLatents
+from gpclass.latent.coordinates import GivenLatents
 from gpclass.latent.dense import DensePrior
 from gpclass.latent.low_rank import LowRankPrior
 from gpclass.latent.low_rank_target import log_likelihood
