@@ -118,14 +118,19 @@ class LatentMixture:
 
     def mean(self) -> Array:
         """Mean of the mixture, (m, L)."""
-        return np.asarray(np.einsum("s,sml->ml", self.weights, self.means, optimize=True))
+        return self._average(self.means)
 
     def variance(self) -> Array:
         """Variance of each latent value, (m, L)."""
         within = np.einsum("smll->sml", self.covariances)
-        within = within[0] if len(within) == 1 else np.einsum("s,sml->ml", self.weights, within)
+        within = within[0] if len(within) == 1 else self._average(within)
         spread = self.means - self.mean()
-        return np.asarray(within + np.einsum("s,sml->ml", self.weights, spread**2))
+        spread *= spread
+        return within + self._average(spread)
+
+    def _average(self, values: Array) -> Array:
+        """Over the components, (m, L), of values (S, m, L)."""
+        return np.asarray(self.weights @ values.reshape(len(values), -1)).reshape(values.shape[1:])
 
 
 class Posterior(ABC):

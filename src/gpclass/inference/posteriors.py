@@ -215,7 +215,8 @@ class NoisyDraws(WeightedDraws):
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
         prior, L = dense_prior(self.problem), len(self.A)
         cross, diag = prior.per_latent(prior.cross(X_new)), prior.per_latent(prior.variances(X_new))
-        means = np.stack([a.T @ k for a, k in zip(self.A, cross, strict=True)], axis=2)
+        each = [a.T @ k for a, k in zip(self.A, cross, strict=True)]
+        means = each[0][:, :, None] if L == 1 else np.stack(each, axis=2)
         variances = np.maximum(self.factor.variances(cross, diag), 0.0)  # (m, L)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 

@@ -61,7 +61,7 @@ class Averages:
 class Likelihood(ABC):
     """From the latent values of a row to the probability of its label."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # by which settings and files know it
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
     site_step: ClassVar[float] = 1.0  # step of a matched site if all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
@@ -137,7 +137,10 @@ class Likelihood(ABC):
         return np.asarray(logsumexp(self.log_classes(means + spread), axis=0) - np.log(2 * POINTS))
 
     def predictive(self, mean: Array, var: Array) -> Array:
-        """Probability of the second class, (S, r), for mean (S, r) and var (1 or S, r), to 1e-7 (if ``monotone``)."""
+        """Probability of the second class, (S, r), for mean (S, r) and var (1 or S, r) (if ``monotone``).
+
+        To 2e-7, possibly in single precision.
+        """
         raise NotOffered(self, "monotone")
 
     def log_predictive(self, mean: Array, var: Array) -> tuple[Array, Array]:

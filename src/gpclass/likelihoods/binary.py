@@ -39,10 +39,12 @@ from gpclass.likelihoods.powered import Power
 from gpclass.likelihoods.split import STEP, PowerLink, Split
 from gpclass.model.rows import Labels
 from gpclass.numerics import special
+from gpclass.numerics.fast_normal import normal_cdf
 from gpclass.numerics.tilted import Link
 from gpclass.propagation.sites import log_site_mass
 
 FINE = 0.1  # spacing of the table, relative to the averaged link's width, that keeps its error below 1e-7
+MANY = 1000  # components from which averages are in single precision
 TABLE = 500  # nodes of a table of link averages
 SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean suffice
 K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
@@ -279,8 +281,11 @@ class Probit(BinaryLikelihood):
         return log_z, (z + b * excess) / root, b / (1.0 + b) * (1.0 + b * tau)
 
     def predictive(self, mean: Array, var: Array) -> Array:
-        """Φ(s m/√(1 + s² v))."""
-        return np.asarray(ndtr(mean * (self.scale / np.sqrt(1.0 + self.scale**2 * var))))
+        """Φ(s m/√(1 + s² v)), in single precision for very many."""
+        stretch = self.scale / np.sqrt(1.0 + self.scale**2 * var)
+        if len(mean) < MANY:
+            return np.asarray(ndtr(mean * stretch))
+        return normal_cdf(np.multiply(mean, stretch, dtype=np.float32, casting="same_kind"))
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         """Log Φ(±s m/√(1 + s² v))."""

@@ -79,9 +79,9 @@ PATHS: dict[str, str] = {
     "variogram/fit": "gpclass.geostat.fitting:VariogramFit",
     "variogram/empirical": "gpclass.geostat.variogram:EmpiricalVariogram",
     # Columns of tables
-    "table/encoding": "gpclass.estimators.tables:Encoding",
-    "table/numbers": "gpclass.estimators.tables:NumberColumn",
-    "table/categories": "gpclass.estimators.tables:CategoryColumn",
+    "table/encoding": "gpclass.estimators.columns:Encoding",
+    "table/numbers": "gpclass.estimators.columns:NumberColumn",
+    "table/categories": "gpclass.estimators.columns:CategoryColumn",
 }
 
 MIGRATIONS: dict[str, str] = {

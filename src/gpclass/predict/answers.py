@@ -14,12 +14,12 @@ from gpclass.predict.many import many_proba, many_uncertainty
 from gpclass.predict.results import Prediction, Uncertainty
 from gpclass.predict.two import two_proba, two_uncertainty
 
-BLOCK_ELEMENTS = 8_000_000  # components × points of one mixture: 64 MB
+BLOCK_ELEMENTS = 1_000_000  # components × points of one mixture: 8 MB
 
 T = TypeVar("T", Prediction, Uncertainty)
 
 
-def predict_proba(mixture: LatentMixture, likelihood: Likelihood) -> Prediction:
+def predict_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = True) -> Prediction:
     """Probabilities of the classes, in their order, at the points of a mixture.
 
     Parameters
@@ -28,8 +28,10 @@ def predict_proba(mixture: LatentMixture, likelihood: Likelihood) -> Prediction:
         Latent values at m points.
     likelihood : Likelihood
         The link to average.
+    errors : bool
+        Whether the Monte Carlo errors are needed.
     """
-    return (two_proba if likelihood.monotone else many_proba)(mixture, likelihood)
+    return (two_proba if likelihood.monotone else many_proba)(mixture, likelihood, errors)
 
 
 def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0.9) -> Uncertainty:

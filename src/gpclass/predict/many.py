@@ -15,13 +15,12 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.base import Likelihood
+from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.posterior import LatentMixture
 from gpclass.predict.results import (
     Prediction,
     Uncertainty,
     even_components,
-    group_error,
-    group_starts,
     log_sum,
     point_blocks,
 )
@@ -30,7 +29,7 @@ CELLS = 500_000  # components × points × classes taken at once
 POINTS = 512  # points of the mixture for an interval
 
 
-def many_proba(mixture: LatentMixture, likelihood: Likelihood) -> Prediction:
+def many_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = True) -> Prediction:
     """Probabilities of the C classes at the points of a mixture."""
     m, C = mixture.means.shape[1], likelihood.n_classes(mixture.means.shape[2])
     log_proba = np.empty((m, C))
@@ -41,9 +40,9 @@ def many_proba(mixture: LatentMixture, likelihood: Likelihood) -> Prediction:
     for block in _blocks(mixture):
         each = likelihood.log_averaged(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
         log_proba[block] = log_sum(log_w + each)
-        if len(starts) > 1:
+        if len(starts) > 1 and errors:
             off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
-            mcse[block] = group_error(off, starts, order)
+            mcse[block] = group_error(summed(off, starts, order))
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 
