@@ -111,11 +111,6 @@ class LatentMixture:
         return cls(np.ones(1), mean[None, :, None], variance[None, :, None, None], group)
 
     @property
-    def deterministic(self) -> bool:
-        """Whether the mixture does not come from Monte Carlo draws."""
-        return len(self.weights) == 1
-
-    @property
     def least_error(self) -> float:
         """The largest error of a mean of the effective draws' probabilities, if they are too few to show it; else 0."""
         effective = 1.0 / float(self.weights @ self.weights)
