@@ -5,8 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier
 from gpclass.hyper import HMC, Alternate, PseudoMarginal
@@ -69,3 +71,19 @@ def test_the_evidence_of_sampled_parameters_says_where_it_is():
 def test_all_samplers_have_the_same_default_priors(strategy):
     assert strategy().default_priors == "weak"
     assert PseudoMarginal.filippone().default_priors == "filippone"
+
+
+def test_balanced_weights_say_that_calibration_is_gone():
+    rng = np.random.default_rng(0)
+    rare = rng.random(120) < 0.1
+    x = rng.normal(size=(120, 1)) + 1.5 * rare[:, None]
+    kernel = 1.0 * RBF(1.0) + C(1.0)
+    plain = GPClassifier(kernel, inference="laplace", hyperparameters="fixed")
+    fitted, text = said(lambda: plain.fit(x, rare))
+    assert "calibrated" not in text
+    balanced, text = said(lambda: clone(plain).set_params(class_weight="balanced").fit(x, rare))
+    assert "decide(X, costs)" in text
+    assert "as 0.5: probabilities are those of such a population, not calibrated" in text
+    assert balanced.predict_proba(x)[:, 1].mean() > 2 * fitted.predict_proba(x)[:, 1].mean()
+    _, text = said(lambda: clone(plain).set_params(class_weight={False: 1.0, True: 1.0}).fit(x, rare))
+    assert "calibrated" not in text

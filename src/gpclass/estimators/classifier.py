@@ -59,7 +59,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         Target Monte Carlo standard error of the probabilities, for ``exact`` and ``dsgq``; the other methods are
         deterministic or take the number of their draws.
     class_weight : dict or "balanced", default=None
-        Weight of each class, multiplied into ``sample_weight``.
+        Weight of each class, multiplied into ``sample_weight``. Probabilities are then not calibrated for the
+        population that the rows come from; for errors that cost differently see :meth:`decide`.
     n_inducing : int, "auto" or None, default=None
         Number m of inducing inputs for many rows (10⁴ to 10⁷): the prior becomes low rank plus
         diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
@@ -197,7 +198,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def _store(self, fit: Fit, task: Task, began: float) -> None:
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
-        advice, strategy = checks.advice(problem, evidence), task.methods.strategy.name
+        advice, strategy = checks.advice(problem, evidence, self.class_weight), task.methods.strategy.name
         self.fit_report_ = fit.report(strategy, advice, time.perf_counter() - began)
         self.classes_ = task.classes
         self.kernel_ = problem.kernel
