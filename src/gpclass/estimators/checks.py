@@ -152,7 +152,7 @@ def _uncalibrated(problem: Problem) -> list[str]:
     if abs(weighted[k] - seen[k]) < MOVED:
         return []
     return [
-        f"class_weight counts a class of {seen[k]:.2g} of the rows as {weighted[k]:.2g}: probabilities are those of such "
-        "a population, not calibrated for this one; where errors cost differently, leave the weights out and use "
+        f"class_weight counts a class of {seen[k]:.2g} of the rows as {weighted[k]:.2g}: probabilities are those of "
+        "such a population, not calibrated for this one; where errors cost differently, leave the weights out and use "
         "decide(X, costs)"
     ]

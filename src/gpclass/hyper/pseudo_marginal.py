@@ -111,7 +111,7 @@ class PseudoMarginal(FullBayes):
 
     @classmethod
     def filippone(cls, **changes: Any) -> PseudoMarginal:
-        """The paper's priors and schedule: five chains from the prior, 2000 iterations to tune, 500 dropped, 1500 kept."""
+        """The paper's prior and schedule: five chains from it; 2000 iterations tuned, 500 dropped, 1500 kept."""
         settings: dict[str, Any] = {"chains": 5, "warmup": 2000, "discard": 500, "draws": 1500, "start": "prior"}
         return cls(**{**settings, "default_priors": "filippone", **changes})
 
