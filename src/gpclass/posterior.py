@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
 
 TOO_FEW = 10.0  # effective draws below which neither their mean nor their spread is known
+IMPRECISE = "but less precise than asked for (see the warnings)"
 EVIDENCE_KINDS = ("approximate", "bound", "unbiased", "closed-form")
 
 
@@ -54,6 +55,7 @@ class Report:
     seconds: float | None = None
     warnings: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    precise: bool = True  # whether the precision was reached that a tolerance, or mixing chains, ask for
 
     def judged(self, seconds: float) -> Report:
         """With the time it took; not converged if a few of the draws have nearly all the weight."""
@@ -69,11 +71,18 @@ class Report:
         for item in fields(self):
             value = getattr(self, item.name)
             absent = value is None or value == "" or (item.name == "jitter" and value == 0.0)
-            if not absent and item.name not in ("warnings", "details"):
+            if item.name == "converged":
+                rows.append((item.name, self.verdict))
+            elif not absent and item.name not in ("warnings", "details", "precise"):
                 rows.append((item.name.replace("_", " "), format_value(value)))
         rows += [(key.replace("_", " "), format_value(value)) for key, value in self.details.items()]
         rows += [("warning", text) for text in self.warnings]
         return rows
+
+    @property
+    def verdict(self) -> str:
+        """One of: yes, no, and yes without the precision that was asked for."""
+        return format_value(self.converged) + ("" if self.precise or not self.converged else ", " + IMPRECISE)
 
     def __str__(self) -> str:
         rows = self.rows()

@@ -8,9 +8,10 @@ Gamma(a, b) prior has its mode in θ at x = a/b, not at (a − 1)/b.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import ClassVar, Protocol, TypeAlias
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from scipy.special import gammaln
@@ -18,6 +19,8 @@ from scipy.special import gammaln
 from gpclass._settings import REAL, Settings
 from gpclass._typing import Array
 from gpclass.names import did_you_mean
+
+STEP = 1e-5  # of θ, for the slope of a density that has no formula
 
 
 class Prior(Protocol):
@@ -89,6 +92,89 @@ class HalfNormal(Settings, Prior):
 
 
 @dataclass(frozen=True)
+class InverseGamma(Settings, Prior):
+    """1/x ~ Gamma(shape, rate=scale): little mass near zero, so that a length scale keeps away from it."""
+
+    shape: float
+    scale: float
+
+    def log_density(self, theta: float) -> float:
+        log_norm = self.shape * np.log(self.scale) - gammaln(self.shape)
+        return float(-self.shape * theta - self.scale * np.exp(-theta) + log_norm)
+
+    def slope(self, theta: float) -> float:
+        return float(-self.shape + self.scale * np.exp(-theta))
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        return -np.log(rng.gamma(self.shape, 1.0 / self.scale, size))
+
+
+@dataclass(frozen=True)
+class HalfStudentT(Settings, Prior):
+    """x = scale·|t|, t Student's with ``df`` degrees of freedom: a half normal with a heavy tail."""
+
+    df: float = 4.0
+    scale: float = 1.0
+
+    def log_density(self, theta: float) -> float:
+        nu, z = self.df, np.exp(theta) / self.scale
+        log_norm = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(np.pi * nu) + np.log(2 / self.scale)
+        return float(log_norm - 0.5 * (nu + 1) * np.log1p(z * z / nu) + theta)
+
+    def slope(self, theta: float) -> float:
+        square = np.exp(2 * theta) / self.scale**2
+        return float(1.0 - (self.df + 1) * square / (self.df + square))
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        return np.log(self.scale * np.abs(rng.standard_t(self.df, size)))
+
+
+@dataclass(frozen=True)
+class FromScipy(Prior):
+    """x > 0 by a continuous distribution of ``scipy.stats``, which ``priors`` also takes as it is, frozen.
+
+    Parameters
+    ----------
+    name : str
+        Its name there, such as ``"lognorm"``.
+    arguments : tuple
+    keywords : dict
+        What it was frozen with.
+    """
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, frozen: Any) -> FromScipy:
+        """From a frozen distribution."""
+        return cls(frozen.dist.name, tuple(frozen.args), dict(frozen.kwds))
+
+    @cached_property
+    def frozen(self) -> Any:
+        """The frozen distribution."""
+        from scipy import stats  # imported here to keep the import of the package fast
+
+        known = getattr(stats, self.name, None)
+        if not isinstance(known, stats.rv_continuous):
+            raise ValueError(f"scipy.stats has no continuous distribution {self.name!r}")
+        found = known(*self.arguments, **self.keywords)
+        if found.support()[0] < 0:
+            raise ValueError(f"the prior {self.name} allows negative values; parameters are positive: give another")
+        return found
+
+    def log_density(self, theta: float) -> float:
+        return float(self.frozen.logpdf(np.exp(theta)) + theta)
+
+    def slope(self, theta: float) -> float:
+        return (self.log_density(theta + STEP) - self.log_density(theta - STEP)) / (2 * STEP)
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        return np.asarray(np.log(self.frozen.rvs(size=size, random_state=rng)))
+
+
+@dataclass(frozen=True)
 class Flat(Prior):
     """Constant density of log x within the kernel's bounds: ``map`` is then ``maximize``."""
 
@@ -103,7 +189,7 @@ class Flat(Prior):
         raise ValueError("a flat prior cannot be drawn from; give a Gamma, LogNormal or HalfNormal prior")
 
 
-PriorSpec: TypeAlias = "Prior | Mapping[str, Prior] | None"
+PriorSpec: TypeAlias = "Prior | Mapping[str, Prior] | None"  # a frozen distribution of scipy.stats is a prior too
 
 
 @dataclass(frozen=True)
@@ -134,6 +220,20 @@ def default_prior(name: str, theta: float) -> Prior:
     return LogNormal(theta, 1.5 if "length_scale" in name else 2.0)
 
 
+def as_prior(given: Any) -> Prior:
+    """A prior, or a frozen distribution of ``scipy.stats`` as one."""
+    if hasattr(given, "log_density"):
+        return given  # type: ignore[no-any-return]
+    if hasattr(given, "dist") and hasattr(given, "logpdf"):
+        prior = FromScipy.of(given)
+        prior.frozen  # noqa: B018 - rejects one that allows negative values
+        return prior
+    raise ValueError(
+        f"priors must be a prior such as LogNormal(0, 1), a frozen distribution of scipy.stats, or a dict of them, got "
+        f"{given!r}"
+    )
+
+
 def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> PriorSet:
     """The user's priors, expanded to one per parameter.
 
@@ -142,15 +242,13 @@ def resolve_priors(spec: PriorSpec, names: Sequence[str], theta: Array) -> Prior
     """
     spec = {} if spec is None else spec
     if not isinstance(spec, Mapping):
-        if not hasattr(spec, "log_density"):
-            raise ValueError(f"priors must be a prior such as LogNormal(0, 1), or a dict of them, got {spec!r}")
         spec = {"*": spec}
     unused = set(spec)
     chosen: list[Prior] = []
     for name, start in zip(names, theta, strict=True):
         pattern = name if name in spec else next((key for key in spec if fnmatchcase(name, key)), None)
         unused.discard(pattern or "")
-        chosen.append(default_prior(name, float(start)) if pattern is None else spec[pattern])
+        chosen.append(default_prior(name, float(start)) if pattern is None else as_prior(spec[pattern]))
     if unused:
         first = min(unused)
         raise ValueError(

@@ -179,6 +179,7 @@ def test_weights_of_two_are_repeated_rows(moons, name):
         assert abs(weighted.log_evidence_ - repeated.log_evidence_) < 5 * error + 2e-4
 
 
+@pytest.mark.filterwarnings("ignore:class_weight counts")
 def test_balanced_classes_move_the_probabilities(moons):
     X, y = moons
     keep = np.flatnonzero((y == 0) | (np.arange(len(y)) % 4 == 0))

@@ -45,7 +45,10 @@ CLIMBS = [  # of those that most people use
 ]
 
 # What a fit to the checks' few random points has to say of itself.
-SAID = "ignore:(the (Monte Carlo|chains|fit|importance weights|weights|log evidence|best param)|only .* effective)"
+SAID = (
+    "ignore:(the (Monte Carlo|chains|fit|importance weights|weights|log evidence|best param)|class_weight counts|"
+    "only .* effective)"
+)
 
 
 def cannot_hold(estimator):

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.pipeline import make_pipeline
@@ -55,7 +56,7 @@ from gpclass.inference import (
 from gpclass.kernels import on
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.persistence import save_model
-from gpclass.priors import Flat, Gamma, HalfNormal, LogNormal
+from gpclass.priors import Flat, Gamma, HalfNormal, HalfStudentT, InverseGamma, LogNormal
 from tests.golden.record import EXPECTED, FOLDER, fingerprint, outputs, read_expected
 
 N = 13  # rows
@@ -154,6 +155,12 @@ CASES["maximize-scale"] = classifier(
     "ep", hyperparameters="maximize", likelihood=Probit(scale=2.0, scale_bounds=(0.1, 30.0))
 )
 CASES["maximize-exact"] = classifier(Exact(n_samples=24), hyperparameters=Maximize(max_iter=3))
+CASES["map-priors"] = classifier(
+    "laplace",
+    hyperparameters=Map(max_iter=5),
+    priors={"*length_scale*": InverseGamma(3.0, 2.0), "*constant*": stats.gamma(2.0)},
+)
+CASES["map-half-student-t"] = classifier("laplace", hyperparameters=Map(max_iter=5), priors=HalfStudentT(3.0, 2.0))
 CASES["map"] = classifier(
     "laplace",
     hyperparameters=Map(max_iter=5),

@@ -568,7 +568,7 @@ def test_large_draws_are_made_again_to_the_last_bit(many_draws, tmp_path):
     path = many_draws.save(tmp_path / "m.gpclass")
     assert path.stat().st_size < 8 * LARGE / 10
     back = load_model(path)
-    assert back.fit_report_.details["defended"]
+    assert back.fit_report_.details["wider_proposal_added"]
     np.testing.assert_array_equal(back.predict_log_proba(NEW), many_draws.predict_log_proba(NEW))
     np.testing.assert_array_equal(
         back.sample_latent(NEW, 5, random_state=0), many_draws.sample_latent(NEW, 5, random_state=0)

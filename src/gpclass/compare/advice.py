@@ -71,7 +71,7 @@ def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tup
         gap, quick = next(pair for pair in fast if pair[1].seconds <= ALIKE * least)
         return (
             f"Use {quick.name}: its probabilities stay within {gap:.2g} of {ref.name}'s, "
-            f"its log loss ({_loss(quick):.3f}) is as good within the noise, "
+            f"its log loss ({_loss(quick):.3f}) is not measurably worse, "
             f"and it is {ref.seconds / quick.seconds:.0f} times faster."
         ), quick
     if not gaps:
@@ -79,18 +79,18 @@ def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tup
     gap, near = gaps[0]
     if gap > CLOSE:
         return (
-            f"Use {ref.name}: its log loss ({_loss(ref):.3f}) is as good as the best within the noise, and "
+            f"Use {ref.name}: no method has a measurably lower log loss ({_loss(ref):.3f}), and "
             f"even the closest approximation ({near.name}) changes a probability by {gap:.2g}."
         ), ref
     return (
-        f"Use {ref.name}: its log loss ({_loss(ref):.3f}) is as good as the best within the noise, and no "
-        f"approximation within {CLOSE:g} of its probabilities is {FASTER:g} times faster."
+        f"Use {ref.name}: no method has a measurably lower log loss ({_loss(ref):.3f}), and none whose probabilities "
+        f"are within {CLOSE:g} of its own is {FASTER:g} times faster."
     ), ref
 
 
 def _fastest(as_good: Sequence[MethodResult], best: MethodResult, ref: MethodResult | None) -> tuple[str, MethodResult]:
     quick = min(as_good, key=lambda r: r.seconds)
-    rank = f"as good as the best ({best.name}, {_loss(best):.3f}) within the noise"
+    rank = f"not measurably worse than the lowest ({best.name}, {_loss(best):.3f})"
     why = f"its log loss ({_loss(quick):.3f}) is {'the lowest' if quick is best else rank}"
     if ref is not None:
         gap, se = difference(ref, quick)

@@ -25,6 +25,7 @@ DENSE_FLOPS = 500.0  # × n³ of a fit with some fifty evaluations of the eviden
 SPEED = 3e10  # flops per second of a common machine
 SCALE_RATIO = 1e3  # standard deviations of features that differ more make one length scale meaningless
 CONSTANT = 1e-10  # of its largest value: a column that varies less is constant up to rounding
+MOVED = 0.02  # change of a class's share by class weights above which probabilities are visibly not calibrated
 LOOK = 5000  # rows whose features are examined
 
 
@@ -122,9 +123,9 @@ def has_noise(kernel: Any) -> bool:
     return any(isinstance(part, WhiteKernel) for part in parts)
 
 
-def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
+def advice(problem: Problem, evidence: Evidence | None, class_weight: Any = None) -> tuple[str, ...]:
     """Warnings for the user about the data and the fit, with the remedy."""
-    found = []
+    found = [] if class_weight is None else _uncalibrated(problem)
     X = sample_of(problem, LOOK)
     spread = X.std(axis=0)
     spread = spread[spread > CONSTANT * np.abs(X).max(axis=0)]
@@ -140,3 +141,18 @@ def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
             "different units, try another kernel or n_restarts=5, or the features may not tell the classes apart"
         )
     return tuple(found)
+
+
+def _uncalibrated(problem: Problem) -> list[str]:
+    """A warning if class weights change the shares of the classes."""
+    labels, weights = problem.rows.labels()
+    of_class = np.unique(labels, return_inverse=True)[1]
+    seen, weighted = np.bincount(of_class) / len(labels), np.bincount(of_class, weights) / weights.sum()
+    k = int(np.argmax(np.abs(weighted - seen)))
+    if abs(weighted[k] - seen[k]) < MOVED:
+        return []
+    return [
+        f"class_weight counts a class of {seen[k]:.2g} of the rows as {weighted[k]:.2g}: probabilities are those of "
+        "such a population, not calibrated for this one; where errors cost differently, leave the weights out and use "
+        "decide(X, costs)"
+    ]

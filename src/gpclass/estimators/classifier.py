@@ -53,13 +53,14 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         object.
     priors : prior or dict, default=None
         Priors for ``map`` and the strategies that sample: one for all parameters, or by name or pattern, such as
-        ``{"*length_scale*": LogNormal(0, 1)}``. Parameters without one get that of the strategy: for ``map``, ``hmc``
-        and ``alternate`` weak log-normal ones about the starting values, for ``pseudo-marginal`` its paper's.
+        ``{"*length_scale*": LogNormal(0, 1)}``. Parameters without one get a weak log-normal one about
+        their starting value, or that of the strategy's ``default_priors``.
     tol : float, default=1e-3
         Target Monte Carlo standard error of the probabilities, for ``exact`` and ``dsgq``; the other methods are
         deterministic or take the number of their draws.
     class_weight : dict or "balanced", default=None
-        Weight of each class, multiplied into ``sample_weight``.
+        Weight of each class, multiplied into ``sample_weight``. Probabilities are then not calibrated for the
+        population that the rows come from; for errors that cost differently see :meth:`decide`.
     latent_prior : str or object, default=None
         How the prior over latent values is represented: a name of ``gpclass.registry.FORMS``, or a configured form.
         None: "inducing" with ``n_inducing`` or given ``inducing`` inputs, else "dense".
@@ -84,8 +85,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     kernel_ : scikit-learn kernel, at the fitted parameters.
     likelihood_ : likelihood, with the fitted scale.
     theta_ : logarithms of the free parameters: ``kernel_.theta``, then the likelihood's scale if it is free.
-    log_evidence_, log_evidence_error_, evidence_kind_ : estimate of log p(y | X), its Monte Carlo standard
-        error (None if deterministic), and what kind of estimate it is.
+    log_evidence_, log_evidence_error_, evidence_kind_ : estimate of log p(y | X, θ), its Monte Carlo standard
+        error (None if deterministic), and what kind of estimate it is. θ are the parameters of ``kernel_`` and
+        ``likelihood_``: where they were sampled, the mean of their logarithms (``fit_report_.evidence_at``), so that
+        it is *not* the evidence p(y | X) integrated over them.
     log_marginal_likelihood_value_ : float, as in scikit-learn; the same as ``log_evidence_``.
     fit_report_ : report of the fit; prints as a table.
     inducing_ : ndarray of shape (m, d), the inducing inputs, if there are any.
@@ -195,7 +198,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def _store(self, fit: Fit, task: Task, began: float) -> None:
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
-        advice, strategy = checks.advice(problem, evidence), task.methods.strategy.name
+        advice, strategy = checks.advice(problem, evidence, self.class_weight), task.methods.strategy.name
         self.fit_report_ = fit.report(strategy, advice, time.perf_counter() - began)
         self.classes_ = task.classes
         self.kernel_ = problem.kernel
@@ -320,6 +323,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         if np.any(above):
             by_tol = get_inference(self.inference).stochastic
             cure = "a smaller tol" if by_tol else "more draws, whose number the inference takes"
+            if by_tol and not self.fit_report_.precise:  # the fit made all the draws it may: no tol makes more
+                cure = "inference=Exact(max_samples=...), more draws"
             if isinstance(self._trace, Trace):  # tol does not affect the chains' length
                 cure = "more draws of the kernel parameters"
             warnings.warn(

@@ -161,7 +161,7 @@ class Draws:
     each: float = 0.0  # seconds of one there
     latents: int = 0  # per row
     wanted: float = 0.0  # draws that the tolerance needs there, beyond the first
-    limit: Callable[[int], float] = lambda n: 0.0  # most draws with n rows
+    inference: Any = None
 
     @classmethod
     def measured(cls, fitted: Any, inference: Any, X: Array, y: Any) -> Draws:
@@ -174,26 +174,27 @@ class Draws:
         wanted = SPARE * M[1] * (error / inference.tol) ** 2
         latents = fitted._problem.n_latents
         each = max(seconds[1] - seconds[0], 0.0) / (M[1] - M[0])
-        limit = partial(_most_draws, inference, latents)
-        return cls(len(y), each, latents, max(wanted - inference.first, 0.0), limit)
+        return cls(len(y), each, latents, max(wanted - inference.first, 0.0), inference)
+
+    def most(self, n: int) -> float:
+        """Largest number for n rows, beyond the first."""
+        if self.inference is None:
+            return 0.0
+        return float(self.inference.most(SimpleNamespace(n=n, n_latents=self.latents)) - self.inference.first)
 
     def number(self, n: int) -> float:
         """Draws for n rows, beyond the first."""
-        return float(min(self.wanted * (self.rows / n) ** 0.5, self.limit(n)))
+        return float(min(self.wanted * (self.rows / n) ** 0.5, self.most(n)))
 
     def seconds(self, n: int) -> tuple[float, float, float]:
         """Expected for n rows, at least and at most; between linear and square in the rows."""
         ratio, M = n / self.rows, self.number(n)
-        most = min(2.0 * self.wanted, self.limit(n))
+        most = min(2.0 * self.wanted, self.most(n))
         return PILOTS * M * self.each * ratio**1.5, 0.0, PILOTS * most * self.each * ratio**2.0
 
     def memory(self, n: int) -> float:
         """Bytes for n rows."""
         return self.number(n) * n * self.latents * DRAW_ARRAYS * 8.0
-
-
-def _most_draws(inference: Any, latents: int, n: int) -> float:
-    return float(inference.most(SimpleNamespace(n=n, n_latents=latents)) - inference.first)
 
 
 def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Any, ...]:

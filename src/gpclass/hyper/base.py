@@ -44,6 +44,7 @@ class FitReport(Report):
     log_evidence: float | None = None
     log_evidence_error: float | None = None
     evidence_kind: str = ""
+    evidence_at: str | None = None  # parameters that it belongs to, if these were sampled
     evaluations: int | None = None  # evaluations of the evidence
     at_bounds: tuple[str, ...] | None = None  # parameters that ended on a bound
     acceptance_rate: float | None = None

@@ -31,6 +31,7 @@ from gpclass.priors import PriorSet
 
 REPEATS = 20  # evidences at one θ for their standard deviation
 DOUBLINGS = 3  # doublings of chains that have not mixed
+AT_MEAN = "the mean of the sampled log parameters; not integrated over them"
 
 
 class FullBayes(Strategy):
@@ -171,8 +172,10 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
         "acceptance_rate": float(accepted.mean()),
     }
     latent = outcome.stack("f") if problem.form.predicts_from_rows else None
+    warned = _warnings(strategy, outcome, figures, chains, draws)
     report = Report(
         method=inference.name,
+        precise=not warned,
         iterations=draws,
         n_samples=chains * draws,
         ess=min(figures.ess_bulk, figures.ess_tail),
@@ -192,9 +195,10 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
             "acceptance_rate": attrs["acceptance_rate"],
             "rhat": figures.rhat,
             "sd_log_evidence": sd,
+            "evidence_at": None if evidence is None else AT_MEAN,
             "evaluations": sampling.evaluations + spent,
         },
-        warnings=_warnings(strategy, outcome, figures, chains, draws),
+        warnings=warned,
         trace=build_trace(problem, theta, stats, latent, run.rng, attrs, leave_one_out(problem, flat)),
     )
 

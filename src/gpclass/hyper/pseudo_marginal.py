@@ -94,7 +94,7 @@ class PseudoMarginal(FullBayes):
     particles: int = 64
     keep: int = 200
     vectors: int = 4
-    default_priors: str = "filippone"
+    default_priors: str = "weak"
     approximate: bool = False
     checkpoint: str | os.PathLike[str] | None = None
 
@@ -105,9 +105,9 @@ class PseudoMarginal(FullBayes):
 
     @classmethod
     def filippone(cls, **changes: Any) -> PseudoMarginal:
-        """The paper's schedule: five chains from the prior, 2000 iterations of tuning, 500 dropped, 1500 kept."""
-        settings = {"chains": 5, "warmup": 2000, "discard": 500, "draws": 1500, "start": "prior"}
-        return cls(**{**settings, **changes})
+        """The paper's prior and schedule: five chains from it; 2000 iterations tuned, 500 dropped, 1500 kept."""
+        settings: dict[str, Any] = {"chains": 5, "warmup": 2000, "discard": 500, "draws": 1500, "start": "prior"}
+        return cls(**{**settings, "default_priors": "filippone", **changes})
 
     @classmethod
     def brief(cls) -> PseudoMarginal:

@@ -113,11 +113,17 @@ def enough(
     return Enough(draw(wanted, rng.spawn(1)[0]), expected, bool(expected <= SLACK * tol))
 
 
+MORE_DRAWS = (
+    "if this is too much, fit with inference=Exact(max_samples=...), more draws at the cost of slower predictions; "
+    "else raise tol"
+)
+
+
 def unmet(expected: float, tol: float, M: int) -> str:
     """Warnings for the user if the tolerance cannot be met."""
     return (
         f"the Monte Carlo error of the probabilities is about {expected:.2g}, above tol={tol:g}, after {M} draws; "
-        "raise tol or, at the cost of slower predictions, Exact(max_samples=...)"
+        f"{MORE_DRAWS}"
     )
 
 

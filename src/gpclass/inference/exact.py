@@ -245,7 +245,7 @@ class Exact(Inference):
         warnings = [] if got.met else [unmet(got.expected, self.tol, M)]
         if heavy(drawn.log_w) and not plan.bounded:
             warnings.append(HEAVY)
-        details: dict[str, Any] = {"ep_log_evidence": ep.log_z, "defended": len(plan.shares) > 1}
+        details: dict[str, Any] = {"ep_log_evidence": ep.log_z, "wider_proposal_added": len(plan.shares) > 1}
         if L > 1:
             memory = 8 * (3 * N * N + 2 * L * problem.n * (problem.n + M) + N * M) / 2**20
             details |= {"n_classes": L, "orthant_dimension": N, "memory_mb": memory}
@@ -256,6 +256,7 @@ class Exact(Inference):
             khat=pareto_khat(drawn.log_w),
             warnings=tuple(warnings),
             details=details,
+            precise=got.met,
         )
 
 

@@ -112,7 +112,7 @@ def around_ep(
     posterior = got.drawn
     if not got.met:
         text = unmet(got.expected, settings.tol, len(posterior.weights))
-        report = replace(posterior.report, warnings=(*posterior.report.warnings, text))
+        report = replace(posterior.report, warnings=(*posterior.report.warnings, text), precise=False)
         posterior = replace(posterior, report=report)
     return _with_gradient(posterior) if gradient else posterior
 

@@ -163,6 +163,7 @@ def collect(
             n_samples=total,
             ess=figures.ess_bulk,
             warnings=figures.warnings(settings.chains, cure),
+            precise=not figures.warnings(settings.chains, cure),
             details={
                 "chains": settings.chains,
                 "latent_rhat": figures.rhat,

@@ -11,6 +11,6 @@ True
 """
 
 from gpclass.persistence.container import ModelFileError, load_model, save_model
-from gpclass.persistence.values import NotSavableError
+from gpclass.persistence.values import NotSavableError, register
 
-__all__ = ["ModelFileError", "NotSavableError", "load_model", "save_model"]
+__all__ = ["ModelFileError", "NotSavableError", "load_model", "register", "save_model"]

@@ -48,6 +48,9 @@ PATHS: dict[str, str] = {
     "prior/log-normal": "gpclass.priors:LogNormal",
     "prior/half-normal": "gpclass.priors:HalfNormal",
     "prior/flat": "gpclass.priors:Flat",
+    "prior/inverse-gamma": "gpclass.priors:InverseGamma",
+    "prior/half-student-t": "gpclass.priors:HalfStudentT",
+    "prior/scipy": "gpclass.priors:FromScipy",
     "prior/set": "gpclass.priors:PriorSet",
     # Problems
     "problem": "gpclass.model.problem:Problem",

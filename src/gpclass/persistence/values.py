@@ -37,8 +37,9 @@ from gpclass.covariance import Covariance, compile_kernel
 from gpclass.inference.redraw import GENERATORS
 from gpclass.kernels import On
 from gpclass.persistence import names
+from gpclass.priors import FromScipy
 
-KERNELS: Mapping[str, type] = {  # all of scikit-learn's, and the one of columns
+KERNELS: dict[str, type] = {  # all of scikit-learn's, and the one of columns
     kind.__name__: kind
     for kind in (*vars(sk).values(), On)
     if isinstance(kind, type) and issubclass(kind, sk.Kernel) and not isabstract(kind)
@@ -46,6 +47,33 @@ KERNELS: Mapping[str, type] = {  # all of scikit-learn's, and the one of columns
 FOREIGN: Mapping[str, type] = {  # of scikit-learn, saved in a pipeline with a classifier
     f"sklearn.{cls.__name__}": cls for cls in (Pipeline, StandardScaler, MinMaxScaler, RobustScaler)
 }
+
+
+def register(name: str, cls: type) -> type:
+    """Let models with a kernel, likelihood or other dataclass of one's own be saved, and read where it is registered.
+
+    Parameters
+    ----------
+    name : str
+        Under which files know it, such as ``"mine/robust-probit"``; keep it when the class moves.
+    cls : type
+        Of a module that can be imported: a scikit-learn kernel, a dataclass, or with ``state`` and ``from_state``.
+
+    Returns
+    -------
+    type
+        The class.
+    """
+    if issubclass(cls, sk.Kernel):
+        if KERNELS.setdefault(name, cls) is not cls:
+            raise ValueError(f"{name!r} is the name of another kernel: choose another")
+        return cls
+    if "/" not in name or names.name_of(cls) not in (None, name):
+        raise ValueError(f"{name!r}: give a class one name, with a prefix of your own, such as 'mine/robust-probit'")
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    if names.PATHS.setdefault(name, path) != path or name in names.MIGRATIONS:
+        raise ValueError(f"{name!r} is the name of another class: choose another")
+    return cls
 
 
 class NotSavableError(ValueError):
@@ -114,11 +142,13 @@ class Encoder:
         return {"$": "array", "v": name}
 
     def _kernel(self, kernel: Any, place: str) -> Any:
-        name = type(kernel).__name__
-        if type(kernel) not in KERNELS.values():  # the exact type: a subclass may compute something else
+        known = (name for name, kind in KERNELS.items() if kind is type(kernel))  # a subclass may compute another thing
+        name = next(known, None)
+        if name is None:
             raise NotSavableError(
-                f"{place}: the kernel {type(kernel).__module__}.{name} cannot be written to a file; a file can "
-                f"hold {', '.join(KERNELS)} and what is built from them"
+                f"{place}: the kernel {type(kernel).__module__}.{type(kernel).__qualname__} cannot be written to a "
+                f"file; a file can hold {', '.join(KERNELS)}, what is built from them, and what was registered "
+                "(gpclass.persistence.register)"
             )
         params = kernel.get_params(deep=False)
         spelled = {key: self.encode(item, f"{name}.{key} of {place}") for key, item in params.items()}
@@ -151,6 +181,8 @@ def _plain(value: Any, place: str) -> Any:
 
 def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
     """The name of an object's class and the object's state."""
+    if hasattr(value, "dist") and hasattr(value, "logpdf"):  # a frozen distribution of scipy.stats
+        value = FromScipy.of(value)
     cls = type(value)
     foreign = next((name for name, known in FOREIGN.items() if known is cls), None)
     if foreign is not None:
@@ -167,7 +199,8 @@ def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
             return name, dict(vars(value))
     raise NotSavableError(
         f"{place}: {_describe(value)} cannot be written to a file; a model may hold arrays, plain values, "
-        "known kernels, registered classes, and those of this package that have a name in files"
+        "known kernels, the classes of this package that have a name in files, and those that were registered "
+        "(gpclass.persistence.register)"
     )
 
 
