@@ -277,7 +277,9 @@ def _fingerprint(model: Any) -> str:
     data = (problem.X, problem.y, problem.weights) if stored else ()
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, PROBES).astype(int))]
     # Without an evidence only the probabilities depend on the labels; rounded, since sums depend on threads.
-    proba = in_blocks(rows, fitted.posterior_, lambda latent: predict_proba(latent, fitted.likelihood_)).proba
+    proba = in_blocks(
+        rows, fitted.posterior_, lambda latent: predict_proba(latent, fitted.likelihood_, errors=False)
+    ).proba
     model_of = (fitted.classes_, fitted.theta_, getattr(model, "encoding_", None), fitted.kernel_)
     outcome = (report.method, report.n_points, fitted.log_evidence_, np.round(proba, PROBE_DIGITS) + 0.0)
     return fingerprint(*model_of, *outcome, *data)

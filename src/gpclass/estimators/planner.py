@@ -36,7 +36,6 @@ from gpclass._typing import Array, IntArray
 from gpclass.data.sources import in_files
 from gpclass.estimators.task import form_of
 from gpclass.hyper.full_bayes import FullBayes
-from gpclass.latent.low_rank import LowRank
 from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import few_threads
 from gpclass.registry import get_inference, get_strategy
@@ -93,7 +92,7 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     X, y = np.asarray(X, dtype=float), np.asarray(y)
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must be (n, d) and y (n,), not {X.shape} and {y.shape}")
-    if form_of(clf) is LowRank:
+    if form_of(clf).moves:
         from gpclass.estimators.scale_plan import plan_inducing  # it builds on this module
 
         return plan_inducing(clf, X, y)
