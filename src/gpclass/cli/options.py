@@ -47,9 +47,7 @@ Categories = Annotated[
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
 Sep = Annotated[str, typer.Option("--sep", help="Separator of text files, such as ; or tab.", show_default="detected")]
 Decimal = Annotated[str, typer.Option(help="Decimal sign of text files: . or ,", show_default="detected")]
-TextEncoding = Annotated[
-    str, typer.Option("--encoding", help="Of text files, such as cp1252.", show_default="detected")
-]
+TextEncoding = Annotated[str, typer.Option("--encoding", help="Of text files: cp1252, ...", show_default="detected")]
 Missing = Annotated[
     str | None,
     typer.Option(
