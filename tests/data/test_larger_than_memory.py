@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import signal
+import threading
 import time
 import warnings
 from dataclasses import replace
@@ -608,6 +609,32 @@ def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
     expected, found = passes(Local()), passes(executor, before)
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_all_workers_killed_at_once_are_replaced(frame, client):
+    """Tasks that prefer an address which is gone go to the workers that come instead."""
+    from gpclass.data.dask import DaskExecutor
+
+    def passes(executor, kill=lambda: None):
+        held, sums = executor.place(array_source(frame).shards()), []
+        for k in range(3):
+            held, found = executor.map_reduce(count_passes, held, 0.9)
+            sums.append(found["sum"])
+            if k == 1:
+                kill()
+        return sums
+
+    def kill():
+        for process in client.run(os.getpid).values():
+            os.kill(process, signal.SIGKILL)
+
+    found = []
+    work = threading.Thread(target=lambda: found.extend(passes(DaskExecutor(client), kill)), daemon=True)
+    work.start()
+    work.join(120)  # new workers take seconds to start, more on a busy machine
+    assert not work.is_alive()
+    np.testing.assert_allclose(found, passes(Local()), rtol=1e-12)
 
 
 @pytest.mark.slow

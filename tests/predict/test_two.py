@@ -337,7 +337,7 @@ def test_batches_of_chains_cover_the_truth(rho, fewest):
     """Chains that mix are cut into batches, so that the error itself is known well."""
     chains, draws, points = 8, 250, 1500
     x = autoregressive(chains, draws, rho, points, np.random.default_rng(6))
-    group = chain_batches(chains, draws, chain_figures(x[:, :, :20]).ess_bulk)
+    group = chain_batches(np.repeat(np.arange(chains), draws), chain_figures(x[:, :, :20]).ess_bulk)
     assert len(np.unique(group)) >= fewest
     S = chains * draws
     mixture = LatentMixture(np.full(S, 1 / S), x.reshape(S, -1, 1), np.full((1, points, 1, 1), 0.3), group)

@@ -123,7 +123,9 @@ def compare(
         verbose=options.verbosity(quiet),
     )
     if not found.succeeded:
-        raise Mistake("no method could be fitted: " + "; ".join(f"{r.name}: {r.error}" for r in found.results.values()))
+        said = "; ".join(f"{r.name}: {r.error}" for r in found.results.values())
+        cure = "" if not max_seconds else "; try --max-seconds 0 (no limit), fewer rows, or gpclass fit --inducing 300"
+        raise Mistake(f"no method could be fitted: {said}{cure}")
     gone = f" {table.dropped} rows with missing values were dropped." if table.dropped else ""
     rows = f"named by {named[0]}" if named else "numbered from 1, in file order"
     description = f"Target: {target}.{gone} Rows are {rows}."

@@ -85,6 +85,7 @@ class Comparison:
     blocked: bool
     advice: str
     recommended: str | None
+    splitter: str = ""  # that made the folds, if not this package
 
     @property
     def succeeded(self) -> list[MethodResult]:

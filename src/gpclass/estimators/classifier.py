@@ -34,7 +34,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     ----------
     kernel : scikit-learn kernel, or list of one per class, default=None
         Covariance function of the latent process. None: ``constant * RBF + constant``, the second constant
-        being a learned base rate, with the length scale started at the median distance between points.
+        being a learned base rate, with the length scale started at the median distance between points. Values of a
+        given kernel that are not fixed are starting values: a search begins there, or at the same kernel with length
+        scales from the distances of the data, whichever explains the labels better.
         Constructors for the papers' kernels are in :mod:`gpclass.kernels`. With more than two classes each has a
         separate latent process; they share the kernel, or have one each, in the order of ``classes_``.
     likelihood : {"auto", "probit", "logit", "softmax", "multinomial-probit"} or object, default="auto"

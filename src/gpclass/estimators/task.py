@@ -19,6 +19,7 @@ from gpclass.data.sources import as_source
 from gpclass.estimators import checks
 from gpclass.hyper.base import Fit, Run, Strategy
 from gpclass.hyper.staged.quality import reviewed
+from gpclass.hyper.starts import begun
 from gpclass.inference.base import Inference
 from gpclass.kernels import default_kernel
 from gpclass.latent.base import Form
@@ -71,11 +72,13 @@ class Task:
     problem: Problem
     methods: Methods
     classes: npt.NDArray[Any]
+    start_from_data: bool = False  # whether the kernel's length scales are compared with those of the data first
 
     def run(self, run: Run) -> Fit:
         """Find the kernel parameters and the posterior."""
         with few_threads(self.problem.n) if full(self.problem.form) else one_thread(), workers(run.n_jobs):
-            fit = self.methods.strategy(self.problem, self.methods.inference, run)
+            problem = begun(self.problem) if self.start_from_data else self.problem
+            fit = self.methods.strategy(problem, self.methods.inference, run)
             return reviewed(fit, self.methods.inference, run.rng.spawn(1)[0])
 
 
@@ -141,7 +144,8 @@ def _task(clf: Settings, source: Source, kernel: Kernel, methods: Methods, class
     form = form_of(clf).checked(source.n, source.d, kernels)
     relabelled: Any = source
     rows = form.rows(replace(relabelled, y=methods.likelihood.encode(relabelled.y)))
-    return Task(Problem(rows, kernel, methods.likelihood, len(classes), form), methods, classes)
+    start_from_data = clf.kernel is not None and not methods.strategy.keeps_start
+    return Task(Problem(rows, kernel, methods.likelihood, len(classes), form), methods, classes, start_from_data)
 
 
 def _kernel(clf: Settings, likelihood: Likelihood, X: Array) -> Kernel:

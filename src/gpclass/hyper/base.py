@@ -107,13 +107,18 @@ NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
 class Strategy(Settings, ABC):
     """How θ is found: a frozen dataclass of settings, callable."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # by which settings and files know it
     needs: ClassVar[str] = "nothing"  # a key of NEEDS
 
     @property
     def prior_needs(self) -> frozenset[str]:
         """What these settings need of the prior, in addition to the inference's needs (:mod:`gpclass.latent.base`)."""
         return frozenset()
+
+    @property
+    def keeps_start(self) -> bool:
+        """Whether the kernel's values are used as given, free or not, rather than as a starting point."""
+        return False
 
     @abstractmethod
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:

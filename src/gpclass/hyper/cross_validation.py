@@ -107,6 +107,11 @@ class CrossValidation(Strategy):
             if np.shape(limits) != (2,) or not 0 < limits[0] <= limits[1]:
                 raise ValueError(f"the range of {name} must satisfy 0 < low <= high, not {limits!r}")
 
+    @property
+    def keeps_start(self) -> bool:
+        """Parameters that are not searched stay as given."""
+        return self.grid is not None or self.ranges is not None
+
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         problem = problem.placed(run.rng)
         fold = self._fold_of(problem, run.rng)

@@ -25,6 +25,7 @@ from gpclass.inference.base import Inference
 from gpclass.inference.diagnostics import ChainFigures, chain_figures
 from gpclass.model.problem import Problem
 from gpclass.numerics.fingerprint import fingerprint
+from gpclass.numerics.groups import group_error
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.priors import PriorSet
 
@@ -225,6 +226,6 @@ def _repeated_evidence(
     more = (inference(problem, rng).evidence for _ in range(REPEATS - 1))
     logs = np.array([evidence.log_z for evidence in (first, *more) if evidence is not None])
     top = logs.max()
-    mean = np.exp(logs - top)
-    error = float(mean.std(ddof=1) / mean.mean() / np.sqrt(REPEATS))
-    return Evidence(float(top + np.log(mean.mean())), error, first.kind), float(logs.std(ddof=1))
+    found = np.exp(logs - top)
+    error = float(group_error(found / found.mean() - 1.0) / REPEATS)
+    return Evidence(float(top + np.log(found.mean())), error, first.kind), float(logs.std(ddof=1))

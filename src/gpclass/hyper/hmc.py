@@ -85,6 +85,10 @@ class HMC(FullBayes):
     def brief(cls) -> HMC:
         return cls(chains=2, warmup=2, draws=4, leapfrog=2, start="kernel", precondition=False)
 
+    @property
+    def keeps_start(self) -> bool:
+        return self.start == "kernel"
+
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
         """θ alone; latent values are those of the Gaussian given θ."""
         density = LogDensity(problem, inference, prior)

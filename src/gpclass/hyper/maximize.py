@@ -2,7 +2,8 @@
 
 L-BFGS-B maximises log p(y|X, θ), plus log p(θ) for ``map``, in θ = log of the parameters, within the kernel's
 bounds. Each evaluation starts from the posterior of the last one. Restarts begin at random points of the
-bounds and run side by side, independently, so the number of jobs does not change the result.
+bounds and run side by side, independently, so the number of jobs does not change the result. If the best has learned
+nothing, one more ascent begins at other length scales (:mod:`gpclass.hyper.starts`).
 
 An inference may name a ``guide``, a cheaper one whose evidence is maximised first: EP with looser sites for EP, EP for
 the exact inference. If the evidence has a Monte Carlo error, the ascent ends with a few quasi-Newton steps on that
@@ -29,6 +30,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.staged.settings import Stages
+from gpclass.hyper.starts import elsewhere, learned_nothing
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
@@ -121,6 +123,11 @@ class Maximize(Strategy):
                 work = (delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts)
                 climbs = Parallel(n_jobs=run.n_jobs)(work)
         best = max(climbs, key=lambda c: c.value)
+        if found_nothing(problem, best.value, prior, best.theta):
+            other = elsewhere(problem)
+            if other is not None:
+                climbs.append(_climb_apart(problem, guide, other, prior, self, seed))
+                best = max(climbs, key=lambda c: c.value)
         if best.refused is not None:
             raise best.refused
         evaluations = sum(c.evaluations for c in climbs)
@@ -163,6 +170,11 @@ def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) 
     if prior is None:
         return evidence.log_z, evidence.gradient
     return evidence.log_z + prior.log_density(theta), evidence.gradient + prior.gradient(theta)
+
+
+def found_nothing(problem: Problem, value: float, prior: PriorSet | None, theta: Array) -> bool:
+    """Whether an ascent that ended with ``value`` at ``theta`` has learned nothing."""
+    return learned_nothing(problem, value - (0.0 if prior is None else prior.log_density(theta)))
 
 
 def _climb_apart(problem: Problem, inference: Inference, theta0: Array, *others: Any) -> Climb:

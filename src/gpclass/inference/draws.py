@@ -17,10 +17,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from gpclass.likelihoods.base import Likelihood
+from gpclass.numerics.groups import widening
 from gpclass.orthant.uniforms import directions, mirrored_pairs, replicate_sizes
 from gpclass.posterior import LatentMixture
 from gpclass.predict import predict_proba
-from gpclass.predict.results import widening
 
 PILOTS = 4  # at most
 GROWTH, WORTH = (

@@ -32,6 +32,8 @@ LOOKED_AT = 20  # latent values whose diagnostics are computed, evenly chosen: e
 EVIDENCE_PARTICLES = 100
 BATCH = 20  # effective draws of a batch, at least: the dependence of neighbours then takes 5 % off an error
 MOST_BATCHES = 8  # of a chain
+SHORT_BATCH = 8  # effective draws of a batch, at least, if longer ones would make fewer than FEW_GROUPS of all chains
+FEW_GROUPS = 8
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def collect(
         target,
         eta,
         weights=np.full(total, 1.0 / total),
-        group=chain_batches(settings.chains, settings.draws, figures.ess_bulk),
+        group=chain_batches(np.repeat(np.arange(settings.chains), settings.draws), figures.ess_bulk),
         evidence=evidence,
         report=Report(
             method=settings.name,
@@ -172,11 +174,17 @@ def collect(
     )
 
 
-def chain_batches(chains: int, draws: int, ess: float) -> IntArray:
-    """Groups of the draws, chain by chain: batches of about ``BATCH`` effective draws, nearly independent."""
-    each = int(np.clip(np.nan_to_num(ess) / (BATCH * chains), 1, MOST_BATCHES))
-    batch = np.arange(draws) * each // draws
-    return np.asarray((each * np.arange(chains)[:, None] + batch).ravel())
+def chain_batches(chain: IntArray, ess: float) -> IntArray:
+    """Groups of draws that come chain by chain: batches of about ``BATCH`` effective draws, nearly independent.
+
+    ``chain`` (S,) are the chains of the draws, ``ess`` how many of all that the chains made are effective.
+    """
+    sizes = np.bincount(chain)
+    per_chain = np.nan_to_num(ess) / len(sizes)
+    few = min(per_chain / SHORT_BATCH, FEW_GROUPS / len(sizes))
+    each = int(np.clip(max(per_chain / BATCH, few), 1, MOST_BATCHES))
+    batch = np.concatenate([np.arange(size) * each // max(size, 1) for size in sizes])
+    return np.asarray(each * chain + batch)
 
 
 def _start(chains: int, target: Target, start: Start | None, rng: Generator) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.names import class_index
-from gpclass.plots._style import PALETTE, axes_for
+from gpclass.plots._style import PALETTE, axes_for, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,11 +67,13 @@ def partial_dependence(
     place = np.arange(len(at)) if words else at
     if words:
         axes.bar(place, p.mean(axis=0), width=0.6, color=PALETTE[0])
-        axes.set_xticks(place, [str(word) for word in at], rotation=30 if len(at) > 4 else 0)
+        axes.set_xticks(place, [plain(str(word)) for word in at], rotation=30 if len(at) > 4 else 0)
     else:
         axes.plot(place, p.mean(axis=0), color=PALETTE[0], linewidth=2.4, zorder=3)
     axes.plot(place, p.T, color=PALETTE[7], linewidth=0.6, alpha=0.6, rasterized=True)
-    axes.set(xlabel=feature_name or name, ylabel=f"probability of class {clf.classes_[c]}", ylim=(0.0, 1.0))
+    axes.set(
+        xlabel=plain(feature_name or name), ylabel=plain(f"probability of class {clf.classes_[c]}"), ylim=(0.0, 1.0)
+    )
     return axes
 
 

@@ -185,7 +185,7 @@ class _Plane:
         """Names and limits of both features, on one or several axes."""
         limits = {"xlim": (self.x[0], self.x[-1]), "ylim": (self.y[0], self.y[-1])}
         for one in np.atleast_1d(np.asarray(axes, dtype=object)):
-            one.set(xlabel=self.names[0], ylabel=self.names[1], **limits)
+            one.set(xlabel=style.plain(self.names[0]), ylabel=style.plain(self.names[1]), **limits)
 
 
 def _axis(values: Array, resolution: int) -> Array:
@@ -201,7 +201,7 @@ def _binary_map(ax: Any, plane: _Plane, p: Array, label: str) -> None:
     filled.set_rasterized(True)  # 21 polygons with thousands of corners make a huge SVG
     style.probability_lines(ax, plane.x, plane.y, p)
     bar = ax.figure.colorbar(filled, ax=ax, ticks=[0, 0.25, 0.5, 0.75, 1])
-    bar.set_label(f"probability of class {label}")
+    bar.set_label(f"probability of class {style.plain(label)}")
     ax.set_title("Probability and decision line (p = 0.5)", fontsize=10)
 
 
@@ -250,7 +250,9 @@ def _samples(ax: Any, xy: Array, y: Any, classes: Any, labels: list[str], wrong:
             "c": style.PALETTE[k % len(style.PALETTE)],
             "edgecolors": "white",
         }
-        dots = ax.scatter(*xy[y == c].T, s=20, linewidths=0.7, label=f"class {labels[k]}", zorder=3, **look)
+        dots = ax.scatter(
+            *xy[y == c].T, s=20, linewidths=0.7, label=style.plain(f"class {labels[k]}"), zorder=3, **look
+        )
         dots.set_rasterized(len(xy) > 2000)
     if np.any(wrong):
         ring = {"facecolors": "none", "edgecolors": "#111111", "linewidths": 1.0}

@@ -15,13 +15,12 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.base import Likelihood
+from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.posterior import LatentMixture
 from gpclass.predict.results import (
     Prediction,
     Uncertainty,
     even_components,
-    group_error,
-    group_starts,
     log_sum,
     point_blocks,
 )
@@ -43,7 +42,7 @@ def many_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = Tr
         log_proba[block] = log_sum(log_w + each)
         if len(starts) > 1 and errors:
             off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
-            mcse[block] = group_error(off, starts, order)
+            mcse[block] = group_error(summed(off, starts, order))
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 

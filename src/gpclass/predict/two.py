@@ -9,7 +9,7 @@ independent groups (chains, batches, or single draws) of components that may dep
 
     mcse² = G/(G-1) Σ_g ( Σ_{s ∈ g} w_s (g_s - p) )²,
 
-widened for few groups (:func:`gpclass.predict.results.group_error`). It is the error of the computed number. The
+widened for few groups (:func:`gpclass.numerics.groups.group_error`). It is the error of the computed number. The
 credible interval differs: it holds p(x) = Λ(f(x)) itself, and comes from the quantiles of the mixture through the
 monotone link.
 
@@ -28,12 +28,11 @@ from scipy.special import ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
 from gpclass.likelihoods.base import Likelihood
+from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.posterior import LatentMixture
 from gpclass.predict.results import (
     Prediction,
     Uncertainty,
-    group_error,
-    group_starts,
     log_sum,
     point_blocks,
 )
@@ -76,7 +75,7 @@ def two_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = Tru
             rarer = np.where(log_proba[block, 1] < log_proba[block, 0], plus, minus)
             log_p = log_proba[block].min(axis=1)
             off = np.exp(log_w + (rarer - log_p)) - mixture.weights[:, None]  # (S, r) w_s (g_s - p)/p
-            mcse[block] = (np.exp(log_p) * group_error(off, starts, order))[:, None]
+            mcse[block] = (np.exp(log_p) * group_error(summed(off, starts, order)))[:, None]
     np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one except for rounding
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
@@ -103,8 +102,8 @@ def _ordinary(
         bounds = np.append(starts, len(w))
         for row, (begin, end) in enumerate(pairwise(bounds)):
             sums[row, order[begin:end]] = w[order[begin:end]]
-        return p, group_error(sums @ g - sums.sum(axis=1)[:, None] * p, starts, order)
-    return p, group_error(w[:, None] * (g - p), starts, order)
+        return p, group_error(sums @ g - sums.sum(axis=1)[:, None] * p)
+    return p, group_error(summed(w[:, None] * (g - p), starts, order))
 
 
 def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:

@@ -121,7 +121,8 @@ def _facts(c: Comparison) -> list[tuple[str, str]]:
     each = zip(c.classes, count, strict=True)
     shares = ", ".join(f"{label}: {k} ({100 * k / len(c.y):.0f} %)" for label, k in each)
     scores = [r.scores for r in c.succeeded if r.scores is not None]
-    folds = f"{c.n_folds} {'blocked, ' if c.blocked else ''}stratified folds"
+    kind = f"folds by {c.splitter}" if c.splitter else f"{'blocked, ' if c.blocked else ''}stratified folds"
+    folds = f"{c.n_folds} {kind}"
     if c.n_repeats > 1:
         folds += f", repeated {c.n_repeats} times"
     return [

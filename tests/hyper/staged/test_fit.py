@@ -437,6 +437,7 @@ def test_where_inducing_inputs_start(moons):
     assert fitted(X[:300], y[:300], n_inducing="auto", hyperparameters="fixed").inducing_.shape[0] >= 10
 
 
+@pytest.mark.filterwarnings("ignore:the log evidence")
 def test_repeated_rows_and_few_distinct_ones():
     X = np.repeat(np.array([[0.0], [1.0], [2.0]]), 40, axis=0)
     y = np.tile([0, 0, 0, 1], 30)

@@ -15,10 +15,11 @@ from joblib import Parallel, delayed
 
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.base import Run
-from gpclass.hyper.maximize import starting_points
+from gpclass.hyper.maximize import found_nothing, starting_points
 from gpclass.hyper.staged.checkpoint import Checkpoint
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing, inducing, with_inducing
+from gpclass.hyper.starts import elsewhere
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
@@ -108,6 +109,12 @@ class Climb:
         ended: list[Ascent] = [one for one in found if isinstance(one, Ascent)]
         if not ended:
             raise found[0]
+        best = max(ended, key=lambda state: state.value)
+        other = elsewhere(problem) if found_nothing(problem, best.value, self.prior, best.x) else None
+        if other is not None:
+            again = climb_few(problem.at(other), self.guide, self.prior)
+            if isinstance(again, Ascent):
+                ended.append(again)
         self.evaluations += sum(state.evaluations for state in ended)
         return problem.at(max(ended, key=lambda state: state.value).x).theta
 
