@@ -82,7 +82,7 @@ def runs(model, n, variance, kind, seeds):
     engine, start, found = Exact(), None, []
     for seed in range(seeds):
         posterior = engine(problem, np.random.default_rng(seed), start=start)
-        start = start or posterior
+        start = start or posterior.start
         got = predict_proba(posterior.latent(points), problem.likelihood)
         warned = bool(posterior.report.warnings) or not posterior.report.converged
         found.append((posterior.evidence.log_z, posterior.evidence.error, got.proba[:, -1], got.mcse[:, -1], warned))

@@ -68,13 +68,14 @@ class SpatialBlocks:
         choice.
     columns : tuple of int, optional
         Columns of X that are the coordinates; all by default.
-    random_state : int, optional
+    random_state : int or None
+        Seed of the origin of the blocks; None gives other folds at every call, so that comparisons are unpaired.
     """
 
     n_splits: int = 5
     block_size: float | None = None
     columns: tuple[int, ...] | None = None
-    random_state: int | None = None
+    random_state: int | None = 0
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
         """Training and test rows, fold by fold."""

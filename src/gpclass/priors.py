@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from scipy.special import gammaln
 
+from gpclass._settings import REAL, Settings
 from gpclass._typing import Array
 from gpclass.names import did_you_mean
 
@@ -32,17 +33,8 @@ class Prior(Protocol):
         """Draws of θ."""
 
 
-class _Checked(Prior):
-    """A prior whose parameters, but for a mean, must be positive."""
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name != "mean" and not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{type(self).__name__}: {name} must be a positive number, got {value!r}")
-
-
 @dataclass(frozen=True)
-class Gamma(_Checked):
+class Gamma(Settings, Prior):
     """x ~ Gamma(shape, rate), mean shape / rate."""
 
     shape: float
@@ -60,11 +52,13 @@ class Gamma(_Checked):
 
 
 @dataclass(frozen=True)
-class LogNormal(_Checked):
+class LogNormal(Settings, Prior):
     """log x ~ N(mean, sd²)."""
 
     mean: float = 0.0
     sd: float = 1.0
+
+    limits: ClassVar = {"mean": REAL}
 
     def log_density(self, theta: float) -> float:
         z = (theta - self.mean) / self.sd
@@ -78,7 +72,7 @@ class LogNormal(_Checked):
 
 
 @dataclass(frozen=True)
-class HalfNormal(_Checked):
+class HalfNormal(Settings, Prior):
     """x ~ |N(0, sd²)|."""
 
     sd: float = 1.0

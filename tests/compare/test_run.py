@@ -1,7 +1,9 @@
 """Comparison: figures equal those worked out by hand; failures are recorded; advice follows its rules."""
 
+import time
 import warnings
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,13 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.model_selection import GroupKFold, RepeatedKFold, RepeatedStratifiedKFold, ShuffleSplit, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 
 from gpclass import GPClassifier, metrics
 from gpclass.compare import MethodResult, compare
 from gpclass.compare.advice import advise, base_rate_log_loss, difference
 from gpclass.compare.presets import default_methods
+from gpclass.folds import SpatialBlocks
 from gpclass.plots import ard_relevance
 from gpclass.registry import STRATEGIES
 from gpclass.registry import methods as registry_methods
@@ -292,3 +295,72 @@ def test_sampled_parameters_have_intervals():
     low, high = r.intervals["constant value"]
     assert f"[{low:.3g}, {high:.3g}]" in page
     assert "90 % of the posterior" in page
+
+
+# ---- splitters, time ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "cv", [SpatialBlocks(4), SpatialBlocks(4, random_state=None), RepeatedKFold(n_splits=3)], ids=str
+)
+def test_a_splitter_is_asked_once_so_that_folds_are_paired(cv):
+    X, y = problem()
+    c = compare(X, y, {"a": LogisticRegression(), "b": LogisticRegression()}, cv=cv)
+    np.testing.assert_array_equal(c.results["a"].proba, c.results["b"].proba)
+    assert type(cv).__name__ in render_report(c)
+
+
+def test_folds_of_a_splitter_are_its_own():
+    X, y = problem()
+    groups = np.arange(len(y)) % 7
+    c = compare(X, y, {"nb": GaussianNB()}, cv=GroupKFold(3), groups=groups)
+    for train, test in GroupKFold(3).split(X, y, groups):
+        expected = GaussianNB().fit(X[train], y[train]).predict_proba(X[test])
+        np.testing.assert_allclose(c.results["nb"].proba[test], expected)
+    assert (c.n_folds, c.n_repeats) == (3, 1)
+    repeated = compare(X, y, {"nb": GaussianNB()}, cv=RepeatedKFold(n_splits=4, n_repeats=2, random_state=0))
+    assert (repeated.n_folds, repeated.n_repeats) == (4, 2)
+    assert len(repeated.results["nb"].fold_scores["brier"]) == 8
+
+
+@pytest.mark.parametrize("cv", [ShuffleSplit(3, random_state=0), TimeSeriesSplit(3)], ids=["shuffle", "time"])
+def test_a_splitter_that_does_not_test_every_row_is_refused(cv):
+    X, y = problem()
+    with pytest.raises(ValueError, match="every row must be tested equally often"):
+        compare(X, y, {"nb": GaussianNB()}, cv=cv)
+
+
+def test_blocks_without_a_seed_are_the_same_at_every_call():
+    X, y = problem()
+    first, second = (list(SpatialBlocks(4).split(X, y)) for _ in range(2))
+    for (_, a), (_, b) in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+class Slow(GaussianNB):
+    """Takes 4 µs × n²: seconds with some hundred rows, a minute with four thousand."""
+
+    rows: ClassVar = []
+
+    def fit(self, X, y):
+        self.rows.append(len(X))
+        time.sleep(4e-6 * len(X) ** 2)
+        return super().fit(X, y)
+
+
+def test_a_method_that_would_take_too_long_is_left_out_before_its_first_fold():
+    X, y = problem(n=4000)
+    Slow.rows.clear()
+    began = time.perf_counter()
+    c = compare(X, y, {"ep": Slow(), "quick": GaussianNB()}, cv=2, max_seconds=2.0)
+    assert time.perf_counter() - began < 2.0
+    assert c.results["ep"].state == "left out"
+    assert max(Slow.rows) <= 125  # a sixteenth of a fold shows it
+    assert c.reference is None  # the reference is bounded too
+    assert c.recommended == "quick"
+
+
+def test_a_reference_that_was_named_stays():
+    X, y = problem(n=60)
+    c = compare(X, y, {"a": GaussianNB(), "b": LogisticRegression()}, cv=2, reference="a", max_seconds=1e-9)
+    assert [c.results[name].state for name in "ab"] == ["converged", "left out"]

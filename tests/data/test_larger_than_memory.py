@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import signal
+import threading
 import time
 import warnings
 from dataclasses import replace
@@ -611,6 +612,32 @@ def test_a_killed_worker_changes_nothing_but_time(frame, client, before):
 
 
 @pytest.mark.slow
+def test_all_workers_killed_at_once_are_replaced(frame, client):
+    """Tasks that prefer an address which is gone go to the workers that come instead."""
+    from gpclass.data.dask import DaskExecutor
+
+    def passes(executor, kill=lambda: None):
+        held, sums = executor.place(array_source(frame).shards()), []
+        for k in range(3):
+            held, found = executor.map_reduce(count_passes, held, 0.9)
+            sums.append(found["sum"])
+            if k == 1:
+                kill()
+        return sums
+
+    def kill():
+        for process in client.run(os.getpid).values():
+            os.kill(process, signal.SIGKILL)
+
+    found = []
+    work = threading.Thread(target=lambda: found.extend(passes(DaskExecutor(client), kill)), daemon=True)
+    work.start()
+    work.join(120)  # new workers take seconds to start, more on a busy machine
+    assert not work.is_alive()
+    np.testing.assert_allclose(found, passes(Local()), rtol=1e-12)
+
+
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_ep(folder, client, monkeypatch):
     from gpclass.data import dask as module
 
@@ -731,6 +758,7 @@ def test_a_collection_persisted_on_a_client_that_has_gone(frame, cluster, kind, 
         as_source(X, y)
 
 
+@pytest.mark.slow
 def test_dask_mistakes(frame):
     da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
     whole = dd.from_pandas(frame, npartitions=4, sort=False)
@@ -790,6 +818,7 @@ def sparse_classifier(**settings):
     return GPClassifier(KERNEL, inference="ep", hyperparameters="fixed", n_inducing=30, random_state=0, **settings)
 
 
+@pytest.mark.slow
 def test_the_estimator_fits_each_kind_of_data_alike(folder, frame, tmp_path):
     X, y = matrix(frame), frame["label"].to_numpy()
     expected = quietly(sparse_classifier().fit, X, y)
@@ -814,6 +843,7 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(folder, frame):
         GPClassifier(inference="ep").fit(folder, "label")
 
 
+@pytest.mark.slow
 def test_the_estimator_on_dask_workers(folder, frame, client):
     found = quietly(sparse_classifier().fit, folder, "label")
     expected = quietly(sparse_classifier().fit, matrix(frame), frame["label"].to_numpy())
@@ -1075,7 +1105,7 @@ def test_advice_about_columns_serves_both_kinds_of_users(folder, frame, model, t
 # ---- what pandas writes along ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:probabilities under .* inducing inputs differ")
+@pytest.mark.filterwarnings("ignore:probabilities under .* differ")
 @pytest.mark.parametrize("name", [None, "id"])
 def test_the_index_of_a_frame_is_no_feature(frame, tmp_path, name):
     shuffled = frame.sample(frac=1.0, random_state=0).rename_axis(name)  # pandas writes such an index as a column

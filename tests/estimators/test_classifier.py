@@ -382,6 +382,7 @@ def test_too_large_for_memory(moons, monkeypatch):
         fixed().fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:the log evidence")
 def test_memory_of_an_orthant_of_many_classes(monkeypatch):
     """300 rows of 20 classes are an orthant of 5700 coordinates: 2.9 GB measured, not the 115 MB of n × n."""
     X, y = np.random.default_rng(0).standard_normal((300, 2)), np.arange(300) % 20

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier
 from gpclass.estimators import planner
-from gpclass.estimators.planner import _extrapolate, _memory, _subset, plan_fit
+from gpclass.estimators.planner import _extrapolate, _memory, class_subset, plan_fit
 from gpclass.hyper import PseudoMarginal
 
 FACTOR = 4.0
@@ -39,6 +39,36 @@ def test_seconds_are_those_of_the_fit(monkeypatch, strategy, n):
     began = now[0]
     clf.fit(X, y)
     assert plan.seconds == pytest.approx(now[0] - began, rel=0.1 if strategy == "fixed" else 0.6)
+
+
+@pytest.mark.slow
+def test_the_seed_does_not_change_the_plan_of_draws(monkeypatch):
+    """The default, exact: few rows need many more draws than many, and are not the measure of their memory."""
+    now, fit = [0.0], GPClassifier.fit
+
+    def working(clf, X, y):
+        fit(clf, X, y)
+        report, n = clf.fit_report_, len(y)
+        now[0] += report.evaluations * (1e-3 + 2e-10 * n**3) + 1e-7 * n * report.n_samples
+        return clf
+
+    monkeypatch.setattr(GPClassifier, "fit", working)
+    monkeypatch.setattr(planner, "clock", lambda: now[0])
+    monkeypatch.setattr(planner, "_cholesky_slowness", lambda _: 2e-11)
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    plans = [GPClassifier(random_state=seed, tol=2e-3).plan(X, y, budget=0.05) for seed in (0, None)]
+    for plan in plans:
+        assert plan.sizes[-1] < 200
+        assert plan.seconds == pytest.approx(plans[0].seconds)
+        assert plan.memory == pytest.approx(plans[0].memory, rel=0.1)  # garbage is collected when it is
+    began = now[0]
+    tracemalloc.start()
+    GPClassifier(random_state=5, tol=2e-3).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert plans[0].low < now[0] - began < plans[0].high
+    assert peak / 2 < plans[0].memory < 3 * peak
+    assert "between" in str(plans[0])
 
 
 @pytest.mark.slow
@@ -139,10 +169,10 @@ def test_noise_does_not_hide_the_cube(monkeypatch):
 
 def test_subsets_hold_every_class():
     y = np.r_[np.zeros(990), np.ones(10)]
-    rows = _subset(y, 60)
+    rows = class_subset(y, 60)
     assert len(rows) == len(set(rows.tolist()))
     assert (y[rows] == 1).sum() >= 2
-    np.testing.assert_array_equal(rows, _subset(y, 60))
+    np.testing.assert_array_equal(rows, class_subset(y, 60))
 
 
 def test_shapes_are_checked():

@@ -16,6 +16,7 @@ from gpclass.datasets import roeder_field
 from gpclass.folds import SpatialBlocks, spatial_folds, stratified_folds
 from gpclass.hyper import CrossValidation
 from gpclass.inference import AMP, DSGQ, Exact, Laplace
+from gpclass.kernels import median_distance
 from gpclass.likelihoods import Logit
 
 KERNEL = C(2.0, "fixed") * Matern(0.3, nu=1.5)
@@ -110,7 +111,8 @@ def test_by_default_all_free_parameters_within_their_bounds(field):
     assert len(found.candidates) == 21
     variance, length = np.array([list(c.values()) for c in found.candidates]).T
     assert 1.5 <= variance.min() < variance.max() <= 2.5
-    assert 0.03 <= length.min() < length.max() <= 3.0
+    assert length[0] in (0.3, pytest.approx(median_distance(X)))  # as given, or from the data: the better one
+    assert 0.1 * length[0] <= length.min() < length.max() <= 10.0 * length[0]
     assert len(search("cv", C(1.0, "fixed") * RBF(0.3, "fixed")).fit(X, y).trace_.candidates) == 1
 
 
@@ -224,7 +226,7 @@ def test_an_end_of_the_grid_is_told(field):
         (lambda: CrossValidation(block_size="big"), "'auto'"),
         (lambda: CrossValidation(scoring="auc"), "scoring"),
         (lambda: CrossValidation(search="sobol"), "search"),
-        (lambda: CrossValidation(folds=1), "2 folds"),
+        (lambda: CrossValidation(folds=1), "at least 2"),
         (lambda: CrossValidation(GRID, ranges={}), "not both"),
     ],
 )
@@ -268,6 +270,7 @@ def test_scores_shown_are_the_weighted_ones_that_chose(field):
 
 
 @pytest.mark.filterwarnings("ignore:the best score lies at an end of the grid")
+@pytest.mark.filterwarnings("ignore:the log evidence")
 def test_labels_of_one_place_are_left_out_together(field):
     """Y of N as two weighted rows a site: the fit to the other folds must not have seen the site."""
     X, y = field

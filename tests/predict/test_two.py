@@ -290,8 +290,8 @@ def test_fast_sums_equal_sums_in_logs(likelihood, groups, monkeypatch):
     fast = predict_proba(mixture, likelihood)
     monkeypatch.setattr(module, "RARE", 0.51)
     slow = predict_proba(mixture, likelihood)
-    np.testing.assert_allclose(fast.proba, slow.proba, atol=1e-7)
-    np.testing.assert_allclose(fast.log_proba, slow.log_proba, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(fast.proba, slow.proba, atol=1e-6)  # in single precision
+    np.testing.assert_allclose(fast.log_proba, slow.log_proba, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(fast.mcse, slow.mcse, rtol=1e-3, atol=1e-12)
 
 

@@ -12,7 +12,7 @@ from gpclass.inference import EP
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
 from gpclass.numerics.special import hazard_terms, hazard_terms_scalar
-from gpclass.propagation import expectation_propagation, refined_sites
+from gpclass.propagation import expectation_propagation
 from gpclass.propagation.matching import match_copies
 from gpclass.propagation.sites import Sites, gaussian_from_sites, log_site_mass
 
@@ -220,28 +220,6 @@ def test_gaussian_from_sites_is_the_dense_formula():
     log_det = np.linalg.slogdet(np.eye(25) + sites.precision[:, None] * K)[1]
     by_hand = -0.5 * log_det + 0.5 * shift @ dense @ shift + sites.shift @ m0 - 0.5 * sites.precision @ m0**2
     assert log_sites == pytest.approx(by_hand, abs=1e-8)
-
-
-def test_parallel_updates_end_at_the_fixed_point_or_give_up():
-    """From the fixed point they stay, from near by they approach it, from afar they say so."""
-    rng = np.random.default_rng(5)
-    X = rng.standard_normal((40, 2))
-    r2 = ((X[:, None] - X) ** 2).sum(axis=2)
-
-    def covariance(variance, length):
-        return variance * np.exp(-0.5 * r2 / length**2) + np.eye(40)
-
-    K, near = covariance(4.0, 1.0), covariance(5.0, 1.1)
-    whole = expectation_propagation(K, HalfLine(), tol=1e-10)
-    stayed = refined_sites(K, HalfLine(), whole.sites)
-    assert stayed.sweeps == 1
-    np.testing.assert_allclose(stayed.sites.precision, whole.sites.precision, rtol=1e-6)
-    np.testing.assert_allclose(stayed.log_z, whole.log_z, rtol=1e-10)
-    start = expectation_propagation(near, HalfLine(), tol=1e-10).sites
-    settled = refined_sites(K, HalfLine(), start, rounds=50, settled=1e-9)
-    np.testing.assert_allclose(settled.log_z, whole.log_z, atol=1e-6)
-    assert refined_sites(K, HalfLine(), start, rounds=1, settled=1e-9) is None
-    assert refined_sites(K, HalfLine(), Sites(np.full(40, -1.0), np.zeros(40))) is None
 
 
 @pytest.mark.parametrize("name", ["probit", "logit"])

@@ -26,7 +26,7 @@ STRATEGY = StrategyName(GPClassifier().hyperparameters)
 LIKELIHOOD = LikelihoodName(GPClassifier().likelihood)
 
 
-# Kernels; their lengths are in standard deviations of the features.
+# Kernels; their lengths start from the data, and may be in standard deviations of the features or in metres.
 KernelName = StrEnum("KernelName", ["rbf", "ard", "matern12", "matern32", "matern52", "linear"])
 
 
@@ -36,7 +36,7 @@ def make_kernel(name: KernelName, d: int) -> Any:
         return None
     if name is KernelName.linear:
         return linear()
-    lengths = (1e-2, 1e3)
+    lengths = (1e-2, 1e6)
     if name is KernelName.ard:
         shape = RBF([max(1.0, d**0.5)] * d, lengths)
     else:

@@ -30,13 +30,16 @@ from gpclass.compare.advice import advise, base_rate_log_loss
 from gpclass.compare.agreement import add_agreement, number
 from gpclass.compare.presets import default_methods
 from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
-from gpclass.estimators.pipelines import final_step
+from gpclass.estimators.pipelines import final_step, names_seen
+from gpclass.estimators.planner import class_subset
 from gpclass.estimators.readable import parameter_names, sampled_parameters
 from gpclass.names import feature_names as names_of
 from gpclass.numerics.threads import few_threads
 from gpclass.progress import progress
 
 REFERENCES = ("exact", "ep")  # in order of preference
+PARTS = (1 / 64, 1 / 16, 1 / 4)  # of the rows, whose fits show how long one to all would take
+FEWEST = 100  # rows of a part, below which a fit to all rows takes seconds
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def compare(
     y: Any,
     methods: Mapping[str, Any] | Iterable[str] | None = None,
     *,
-    cv: int = 5,
+    cv: Any = 5,
     repeats: int = 1,
     reference: str | None = "auto",
     groups: Any = None,
@@ -80,10 +83,11 @@ def compare(
     methods : mapping of name to estimator, iterable of names, or None
         Any scikit-learn classifiers with ``predict_proba``, used unchanged; or names of inferences; None:
         every inference in the registry.
-    cv : int
-        Folds, stratified by label.
+    cv : int or scikit-learn splitter
+        Folds, stratified by label; or a splitter such as ``gpclass.geostat.SpatialBlocks(5)`` that tests every row
+        equally often. It is asked once, so that all methods see the same folds.
     repeats : int
-        Number of times the folds are drawn.
+        Number of times the folds are drawn, if cv is a number.
     reference : str or None
         The method that |Δp| is computed against. "auto": "exact" if present, else "ep", else none.
     groups : array-like of shape (n,), optional
@@ -93,7 +97,8 @@ def compare(
     feature_names : sequence of str, optional
         Names of the features; the frame's columns by default.
     max_seconds : float, optional
-        Skip a method (never the reference) if its first fold shows that all its fits would take longer.
+        Skip a method (but not a reference that is named) if all its fits would take longer: judged from fits to
+        growing parts of the rows, then from the first fold.
     random_state : int
         Seed for the folds, and for estimators whose ``random_state`` is None.
     n_jobs : int, optional
@@ -106,18 +111,20 @@ def compare(
     Comparison
     """
     y = np.asarray(y)
-    classes, index = _check(X, y, cv, repeats)
+    own = hasattr(cv, "split")
+    classes, index = _check(X, y, 2 if own else cv, repeats)
     names = tuple(names_of(feature_names, X, np.shape(X)[1]))
     if not isinstance(methods, Mapping):
         methods = default_methods(methods, kernel=kernel, standardize=standardize)
     if not methods:
         raise ValueError("methods is empty: name at least one")
-    if reference == "auto":
-        reference = next((name for name in REFERENCES if name in methods), None)
-    elif reference is not None and reference not in methods:
+    if reference not in ("auto", None, *methods):
         raise ValueError(f"reference={reference!r} is not among the methods {list(methods)}")
     estimators = {name: _seeded(estimator, random_state) for name, estimator in methods.items()}
-    folds = _folds(len(y), index, groups, cv, repeats, random_state)
+    folds = list(cv.split(X, y, groups)) if own else _folds(len(y), index, groups, cv, repeats, random_state)
+    splitter = type(cv).__name__ if own else ""
+    if own:
+        cv, repeats = _of_splitter(splitter, folds, len(y))
     rows = Rows(X, y, classes, names, folds, cv, repeats, random_state)
     results: dict[str, MethodResult] = {}
     with progress(len(methods) * (len(folds) + 1), "compare", verbose=verbose) as bar:
@@ -125,12 +132,14 @@ def compare(
             limit = None if name == reference else max_seconds
             trials = rows.trials(estimator, n_jobs, limit, partial(bar.update, method=name))
             results[name] = rows.summary(name, trials)
+    if reference == "auto":
+        reference = next((name for name in REFERENCES if name in results and results[name].error is None), None)
     if reference is not None and results[reference].error is None:
         with few_threads(len(y)):
             results = add_agreement(results, reference, X, y)
     advice, recommended = advise(list(results.values()), reference, base_rate_log_loss(index))
     blocked = groups is not None
-    return Comparison(X, y, classes, names, results, reference, cv, repeats, blocked, advice, recommended)
+    return Comparison(X, y, classes, names, results, reference, cv, repeats, blocked, advice, recommended, splitter)
 
 
 def _check(X: Any, y: Any, cv: int, repeats: int) -> tuple[Any, IntArray]:
@@ -173,6 +182,18 @@ def _folds(n: int, index: IntArray, groups: Any, cv: int, repeats: int, seed: in
     return found
 
 
+def _of_splitter(splitter: str, folds: Sequence[tuple[IntArray, IntArray]], n: int) -> tuple[int, int]:
+    """Folds of one repeat, and repeats, of a splitter's folds."""
+    times = np.bincount(np.concatenate([test for _, test in folds]), minlength=n)
+    if times.min() != times.max() or len(folds) // times.max() < 2:
+        raise ValueError(
+            f"{splitter} tests rows {times.min()} to {times.max()} times in {len(folds)} folds; methods "
+            "are compared on all rows, so every row must be tested equally often, in two folds or more: use KFold, "
+            "GroupKFold, SpatialBlocks or a number"
+        )
+    return len(folds) // int(times.max()), int(times.max())
+
+
 def take_rows(X: Any, rows: IntArray) -> Any:
     """Rows of an array, or of a pandas or polars frame."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
@@ -197,11 +218,14 @@ class Rows:
         """One trial per fold, then one on all rows; one alone if it fails, or shows that all would take too long."""
         everything = np.arange(len(self.y))
         splits = [*self.folds, (everything, everything[:0])]
-        first = self.trial(estimator, *splits[0])
+        limit = np.inf if max_seconds is None else max_seconds / len(splits)
+        expected = 0.0 if max_seconds is None else self.seconds_of_a_fit(estimator, splits[0][0], limit)
+        first = Trial() if expected > limit else self.trial(estimator, *splits[0])
         tell()
-        needed = (first.seconds_fit + first.seconds_predict) * len(splits)
-        if first.error is None and max_seconds is not None and needed > max_seconds:
-            text = f"{LEFT_OUT}: it would need {needed:#.3g} s, more than max_seconds={max_seconds:g}"
+        needed = max(expected if expected > limit else 0.0, first.seconds_fit + first.seconds_predict)
+        if first.error is None and needed > limit:
+            needed *= len(splits)
+            text = f"{LEFT_OUT}: it would need about {needed:#.3g} s, more than max_seconds={max_seconds:g}"
             first = Trial(error=text)
         if first.error is not None:
             tell(len(splits) - 1)
@@ -212,6 +236,25 @@ class Rows:
             found.append(trial)
             tell()
         return found
+
+    def seconds_of_a_fit(self, estimator: Any, train: IntArray, enough: float) -> float:
+        """Expected seconds of a fit to ``train``, from fits to parts of it; at least linear in the rows.
+
+        It ends with a part whose fit, or the growth from the last part to it, shows that ``enough`` is exceeded.
+        """
+        n, expected, before = len(train), 0.0, None
+        for share in PARTS:
+            size = round(share * n)
+            if size < FEWEST or expected > enough:
+                continue
+            part = self.trial(estimator, train[class_subset(self.y[train], size)], train[:0])
+            if part.error is not None:
+                continue
+            power = 1.0
+            if before is not None:
+                power = float(np.clip(np.log(part.seconds_fit / before[1]) / np.log(size / before[0]), 1.0, 3.0))
+            expected, before = part.seconds_fit * (n / size) ** power, (size, part.seconds_fit)
+        return expected
 
     def trial(self, estimator: Any, train: IntArray, test: IntArray) -> Trial:
         """Fit on ``train``, predict ``test``; errors and warnings become part of the result."""
@@ -252,10 +295,12 @@ class Rows:
         proba = np.zeros((self.repeats, len(y), len(classes)))
         point_loss = np.zeros(len(y))
         per_fold: dict[str, list[float]] = {"accuracy": [], "log_loss": [], "brier": []}
-        for k, (trial, (_, test)) in enumerate(zip(in_folds, self.folds, strict=True)):
+        seen = np.zeros(len(y), dtype=np.intp)  # how often each row was tested
+        for trial, (_, test) in zip(in_folds, self.folds, strict=True):
             p = np.asarray(trial.proba)
             forecast = metrics.check_forecast(y[test], p, classes)
-            proba[k // self.cv, test] = p
+            proba[seen[test], test] = p
+            seen[test] += 1
             loss = metrics.pointwise_log_loss(forecast)
             point_loss[test] += loss / self.repeats
             per_fold["log_loss"].append(float(loss.mean()))
@@ -263,7 +308,7 @@ class Rows:
             per_fold["accuracy"].append(metrics.accuracy(y[test], p, classes))
         arrays = {key: np.array(values) for key, values in per_fold.items()}
         final = final_step(whole.estimator)
-        parameters, intervals = _parameters(final, self.feature_names)
+        parameters, intervals = _parameters(final, names_seen(whole.estimator, self.feature_names))
         return MethodResult(
             name=name,
             proba=proba.mean(axis=0),

@@ -7,7 +7,7 @@ small arguments of the pass and one set of sums.
 A worker that dies takes its shards along. Each shard is known by how it was made: read from its source, then the passes
 since, a chain of pure functions; Dask does again what was lost, and the answer is the same. So that the chain stays
 short, after ``CHAIN`` passes that changed the sites they are copied here (16 bytes per row), and the chain starts again
-from them.
+from them. Where all workers were lost at once, the tasks that preferred them are freed for the new ones.
 Cost: three small tasks per shard and pass, some milliseconds; the shards' own work is O(r m²).
 Fails when: the client has closed, no worker is left for ``PATIENCE`` seconds, or a worker's memory does not suffice;
 each is an error that says so.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import CancelledError as _Cancelled
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -52,6 +52,7 @@ class DaskExecutor:
     """Runs work on the workers of a client; None: the open client."""
 
     client: Any = None
+    chosen: set[str] = field(default_factory=set)  # workers that shards were placed on
 
     def __post_init__(self) -> None:
         if self.client is None:
@@ -62,7 +63,7 @@ class DaskExecutor:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickled state, without the client."""
-        return {"client": None}
+        return {"client": None, "chosen": set()}
 
     def place(self, shards: Sequence[Shard]) -> list[Any]:
         """One future per shard; neighbours go to the same worker."""
@@ -72,6 +73,7 @@ class DaskExecutor:
             raise ClientGoneError(
                 "the Dask client has no workers: start some, or wait for them with client.wait_for_workers(1)"
             )
+        self.chosen.update(workers)
         placed = []
         with _large_graphs():
             for k, shard in enumerate(shards):
@@ -159,14 +161,25 @@ class DaskExecutor:
                 return self.client.gather(futures)
             except TimeoutError:
                 self._check()
-                if self.client.scheduler_info(n_workers=-1)["workers"]:
+                workers = set(self.client.scheduler_info(n_workers=-1)["workers"])
+                if workers:
                     alone_since = None
+                    if not self.chosen <= workers:
+                        self._free(workers)
                     continue
                 alone_since = alone_since or time.monotonic()
                 if time.monotonic() - alone_since > PATIENCE:
                     raise client_gone("its scheduler has had no workers for a minute") from None
             except Exception as error:
                 raise self._explained(error) from error
+
+    def _free(self, workers: set[str]) -> None:
+        """Let tasks of lost workers go to those that are left."""
+        try:
+            self.client.run_on_scheduler(_unpin)
+        except ImportError:  # a scheduler without this package cannot be asked
+            if workers.isdisjoint(self.chosen):
+                raise client_gone("all its workers were replaced at once") from None
 
     def _explained(self, error: Exception) -> Exception:
         distributed = distributed_package()
@@ -189,6 +202,20 @@ def _large_graphs() -> Any:
     import dask
 
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "10 GB"})
+
+
+def _unpin(dask_scheduler: Any) -> None:
+    """Let tasks run anywhere that wait for a worker which is gone, on the scheduler.
+
+    Where all workers die at once, Dask keeps their tasks for the old addresses, even if others are allowed, and asks no
+    worker that comes later.
+    """
+    for task in dask_scheduler.unrunnable:
+        if task.loose_restrictions:
+            task.worker_restrictions = None
+    for worker in list(dask_scheduler.running):
+        found = dask_scheduler.bulk_schedule_unrunnable_after_adding_worker(worker)
+        dask_scheduler.transitions(found, stimulus_id="gpclass-unpin")
 
 
 # ---- tasks, which run on workers -------------------------------------------------------------------------------------

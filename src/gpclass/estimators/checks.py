@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, WhiteKernel
 
 from gpclass._typing import Array
 from gpclass.covariance import compile_kernel
+from gpclass.hyper.starts import base_rate, learned_nothing
 from gpclass.model.problem import Problem, sample_of
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.memory import available_memory
@@ -25,7 +26,6 @@ SPEED = 3e10  # flops per second of a common machine
 SCALE_RATIO = 1e3  # standard deviations of features that differ more make one length scale meaningless
 CONSTANT = 1e-10  # of its largest value: a column that varies less is constant up to rounding
 LOOK = 5000  # rows whose features are examined
-NOTHING_LEARNED = 0.01  # nats per point above −log 2 (or the base rate's) that count as learning
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -133,12 +133,10 @@ def advice(problem: Problem, evidence: Evidence | None) -> tuple[str, ...]:
             f"the features' standard deviations differ by a factor of {spread.max() / spread.min():.0f}; put a "
             "StandardScaler before the classifier: make_pipeline(StandardScaler(), GPClassifier())"
         )
-    if evidence is not None:
-        count = problem.rows.count
-        chance = -count * np.log(problem.n_classes)
-        if abs(evidence.log_z - chance) < NOTHING_LEARNED * count:
-            found.append(
-                f"the log evidence, {evidence.log_z:.1f}, is about that of a coin, {chance:.1f}: the fit has "
-                "learned nothing; standardise the features, start from another length scale, or try n_restarts=5"
-            )
+    if evidence is not None and learned_nothing(problem, evidence.log_z):
+        found.append(
+            f"the log evidence, {evidence.log_z:.1f}, is no better than that of the classes' frequencies alone, "
+            f"{base_rate(problem):.1f}: the fit has learned nothing from the features; standardise those of "
+            "different units, try another kernel or n_restarts=5, or the features may not tell the classes apart"
+        )
     return tuple(found)

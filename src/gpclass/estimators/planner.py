@@ -10,11 +10,14 @@ that size on this machine, because small matrices are slower per flop than large
 term is hidden by the others and by noise; so d, the factorisations of one inference, is regularised towards about
 ten. The peak of memory is a n + b n², from traced allocations.
 
-Chains are timed by short ones.
+An inference that draws until a tolerance is met is timed with a fixed number of draws. The seconds of one more draw
+come from two such numbers, and the number of draws from the error of the second: few rows leave probabilities more
+uncertain and need more draws than many, so it falls with the root of n. Their arrays are counted.
+Chains are timed by short ones. Subsets and random numbers are the same at every call; only the clock differs.
 Cost: about ``budget`` seconds, and at least a fit of 60 rows; with chains some short ones of 60 and 120 rows.
 Fails when: the search for the kernel parameters is much harder at n than on the subset, or a sampler needs many more
-draws there; expect a factor of two or three. Chains that have not mixed are doubled, up to three times, which is not
-included.
+draws there: ``low`` and ``high`` allow for a factor of ``SPREAD``, and for the fewest and most draws. Chains that have
+not mixed are doubled, up to three times, which is not included.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,12 +38,12 @@ from sklearn.base import clone
 
 from gpclass._typing import Array, IntArray
 from gpclass.data.sources import in_files
-from gpclass.estimators.task import form_of
+from gpclass.estimators.task import chosen_inference, form_of
 from gpclass.hyper.full_bayes import FullBayes
-from gpclass.latent.low_rank import LowRank
+from gpclass.inference.draws import SPARE
 from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import few_threads
-from gpclass.registry import get_inference, get_strategy
+from gpclass.registry import get_strategy
 
 SMALLEST = 60  # rows of the first subset
 LARGEST = 800
@@ -49,6 +53,10 @@ SHORTEST, LONGEST = 4, 128  # iterations of the chains that are timed
 SPEED_SIZE = 1000  # Cholesky factorisations reach about their full speed from here on
 UNTIL_MIXED = "chains that have not mixed then are doubled, up to three times"
 FACTORISATIONS = 10.0  # prior guess for an inference: Newton steps or sweeps, and the gradient
+SPREAD = 2.5  # factor within which a time is known that is not drawn
+DRAW_ARRAYS = 4  # numbers per draw and latent value at the peak: the draws, two copies in other units, uniforms
+MORE = 4  # multiple of the first draws that is timed as well
+PILOTS = 1.5  # draws that are made, over those that are kept
 NOISE = 0.1  # relative noise of a time; the prior guess of the factorisations has a relative error of one
 
 
@@ -68,21 +76,28 @@ class Plan:
     available_memory: float
     last: float = 0.0  # seconds after the inferences
     note: str = ""
+    low: float = 0.0  # seconds between which the whole fit is expected
+    high: float = 0.0
 
     @property
     def fits(self) -> bool:
         """Whether there is enough memory."""
         return self.memory < self.available_memory
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", self.low or self.seconds / SPREAD)
+        object.__setattr__(self, "high", self.high or self.seconds * SPREAD)
+
     def __str__(self) -> str:
         text = (
             f"{self.inference} with {self.hyperparameters} on {self.n} rows of {self.d} features: about "
-            f"{_duration(self.seconds)} ({self.inferences} × {_duration(self.seconds_each)}"
+            f"{_duration(self.seconds)}, between {_duration(self.low)} and {_duration(self.high)} "
+            f"({self.inferences} × {_duration(self.seconds_each)}"
             + (f", then {_duration(self.last)}" if self.last else "")
-            + f") and {_bytes(self.memory)} of memory"
+            + f"), and {_bytes(self.memory)} of memory"
         )
         text += "" if self.fits else f", of which {_bytes(self.available_memory)} are free: it would fail"
-        text += f"; judged from {', '.join(map(str, self.sizes))} rows, good to a factor of two or three"
+        text += f"; judged from {', '.join(map(str, self.sizes))} rows"
         return text + (f"; {self.note}" if self.note else "")
 
 
@@ -93,27 +108,43 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     X, y = np.asarray(X, dtype=float), np.asarray(y)
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must be (n, d) and y (n,), not {X.shape} and {y.shape}")
-    if form_of(clf) is LowRank:
+    if form_of(clf).moves:
         from gpclass.estimators.scale_plan import plan_inducing  # it builds on this module
 
         return plan_inducing(clf, X, y)
     n = len(y)
     strategy: Any = get_strategy(clf.hyperparameters)
     sampled = isinstance(strategy, FullBayes)
-    calm = clone(clf).set_params(n_jobs=None, verbose=0)
+    inference: Any = chosen_inference(clf)
+    calm = clone(clf).set_params(n_jobs=None, verbose=0, random_state=0)
+    draws = Draws()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about a subset, not about the data
-        found = _calibrate_chains(calm, strategy, X, y) if sampled else _calibrate(calm, X, y, budget)
+        found: Any
+        if sampled:
+            found = _calibrate_chains(calm, strategy, X, y)
+        else:
+            drawn = inference.stochastic and inference.n_samples is None
+            if drawn:
+                calm.set_params(inference=inference.for_search)
+            *found, fitted = _calibrate(calm, X, y, budget)
+            if drawn:
+                rows = class_subset(y, int(found[0][-1]))
+                draws = Draws.measured(fitted, inference, X[rows], y[rows])
     sizes, seconds, calls, traced, peaks = found
     most = int(calls[-1] if sizes[-1] == n else calls.max())
     each = _extrapolate(sizes, seconds / calls, n)
+    last, least, longest = draws.seconds(n)
     return Plan(
         n=n,
         d=X.shape[1],
-        inference=str(get_inference(clf.inference).name),
+        inference=str(inference.name),
         hyperparameters=str(strategy.name),
-        seconds=most * each,
-        memory=max(_memory(traced, peaks, n), DENSE * 8.0 * n * n),
+        seconds=most * each + last,
+        low=most * each / SPREAD + least,
+        high=most * each * SPREAD + longest,
+        last=last,
+        memory=max(_memory(traced, peaks, n), DENSE * 8.0 * n * n) + draws.memory(n),
         inferences=most,
         seconds_each=each,
         sizes=tuple(int(k) for k in sizes),
@@ -122,31 +153,73 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     )
 
 
-def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Array, Array, Array, Array, Array]:
-    """Sizes, seconds and calls of fits to subsets; sizes and bytes of the traced ones."""
+@dataclass(frozen=True)
+class Draws:
+    """What draws cost beyond the first ones, of an inference that makes as many as its tolerance needs."""
+
+    rows: int = 1  # of the subset that they were measured on
+    each: float = 0.0  # seconds of one there
+    latents: int = 0  # per row
+    wanted: float = 0.0  # draws that the tolerance needs there, beyond the first
+    limit: Callable[[int], float] = lambda n: 0.0  # most draws with n rows
+
+    @classmethod
+    def measured(cls, fitted: Any, inference: Any, X: Array, y: Any) -> Draws:
+        """From fits with two numbers of draws to the subset X (k, d), y (k,) that ``fitted`` was fitted to."""
+        fixed = {"kernel": fitted.kernel_, "likelihood": fitted.likelihood_, "hyperparameters": "fixed"}
+        M = (inference.first, MORE * inference.first)
+        fits = [clone(fitted).set_params(inference=replace(inference, n_samples=m), **fixed) for m in M]
+        seconds = [_timed(partial(fit.fit, X, y), 0.3)[0] for fit in fits]
+        error = float(fits[1].predict_uncertainty(X).mcse.max())
+        wanted = SPARE * M[1] * (error / inference.tol) ** 2
+        latents = fitted._problem.n_latents
+        each = max(seconds[1] - seconds[0], 0.0) / (M[1] - M[0])
+        limit = partial(_most_draws, inference, latents)
+        return cls(len(y), each, latents, max(wanted - inference.first, 0.0), limit)
+
+    def number(self, n: int) -> float:
+        """Draws for n rows, beyond the first."""
+        return float(min(self.wanted * (self.rows / n) ** 0.5, self.limit(n)))
+
+    def seconds(self, n: int) -> tuple[float, float, float]:
+        """Expected for n rows, at least and at most; between linear and square in the rows."""
+        ratio, M = n / self.rows, self.number(n)
+        most = min(2.0 * self.wanted, self.limit(n))
+        return PILOTS * M * self.each * ratio**1.5, 0.0, PILOTS * most * self.each * ratio**2.0
+
+    def memory(self, n: int) -> float:
+        """Bytes for n rows."""
+        return self.number(n) * n * self.latents * DRAW_ARRAYS * 8.0
+
+
+def _most_draws(inference: Any, latents: int, n: int) -> float:
+    return float(inference.most(SimpleNamespace(n=n, n_latents=latents)) - inference.first)
+
+
+def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Any, ...]:
+    """Sizes, seconds and calls of fits to subsets; sizes and bytes of the traced ones; the last fitted."""
     largest = min(len(y), LARGEST)
     timed: list[tuple[int, float, int]] = []
-    peaks: dict[int, float] = {}
+    brief = get_strategy(clf.hyperparameters).brief()  # a few inferences hold as much memory as many
 
-    def fit(rows: IntArray) -> Any:
-        return clone(clf).fit(X[rows], y[rows])
+    def fit(rows: IntArray, **changes: Any) -> Any:
+        return clone(clf).set_params(**changes).fit(X[rows], y[rows])
 
-    rows = _subset(y, min(SMALLEST, largest))
+    rows = class_subset(y, min(SMALLEST, largest))
     fit(rows)  # not timed: pays for initialisation at first use
     began = clock()
     while True:
         last, fitted = _timed(partial(fit, rows), budget / 30)
         timed.append((len(rows), last, getattr(fitted.fit_report_, "evaluations", None) or 1))
-        if last < budget / 8 or len(timed) <= 2:  # one size cannot separate n from n²
-            peaks[len(rows)] = _traced(partial(fit, rows))
         spent = clock() - began
         # The next costs up to eight times as much; two sizes are needed even at twice the budget.
         allowed = 2 * budget if len(timed) == 1 else budget - 6 * last
         if len(rows) >= largest or spent > allowed:
             break
-        rows = _subset(y, min(2 * len(rows), largest))
+        rows = class_subset(y, min(2 * len(rows), largest))
     sizes, seconds, calls = np.array(timed, dtype=float).T
-    return sizes, seconds, calls, np.array(list(peaks), dtype=float), np.array(list(peaks.values()))
+    peaks = [_traced(partial(fit, class_subset(y, int(k)), hyperparameters=brief)) for k in sizes[:2]]  # n and n²
+    return sizes, seconds, calls, sizes[:2], np.array(peaks), fitted
 
 
 def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array, Array, Array, Array, Array]:
@@ -155,7 +228,7 @@ def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array,
     sizes = sorted({min(k * SMALLEST, len(y)) for k in (1, 2)})
 
     def timed(size: int, draws: int) -> tuple[float, int]:
-        rows = _subset(y, size)
+        rows = class_subset(y, size)
         work = clone(clf).set_params(hyperparameters=replace(strategy, draws=draws, **bare))
         seconds, fitted = _timed(partial(work.fit, X[rows], y[rows]), 0.0)
         return seconds, fitted.fit_report_.evaluations
@@ -176,7 +249,7 @@ def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array,
     return k, np.array(seconds), np.array(calls), k[:1], np.array([peak])
 
 
-def _subset(y: Any, size: int) -> IntArray:
+def class_subset(y: Any, size: int) -> IntArray:
     """Rows of a subset with every class in its share (at least two of each), the same at every call."""
     rng = np.random.default_rng(0)
     chosen = []

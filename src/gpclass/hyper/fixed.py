@@ -16,6 +16,10 @@ class Fixed(Strategy):
 
     name: ClassVar[str] = "fixed"
 
+    @property
+    def keeps_start(self) -> bool:
+        return True
+
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         problem = problem.placed(run.rng)
         return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})

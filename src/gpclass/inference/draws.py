@@ -1,25 +1,35 @@
 r"""How many draws a tolerance needs: decided by pilots, never by the final draws.
 
-A pilot of M draws measures the error e of the target; 1.2 M (e/tol)² draws then reduce it to ``tol`` by the root law.
-Lattice points converge faster than that, so if many more are needed a larger pilot runs first. The number is fixed by
-draws that are discarded: an estimate accepted because its own error looked small would be biased.
+A pilot of M draws predicts the error of other numbers of draws. Draws come in mirrored pairs, whose independent error
+is known accurately from the pilot's own pairs. Orthogonal directions (:mod:`gpclass.orthant.uniforms`) remove a share
+of that variance, the more the more of the n directions a randomisation has; the share is measured on the rows with
+the largest errors together. If many more draws than the pilot's are needed, a larger pilot runs first. The number is
+fixed by draws that are discarded: an estimate accepted because its own error looked small would be biased.
 Cost: the pilots, together less than half of the final draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
+
+from gpclass.likelihoods.base import Likelihood
+from gpclass.numerics.groups import widening
+from gpclass.orthant.uniforms import directions, mirrored_pairs, replicate_sizes
+from gpclass.posterior import LatentMixture
+from gpclass.predict import predict_proba
 
 PILOTS = 4  # at most
 GROWTH, WORTH = (
     5,
     4,
 )  # of a pilot over the last, at most; and of the draws that are wanted over a pilot, at least
-SPARE = 1.2  # more draws than the root law asks for
+SPARE = 1.2  # more draws than predicted
+TOP = 0.5  # rows whose error is above this share of the largest
+MOST_REMOVED = 0.8  # of the variance, by orthogonal directions
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 
 T = TypeVar("T")
@@ -34,9 +44,44 @@ class Enough(Generic[T]):
     met: bool  # whether that meets the tolerance
 
 
+@dataclass(frozen=True)
+class Law:
+    """How the largest error of some probabilities falls with the number of draws."""
+
+    pairs: float  # error of M draws, were their mirrored pairs independent
+    M: int
+    n: int  # directions of a draw
+    removed: float  # share of the variance that n orthogonal directions remove
+
+    @classmethod
+    def of(cls, mixture: LatentMixture, likelihood: Likelihood, n: int) -> Law:
+        """From the mixture of a pilot's draws at some points."""
+        M, groups = len(mixture.weights), len(np.unique(mixture.group))
+        alone = predict_proba(replace(mixture, group=mirrored_pairs(mixture.group)), likelihood).mcse
+        grouped = predict_proba(mixture, likelihood).mcse / widening(groups)
+        top = alone >= TOP * alone.max()
+        share = directions(M, n)
+        removed = (1.0 - np.sum(grouped[top] ** 2) / np.sum(alone[top] ** 2)) / share if share > 0.0 else 0.0
+        return cls(float(alone.max()), M, n, float(np.clip(removed, 0.0, MOST_REMOVED)))
+
+    def error(self, M: int) -> float:
+        """The largest error that M draws will state."""
+        left = 1.0 - self.removed * directions(M, self.n)
+        wider = widening(len(replicate_sizes(M, "orthogonal", self.n)))
+        return float(wider * self.pairs * np.sqrt(left * self.M / M))
+
+    def needed(self, tol: float, first: int, most: int) -> int:
+        """The fewest draws with an error of ``tol``, between ``first`` and ``most``."""
+        low, high = first, most
+        while high - low > 1:
+            M = (low + high) // 2
+            low, high = (low, M) if self.error(M) <= tol else (M, high)
+        return low if self.error(low) <= tol else high
+
+
 def enough(
     draw: Callable[[int, np.random.Generator], T],
-    error: Callable[[T], float],
+    law: Callable[[T], Law],
     rng: np.random.Generator,
     *,
     tol: float,
@@ -49,22 +94,22 @@ def enough(
     ----------
     draw : callable
         ``draw(M, rng)`` makes M draws.
-    error : callable
-        Largest error of the target numbers, estimated from given draws.
+    law : callable
+        How the error of the target numbers falls, from given draws.
     rng : Generator
     tol : float
     first, most : int
         Draws of the first pilot, and the largest number allowed.
     """
-    M, e, wanted = first, np.inf, first
+    M = first
     for _ in range(PILOTS):
-        e = error(draw(M, rng.spawn(1)[0]))
-        wanted = int(np.clip(SPARE * M * (e / tol) ** 2, first, most))
+        found = law(draw(M, rng.spawn(1)[0]))
+        wanted = int(np.clip(SPARE * found.needed(tol, first, most), first, most))
         larger = min(GROWTH * M, wanted // WORTH)
         if larger < 2 * M:
             break
         M = larger
-    expected = float(e * np.sqrt(M / wanted))
+    expected = found.error(wanted)
     return Enough(draw(wanted, rng.spawn(1)[0]), expected, bool(expected <= SLACK * tol))
 
 

@@ -2,9 +2,9 @@ r"""Expectation propagation: Gaussian sites that match moments of the true facto
 
 With the sites at their fixed point, d log Z / dK = ½(ααᵀ − (K + T⁻¹)⁻¹), α = K⁻¹ E[f]. The likelihood
 matches a row's site: in closed form (probit), by quadrature (logit), nested (multinomial probit,
-:mod:`gpclass.likelihoods.nested`). Rows are visited one after another in blocks if a dense prior has one latent value
-per row (:mod:`gpclass.propagation`), otherwise all at once (:mod:`gpclass.inference.sweeps`).
-Cost: O(n³) per sweep dense, 3 to 10 sweeps from a cold start, 1 to 3 from neighbouring sites; 2 L C n³ for many
+:mod:`gpclass.likelihoods.nested`). All rows are updated at once (:mod:`gpclass.inference.sweeps`); if that does not
+converge and a dense prior has one latent value per row, one after another in blocks (:mod:`gpclass.propagation`).
+Cost: n³ per sweep dense, 8 to 16 sweeps from a cold start, 4 to 10 from neighbouring sites; 2 L C n³ for many
 classes, 5 to 20 sweeps; O(L² n m²) with m inducing inputs.
 Fails when: an error estimate is needed. log Z is usually right to a few hundredths of a nat and the probabilities
 to about 0.001, but EP gives no error; compare with ``exact``.
@@ -19,24 +19,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point, starting
+from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point
 from gpclass.latent.base import Held, SiteRule, Start, labels_of
-from gpclass.latent.dense import DenseGaussian, DensePrior
+from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.likelihoods.many import without_cavity
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels
-from gpclass.posterior import Posterior
 from gpclass.propagation import expectation_propagation
-from gpclass.propagation.sites import Sites
 
-LINEAR = 0.01  # of ``tol``, where the change of a sweep is not all that is left
+PARALLEL = 20  # sweeps of all rows at once, before rows are visited one after another
+ASTRAY = 1.0  # relative change of a site in the last sweep, after which they are too
 
 
 class MomentMatching(SiteRule):
@@ -104,12 +102,13 @@ class EP(ByFixedPoint):
     Parameters
     ----------
     max_sweeps : int
-        Largest number of passes over all sites.
+        Largest number of passes over all sites: all at once, and again one after another.
     tol : float
-        Stop when every site (sequential), or the posterior in its standard deviations (all at once), changes by less
-        than this in a sweep, relatively.
+        Stop when every site (dense prior), or the posterior in its standard deviations (inducing inputs), changes by
+        less than this in a sweep, relatively.
     block : int
-        Sites updated one after the other on their own marginal between updates of the full covariance (sequential).
+        Sites updated one after the other on their own marginal between updates of the full covariance, if updating all
+        rows at once does not converge.
     """
 
     max_sweeps: int = 100
@@ -119,48 +118,43 @@ class EP(ByFixedPoint):
     name: ClassVar[str] = "ep"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("match", "given"),)
 
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_sweeps", "block"))
+    @property
+    def rule(self) -> SiteRule:
+        return RULE
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> GaussianPosterior:
         return self.sites(problem, start).posterior(problem, RULE, "approximate", gradient)
 
-    def sites(self, problem: Problem, start: Posterior | None = None) -> FixedPoint:
+    def sites(self, problem: Problem, start: Start | None = None) -> FixedPoint:
         """The fixed point alone."""
-        near, prior = starting(start, RULE), problem.prior
-        if isinstance(prior, DensePrior) and prior.L == 1:
-            return self._sequential(problem, prior, near)
-        # Sweeps of all rows at once converge linearly: a multiple of the last change is left.
-        aim = LINEAR * self.tol if isinstance(prior, DensePrior) else None
-        found = fixed_point(problem, RULE, near, self.max_sweeps, self.tol, aim)
-        if not isinstance(found.gaussian, DenseGaussian) or problem.likelihood.powers:
+        full = "covariance" in problem.form.offers
+        if full and problem.n_latents == 1:
+            found = fixed_point(problem, RULE, start, min(self.max_sweeps, PARALLEL), self.tol)
+            near_by = found.sweeps < PARALLEL and found.change < ASTRAY
+            return found if found.converged or near_by else self._sequential(problem)
+        found = fixed_point(problem, RULE, start, self.max_sweeps, self.tol)
+        if not full or problem.likelihood.powers:
             return found
         labels = labels_of(found.held[0], problem.likelihood)
         lost = int(without_cavity(labels, found.gaussian.marginals.cavity()[1]).sum())
         return replace(found, lost=lost, converged=found.converged and not lost)
 
-    def _sequential(self, problem: Problem, prior: DensePrior, start: Start | None) -> FixedPoint:
-        """Sites one after another, in blocks."""
+    def _sequential(self, problem: Problem) -> FixedPoint:
+        """Sites one after another, in blocks, from none."""
         (shard,) = problem.rows.held
         likelihood = problem.likelihood
         assert isinstance(likelihood, BinaryLikelihood)
         labels = labels_of(shard, likelihood)
-        sites = None
-        if start is not None and start.held and len(start.held[0]) == problem.n:
-            t, h = labels.count * start.held[0].kept[:2]
-            sites = Sites(t, h)
         found = expectation_propagation(
-            prior.K,
+            dense_prior(problem).K,
             LikelihoodFactors(likelihood, labels.y, None if labels.plain else np.asarray(labels.power)),
             copies=None if isinstance(labels.copies, float) else labels.copies,
-            start=sites,
-            block=self.block,
             max_sweeps=self.max_sweeps,
+            block=self.block,
             tol=self.tol,
         )
-        copies, (t, h) = labels.copies, (found.sites.precision, found.sites.shift)
-        numbers = np.stack([t / copies, h / copies])
-        known = ((h - t * found.mean)[None], found.mean[None])
-        gaussian = DenseGaussian(prior, likelihood.sites(labels.y, numbers), copies, None, known)
+        numbers = np.stack([found.sites.precision, found.sites.shift]) / labels.copies
         held: Held = (shard.with_values(numbers),)
-        return FixedPoint(held, gaussian, found.log_z, found.sweeps, found.converged, found.change)
+        return FixedPoint(
+            held, problem.prior.given(held, RULE), found.log_z, found.sweeps, found.converged, found.change
+        )

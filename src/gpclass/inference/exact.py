@@ -24,20 +24,19 @@ classes, are this package's own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
-from gpclass.inference.draws import HEAVY, Enough, enough, unmet
+from gpclass.inference.draws import HEAVY, Enough, Law, enough, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.posteriors import (
-    GaussianPosterior,
     NoiseFactor,
     NoisyDraws,
     WhiteDraws,
@@ -46,25 +45,24 @@ from gpclass.inference.posteriors import (
     noise_precision,
     noisy_latents,
 )
-from gpclass.inference.redraw import LatentRecipe, Recipe, Seed, check_alike
+from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
-from gpclass.latent.base import Start
-from gpclass.latent.dense import DenseGaussian, dense_prior
-from gpclass.likelihoods import Probit, nested
+from gpclass.latent.base import Start, labels_of
+from gpclass.latent.dense import dense_prior
+from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
-from gpclass.orthant.box import Box, BoxFactors
+from gpclass.orthant.box import Box
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
+from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
-from gpclass.predict import predict_proba
-from gpclass.propagation import expectation_propagation, refined_sites
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 SHARPEST = 1e-3  # share of a site's variance that noise leaves, at least
-FEW_SWEEPS = 2  # of EP, if many short-lived guides are needed
+FEW_SWEEPS = 4  # of EP, if many short-lived guides are needed
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites suffice
 EP_SWEEPS = 60
 LOOK_AT = (200, 60)  # rows at which the error is measured, for one latent value per row and for several
@@ -78,15 +76,20 @@ DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB per array
 class Outline:
     """What is known of a problem before the first draw: EP's guide, and with it EP's evidence."""
 
+    settings: Exact
     problem: Problem  # its rows, repeated by their weights
     box: Box
     ep: SiteApproximation  # on the box's coordinates
-    start: Start | None = None  # EP's sites on the rows, with several latent values per row
+    start: Start  # EP's sites on the rows
 
     @property
     def log_z(self) -> float:
         """EP's log evidence; it does not depend on any random number."""
         return self.ep.log_z
+
+    def complete(self, rng: np.random.Generator) -> NoisyDraws:
+        """The posterior by draws from the guide."""
+        return self.settings.complete(self, rng)
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,8 @@ class Exact(Inference):
         Largest number of draws for ``tol``; by default 50,000 for two classes, 10,000 for more, 20,000 with
         inducing inputs.
     sweeps : int, optional
-        Largest number of EP sweeps; by default until convergence. After two the weights are as even, for a third of
-        the time, and any number leaves the draws exact. If sweeps are few and a start is given, its sites are reused
-        with a few parallel updates.
+        Largest number of EP sweeps; by default until convergence. After four the weights are as even, for half of
+        the time, and any number leaves the draws exact.
     """
 
     tol: float = 1e-3
@@ -128,11 +130,7 @@ class Exact(Inference):
     gradient: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("n_samples", "first", "max_samples", "sweeps"))
-
-    @property
-    def guide(self) -> EP:
+    def guide(self, likelihood: Likelihood) -> EP:
         """EP, whose evidence is maximised before exact steps finish."""
         return EP(tol=EP_TOL)
 
@@ -147,11 +145,17 @@ class Exact(Inference):
         """
         return replace(self, n_samples=self.n_samples or n_samples, sweeps=self.sweeps or FEW_SWEEPS)
 
+    def brief(self) -> Exact:
+        return replace(self, n_samples=60)
+
     def with_tol(self, tol: float) -> Exact:
         return replace(self, tol=tol)
 
+    def coarser(self, tol: float) -> Exact:
+        return self if self.n_samples is not None else self.with_tol(max(self.tol, tol))
+
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior, in the orthant if there is one."""
         outline = self.outline(problem, start)
@@ -173,34 +177,20 @@ class Exact(Inference):
         rows = problem.unrolled()
         return rows if rows.weights is None or "split" in offers else None
 
-    def outline(self, problem: Problem, start: Posterior | None = None) -> Outline | None:
+    def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """The guide alone, to be completed if EP's evidence is promising; None unless noisy values are drawn."""
         rows = self._noisy(problem)
         if rows is None:
             return None
-        box = rows.prior.box()
-        if box.smooth is None and rows.n_latents == 1:
-            return Outline(rows, box, self._guide(box, starting_sites(rows, start)))
-        found = self.row_sites(rows, start)
+        box, found = rows.prior.box(), self.row_sites(rows, start)
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
-        return Outline(rows, box, ep, Start(RULE.name, found.held))
+        return Outline(self, rows, box, ep, Start(RULE, found.held, found.gaussian))
 
-    def row_sites(self, problem: Problem, start: Posterior | None) -> FixedPoint:
+    def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""
-        near = start if isinstance(start, Start) or start is None or start.rows == problem.n else None
-        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, near)
-
-    def _guide(self, box: Box, start: Sites | None) -> SiteApproximation:
-        """EP's sites, or quick ones if few sweeps are requested; a function of the box and the start alone."""
-        factors = BoxFactors(box.lower, box.upper)
-        if self.sweeps is None:
-            return expectation_propagation(box.S, factors, start=start, tol=EP_TOL)
-        quick = None if start is None else refined_sites(box.S, factors, start)
-        if quick is not None:
-            return quick
-        return expectation_propagation(box.S, factors, max_sweeps=self.sweeps, tol=EP_TOL)
+        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
 
     def complete(self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False) -> NoisyDraws:
         problem, box, ep = outline.problem, outline.box, outline.ep
@@ -209,9 +199,9 @@ class Exact(Inference):
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng), 0.0, True)
         else:
-            error = _error_at_rows(problem, found, look_at(problem), rng)
+            law = _law_at_rows(problem, found, look_at(problem), rng)
             got = enough(
-                lambda M, one: draw_box(plan, M, one), error, rng,
+                lambda M, one: draw_box(plan, M, one), law, rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
             )  # fmt: skip
         drawn = got.drawn
@@ -232,7 +222,6 @@ class Exact(Inference):
                 _score(problem, found, A, drawn) if gradient else None,
             ),
             report=self._report(problem, got, plan, ep),
-            sites=ep.sites if problem.n_latents == 1 else None,
             start=outline.start,
             recipe=recipe if hubs is None or recipe is None or seed is None
             else LatentRecipe(recipe, drawn.weights, seed),
@@ -243,8 +232,8 @@ class Exact(Inference):
         most = self.max_samples or MOST[problem.n_latents > 1]
         return max(self.first, min(most, DRAWS_IN_MEMORY // (problem.n * problem.n_latents)))
 
-    def most_of_u(self, problem: Problem, n: int) -> int:
-        """Largest number of draws from EP's Gaussian for n rows, within memory and time."""
+    def most_draws(self, problem: Problem, n: int) -> int:
+        """From EP's Gaussian, within memory and time."""
         if self.n_samples is not None:
             return self.n_samples
         k = problem.prior.white_dimension()
@@ -284,10 +273,10 @@ class Drawn:
         return np.asarray(softmax(self.log_w))
 
 
-def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
+def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet = POINTS) -> Drawn:
     """M draws in independent randomisations."""
     seed = Seed.of(rng)
-    parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, "lattice", M, rng)]
+    parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, points, M, rng)]
     v, log_w, group = zip(*parts, strict=True)
     return Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
 
@@ -295,7 +284,7 @@ def draw_box(plan: Plan, M: int, rng: np.random.Generator) -> Drawn:
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
     """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
     noisy, hubs = (recipe.noisy, recipe.seed.rng()) if isinstance(recipe, LatentRecipe) else (recipe, None)
-    drawn = draw_box(noisy.plan(problem.prior.box()), len(weights), noisy.seed.rng())
+    drawn = draw_box(noisy.plan(problem.prior.box()), len(weights), noisy.seed.rng(), noisy.points)
     check_alike(drawn.weights, weights)
     return noisy_latents(problem, found, drawn.v, hubs)
 
@@ -318,8 +307,10 @@ def look_at(problem: Problem) -> IntArray:
     return np.unique(np.linspace(0, problem.n - 1, few).astype(np.intp))
 
 
-def _error_at_rows(problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator) -> Any:
-    """A function from draws to the largest Monte Carlo error of a probability at some rows."""
+def _law_at_rows(
+    problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator
+) -> Callable[[Drawn], Law]:
+    """How the largest Monte Carlo error of a probability at some rows falls, from draws."""
     prior = dense_prior(problem)
     cross = [K[:, few] for K in prior.covariances]
     diag = [np.diag(K)[few] for K in prior.covariances]
@@ -328,16 +319,16 @@ def _error_at_rows(problem: Problem, found: NoiseFactor, few: IntArray, rng: np.
     to_latent = problem.y * found.solve(cross[0][None])[0].T if prior.L == 1 else None  # (few, N): E[f | v]
     hubs = rng.spawn(1)[0] if prior.L > 1 else None
 
-    def error(drawn: Drawn) -> float:
+    def law(drawn: Drawn) -> Law:
         if to_latent is not None:
             means = (to_latent @ drawn.v).T[:, :, None]
         else:
             A = noisy_latents(problem, found, drawn.v, hubs)
             means = np.stack([a.T @ k for a, k in zip(A, cross, strict=True)], axis=2)
         mixture = LatentMixture(drawn.weights, means, covariance, drawn.group)
-        return float(np.max(predict_proba(mixture, problem.likelihood).mcse))
+        return Law.of(mixture, problem.likelihood, len(drawn.v))
 
-    return error
+    return law
 
 
 def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> Array:
@@ -355,34 +346,16 @@ def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> Arra
     return prior.pull(0.5 * ((alpha[c] * w) @ alpha[c].T - block) for c, block in blocks)
 
 
-def starting_sites(problem: Problem, start: Posterior | None) -> Sites | None:
-    """Sites for the standardised v from those of a neighbouring posterior of two classes, on v or on f."""
-    if isinstance(start, NoisyDraws):
-        sites = start.sites
-        return sites if sites is not None and len(sites.shift) == problem.n else None
-    if not isinstance(start, GaussianPosterior) or not isinstance(start.gaussian, DenseGaussian):
-        return None
-    t, h = start.gaussian.t, start.gaussian.h
-    if start.report.method != RULE.name or len(t) != problem.n:
-        return None
-    # A site N(f; m, 1/t) on f is a site N(z; m, 1/t − 1/s²) on z = f + ε; then the sign and the scale.
-    noise = problem.likelihood.scale**-2
-    stretch = 1.0 / np.maximum(1.0 - noise * t, 1e-9)
-    scale = np.sqrt(np.diag(dense_prior(problem).K) + noise)
-    return Sites(t * stretch * scale**2, problem.y * h * stretch * scale)
-
-
 def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:
     """EP's sites on f as sites on the standardised noisy values, and the mean of these.
 
     A site of precision t on f has the variance 1/t − 1/λ on f plus noise of precision λ. The mean of the noisy values
     is that of f plus α/λ, α = K⁻¹E[f].
     """
-    gaussian = found.gaussian
-    assert isinstance(gaussian, DenseGaussian)
-    precision, (t, h) = noise_precision(problem), (gaussian.t, gaussian.h)
+    (shard,), (mean,), precision = found.held, found.gaussian.marginals.mean, noise_precision(problem)
+    t, h = labels_of(shard, problem.likelihood).copies * shard.kept[:2]
     stretch = 1.0 / np.maximum(1.0 - t / precision, SHARPEST)
-    mean = gaussian.mean[0] + gaussian.alpha[0] / precision
+    mean = mean + (h - t * mean) / precision
     sites = Sites(t * stretch * box.scale**2, problem.y * h * stretch * box.scale)
     return sites, problem.y * mean / box.scale
 
@@ -391,9 +364,7 @@ def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, A
     """EP's sites of many classes and their mean, in the units of the box."""
     (shard,) = found.held
     sites = nested.PointSites.of(shard.kept[: RULE.numbers(problem.likelihood, problem.n_latents)])
-    gaussian = found.gaussian
-    assert isinstance(gaussian, DenseGaussian)
-    m, Q = nested.differences(problem.y, *gaussian.marginals.cavity())
+    m, Q = nested.differences(problem.y, *found.gaussian.marginals.cavity())
     mean_v = nested.local_moments(m, Q, sites)[0]
     placed = Sites(sites.t.ravel() * box.scale**2, sites.h.ravel() * box.scale)
     return placed, mean_v.ravel() / box.scale

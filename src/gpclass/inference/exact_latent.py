@@ -22,16 +22,16 @@ import numpy as np
 from scipy.special import ndtri, softmax
 
 from gpclass._typing import Array
-from gpclass.inference.draws import HEAVY, Enough, enough, unmet
+from gpclass.inference.draws import HEAVY, Enough, Law, enough, unmet
 from gpclass.inference.ep import RULE
 from gpclass.inference.posteriors import NoiseFactor, WhiteDraws
+from gpclass.inference.redraw import POINTS
 from gpclass.latent.base import Start
 from gpclass.latent.low_rank_dense import draw_inducing
 from gpclass.model.problem import Problem
-from gpclass.orthant.uniforms import REPLICATES, point_sets, replicate_sizes
+from gpclass.orthant.uniforms import point_sets, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.posterior import Evidence, Posterior, Report
-from gpclass.predict import predict_proba
+from gpclass.posterior import Evidence, Report
 
 if TYPE_CHECKING:
     from gpclass.inference.exact import Exact
@@ -56,22 +56,22 @@ def through_noisy_values(
 def _with_gradient(posterior: WhiteDraws) -> WhiteDraws:
     assert posterior.evidence is not None
     slope, slope_Z = posterior.problem.prior.score(posterior.eta, posterior.weights)
-    return replace(posterior, evidence=replace(posterior.evidence, gradient=slope), gradient_Z=slope_Z)
+    return replace(posterior, evidence=replace(posterior.evidence, gradient=slope, gradient_Z=slope_Z))
 
 
 def around_ep(
-    settings: Exact, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    settings: Exact, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
 ) -> WhiteDraws:
     """Weighted draws from EP's Gaussian, for any powers of the likelihood and any prior."""
     ep = settings.row_sites(problem, start)
     targets = [problem.prior.whitened(ep.gaussian, power) for power in POWERS]
 
     def draws(M: int, rng: np.random.Generator) -> WhiteDraws:
-        sizes = np.array(replicate_sizes(M, REPLICATES))
+        sizes = np.array(replicate_sizes(M, POINTS, targets[0].dimension))
         wide = np.maximum(np.rint(DEFENCE * sizes), 1).astype(int)
         f, eta, groups = [], [], []
         for target, size in zip(targets, (sizes - wide, wide), strict=True):
-            xi = ndtri(np.hstack(list(point_sets("lattice", target.dimension, size.tolist(), rng)))).T
+            xi = ndtri(np.hstack(list(point_sets(POINTS, target.dimension, size.tolist(), rng)))).T
             f.append(target.latents(xi))
             eta.append(target.prior_coordinates(xi))
             groups.append(np.repeat(np.arange(len(size)), size))
@@ -94,7 +94,7 @@ def around_ep(
                 warnings=(HEAVY,) if heavy(log_w) else (),
                 details={"ep_log_evidence": ep.value},
             ),
-            start=Start(RULE.name, ep.held),
+            guide=Start(RULE, ep.held, ep.gaussian),
         )
 
     if settings.n_samples is not None:
@@ -104,11 +104,11 @@ def around_ep(
 
         X = problem.rows.take(look_at(problem))[0]
 
-        def error(posterior: WhiteDraws) -> float:
-            return float(np.max(predict_proba(posterior.latent(X), problem.likelihood).mcse))
+        def law(posterior: WhiteDraws) -> Law:
+            return Law.of(posterior.latent(X), problem.likelihood, targets[0].dimension)
 
-        most = settings.most_of_u(problem, problem.n)
-        got = enough(draws, error, rng, tol=settings.tol, first=settings.first, most=most)
+        most = settings.most_draws(problem, problem.n)
+        got = enough(draws, law, rng, tol=settings.tol, first=settings.first, most=most)
     posterior = got.drawn
     if not got.met:
         text = unmet(got.expected, settings.tol, len(posterior.weights))

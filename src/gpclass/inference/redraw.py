@@ -18,9 +18,11 @@ from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box
 from gpclass.orthant.guided import propose
 from gpclass.orthant.plan import Plan
+from gpclass.orthant.uniforms import PointSet
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+POINTS: PointSet = "orthogonal"  # of the exact engine's draws
 ALIKE = 1e-4  # of the largest weight: far above rounding, far below the difference of another draw
 
 
@@ -58,12 +60,13 @@ class Seed:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Recipe of the lattice draws of a plan."""
+    """Recipe of the draws of a plan."""
 
     sites: tuple[Sites, ...]  # of each proposal, in the plan's order
     shares: tuple[float, ...]
     order: IntArray  # (n,)
     seed: Seed
+    points: PointSet = "lattice"  # as in files of earlier versions
 
     @classmethod
     def of(cls, plan: Plan, ep: SiteApproximation, seed: Seed | None) -> Recipe | None:
@@ -71,7 +74,7 @@ class Recipe:
         if seed is None:
             return None
         powers = (plan.power, 0.0)[: len(plan.proposals)]  # the guide, and the tilted prior that defends it
-        return cls(tuple(ep.widened(p).take(plan.order) for p in powers), plan.shares, plan.order, seed)
+        return cls(tuple(ep.widened(p).take(plan.order) for p in powers), plan.shares, plan.order, seed, POINTS)
 
     def plan(self, box: Box) -> Plan:
         """The plan again, for the same box in its given order."""

@@ -75,7 +75,7 @@ class OneFactor(Factor):
         strong = self.site.leverage > 1e-5
         variance = np.where(strong, self.site.leverage / np.where(strong, t, 1.0), 0.0)
         if not strong.all():
-            variance = np.where(strong, variance, self.site.variances)
+            variance[~strong] = self.site.variances(~strong)
         return np.asarray(np.maximum(variance, 0.0))[:, None, None]
 
     def blocks(self) -> Iterator[Array]:

@@ -320,6 +320,12 @@ class Rows:
             return source.X, source.y, source.weights
         return source.take(np.arange(self.n))
 
+    def labels(self) -> tuple[npt.NDArray[Any], Array]:
+        """Labels and weights of all rows, (n,) each, without their features."""
+        shards = self._source.shards()
+        weights = [np.ones(len(shard)) if shard.weights is None else shard.weights for shard in shards]
+        return np.concatenate([shard.y for shard in shards]), np.concatenate(weights)
+
     @property
     def _source(self) -> Source:
         if self.source is None:

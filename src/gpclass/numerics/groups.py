@@ -11,14 +11,20 @@ from gpclass._typing import Array, IntArray
 def group_error(off: Array) -> Array:
     """Standard error of a sum, from what each of G independent groups adds beyond its share, ``off`` (G, ...).
 
-    It is multiplied by t/2 with P(T < t) = Φ(2) for Student's T of G − 1 degrees of freedom: 1.02 for 60 groups, 1.2
-    for 8, 1.7 for 4. So twice the error is as safe with a few chains as with many draws. NaN for one group.
+    It is widened for few groups (:func:`widening`); NaN for one.
     """
     G = len(off)
     if G < 2:
         return np.full(off.shape[1:], np.nan)
-    wider = stdtrit(G - 1, ndtr(2.0)) / 2.0
-    return np.asarray(wider * np.sqrt(G / (G - 1.0) * np.einsum("g...,g...->...", off, off)))
+    return np.asarray(widening(G) * np.sqrt(G / (G - 1.0) * np.einsum("g...,g...->...", off, off)))
+
+
+def widening(G: int) -> float:
+    """t/2 with P(T < t) = Φ(2) for Student's T of G − 1 degrees of freedom: 1.02 for 60 groups, 1.2 for 8, 1.7 for 4.
+
+    With it, twice the error is as safe with a few chains as with many draws.
+    """
+    return float(stdtrit(G - 1, ndtr(2.0)) / 2.0)
 
 
 def group_starts(group: IntArray) -> tuple[IntArray, IntArray]:

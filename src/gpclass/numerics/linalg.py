@@ -107,14 +107,15 @@ class SiteFactor:
 
     @cached_property
     def leverage(self) -> Array:
-        """t_i P_ii in [0, 1), the share of point i's own site in its posterior: 1 − (B^-1)_ii."""
-        return np.asarray(1.0 - np.diag(self._B_inverse))
+        """t_i P_ii in [0, 1), the share of point i's own site in its posterior: 1 − (B^-1)_ii, B^-1 = L^-T L^-1."""
+        inverse, _ = lapack.dtrtri(self.L, lower=1)
+        half = np.tril(inverse)
+        return np.asarray(1.0 - np.einsum("ij,ij->j", half, half))
 
-    @cached_property
-    def variances(self) -> Array:
-        """Posterior variances, the diagonal of P = (K^-1 + T)^-1."""
-        A = self.half_solve(self.K)
-        return np.asarray(np.diag(self.K) - np.einsum("ij,ij->j", A, A))
+    def variances(self, at: BoolArray) -> Array:
+        """Posterior variances of some points, of the diagonal of P = (K^-1 + T)^-1."""
+        A = self.half_solve(self.K[:, at])
+        return np.asarray(np.diag(self.K)[at] - np.einsum("ij,ij->j", A, A))
 
 
 @lru_cache(maxsize=8)

@@ -29,7 +29,7 @@ def batches(plan: Plan, kind: PointSet, M: int, rng: np.random.Generator) -> Ite
 
     The rows of x are in the plan's order and units; the randomisations are numbered across all batches.
     """
-    sizes = replicate_sizes(M)
+    sizes = replicate_sizes(M, kind, plan.box.n)
     streams, parts = plan.streams(sizes, rng), list(_parts(sizes, plan.box.n))
     bounds = np.cumsum([0, *map(len, parts)])
     own = [[share[a:b] for share in streams] for a, b in pairwise(bounds)]

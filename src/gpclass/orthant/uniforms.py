@@ -9,36 +9,65 @@ is estimated from R independent randomisations.
 - ``lattice``: Richtmyer's k·√p_j mod 1 with a random shift, folded by the tent map, and mirrored.
 - ``sobol``: Sobol's sequence with a random linear scramble in the first 32 coordinates, random in the rest,
   and mirrored.
+- ``orthogonal``: normals in random directions that are at right angles to each other, up to n at a time, mirrored.
+  Over n of them a quadratic function of one direction, whichever it is, is integrated with a variance 3/n of that
+  of independent draws, and odd functions exactly. What lattices do for the leading coordinates alone, this does for
+  all directions alike.
 
 Measured on the guided sampler (``benchmarks/orthant.py``, 1000 draws), the lattice and Sobol's sequence reduce
-the standard deviation by a factor of 1 to 2 against random points, up to 3 where few directions matter, with
-little difference between them. The lattice costs no more than random numbers.
-Cost: O(nM). References: Richtmyer (1951); Owen (1998), Scrambling Sobol' and Niederreiter-Xing points;
-L'Ecuyer & Lemieux (2002), Recent advances in randomized quasi-Monte Carlo methods.
+the standard deviation of log P by a factor of 1 to 2 against random points, up to 3 where few directions matter, with
+little difference between them. The lattice costs no more than random numbers. Probabilities of new labels vary in
+as many directions as there are new points: at the worst of 80 points orthogonal draws have a variance 2 to 8 times
+smaller than a lattice's.
+Cost: O(nM), orthogonal n²M. References: Richtmyer (1951); Owen (1998), Scrambling Sobol' and Niederreiter-Xing points;
+L'Ecuyer & Lemieux (2002), Recent advances in randomized quasi-Monte Carlo methods; Stewart (1980), The efficient
+generation of random orthogonal matrices.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
+from scipy.linalg import lapack
+from scipy.special import ndtr
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 
-PointSet = Literal["random", "lattice", "sobol"]
+PointSet = Literal["random", "lattice", "sobol", "orthogonal"]
 POINT_SETS: tuple[str, ...] = get_args(PointSet)
 REPLICATES = 25  # randomisations per standard error, which then has an error of 14 %
+FEWEST = 12  # of orthogonal draws, if more would have fewer than n directions each; then 21 %
 EDGE = 2.0**-53  # least distance of a uniform from 0 and 1, where quantiles are infinite
 SOBOL_DIMENSIONS = 32  # scrambling more coordinates does not pay
 
 
-def replicate_sizes(M: int, replicates: int = REPLICATES) -> list[int]:
-    """Sizes of the randomisations of M points, at least four points each."""
-    R = max(1, min(replicates, M // 4))
+def replicate_sizes(M: int, kind: PointSet = "lattice", n: int = 1) -> list[int]:
+    """Sizes of the randomisations of M points in n dimensions, at least four points each."""
+    most = REPLICATES if kind != "orthogonal" else min(max(M // (2 * n), FEWEST), REPLICATES)
+    R = max(1, min(most, M // 4))
     bounds = np.linspace(0, M, R + 1).astype(int)
     return [int(size) for size in np.diff(bounds)]
+
+
+def mirrored_pairs(group: IntArray) -> IntArray:
+    """The pair of each point, (M,), of point sets that stand one after another; ``group`` numbers them, (M,)."""
+    bounds = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(group)]
+    pairs, first = np.empty(len(group), dtype=np.intp), 0
+    for a, e in pairwise(bounds):
+        half = (e - a + 1) // 2
+        pairs[a:e] = first + np.arange(e - a) % half
+        first += half
+    return pairs
+
+
+def directions(M: int, n: int) -> float:
+    """Share of the n directions that a randomisation of M orthogonal draws has, from 0 for one direction to 1."""
+    size = M // len(replicate_sizes(M, "orthogonal", n)) // 2
+    return min(1.0, (size - 1) / max(n - 1, 1))
 
 
 def point_sets(kind: PointSet, n: int, sizes: list[int], rng: np.random.Generator) -> Iterator[Array]:
@@ -54,7 +83,7 @@ def points(kind: PointSet, n: int, size: int, rng: np.random.Generator) -> Array
     else:
         half = (size + 1) // 2
         U = np.empty((n, size))
-        U[:, :half] = lattice(n, half, rng) if kind == "lattice" else sobol(n, half, rng)
+        U[:, :half] = {"lattice": lattice, "sobol": sobol, "orthogonal": orthogonal}[kind](n, half, rng)
         np.subtract(1.0, U[:, : size - half], out=U[:, half:])
     return np.clip(U, EDGE, 1 - EDGE, out=U)
 
@@ -79,6 +108,21 @@ def sobol(n: int, M: int, rng: np.random.Generator) -> Array:
         warnings.simplefilter("ignore", UserWarning)  # M need not be a power of two for unbiasedness
         U[:d] = qmc.Sobol(d, scramble=True, bits=32, seed=rng).random(M).T
     return U
+
+
+def orthogonal(n: int, M: int, rng: np.random.Generator) -> Array:
+    """Normals in blocks of up to n orthogonal directions, as uniforms (n, M).
+
+    The directions are the columns of a random orthogonal matrix, their signs random (a factorisation's are not), and
+    their lengths those of independent normal vectors: each column is a standard normal vector, exactly.
+    """
+    Z = np.asfortranarray(rng.standard_normal((n, M)))
+    length = np.sqrt(rng.chisquare(n, M)) * rng.choice((-1.0, 1.0), M)
+    for a in range(0, M, n):
+        packed, tau, _, _ = lapack.dgeqrf(Z[:, a : a + n])
+        Z[:, a : a + n] = lapack.dorgqr(packed, tau)[0]
+    Z *= length
+    return np.asarray(ndtr(Z))
 
 
 def primes(n: int) -> Array:

@@ -138,15 +138,14 @@ def posterior_samples_many(state: State) -> WhiteDraws:
 
 
 def posterior_particles(state: State) -> NoisyDraws:
-    """Two classes, dense."""
-    found = NoiseFactor(one=state.pop("factor"))
-    return NoisyDraws(**{**state, "A": state["A"][None]}, factor=found)
+    """Two classes, dense; EP's sites were stored, and are not needed."""
+    kept = {name: state[name] for name in NoisyDraws.stored}
+    return NoisyDraws(**{**kept, "A": state["A"][None]}, factor=NoiseFactor(one=state["factor"]))
 
 
 def posterior_particles_many(state: State) -> NoisyDraws:
-    """Many classes, dense; EP's sites were stored, and are not needed."""
-    kept = {key: value for key, value in state.items() if key not in ("E", "sites")}
-    return NoisyDraws(**kept, factor=noise_factor(state["problem"]))
+    """Many classes, dense; so were EP's sites."""
+    return NoisyDraws(**{name: state[name] for name in NoisyDraws.stored}, factor=noise_factor(state["problem"]))
 
 
 def posterior_theta_mixture(state: State) -> ThetaMixture:

@@ -22,7 +22,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from inspect import isabstract
+from inspect import isabstract, signature
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -167,7 +167,7 @@ def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
             return name, dict(vars(value))
     raise NotSavableError(
         f"{place}: {_describe(value)} cannot be written to a file; a model may hold arrays, plain values, "
-        "known kernels and the classes of this package that have a name in files"
+        "known kernels, registered classes, and those of this package that have a name in files"
     )
 
 
@@ -242,6 +242,9 @@ def _bare(cls: Any, state: Mapping[str, Any]) -> Any:
     for key in state:
         if not key.isidentifier() or key.startswith("__"):
             raise ValueError(f"{key!r} is not an attribute")
+    if issubclass(cls, BaseEstimator):  # parameters that are newer than the file
+        own = signature(cls).parameters.values()
+        vars(made).update({p.name: p.default for p in own if p.default is not p.empty})
     vars(made).update(state)
     return made
 

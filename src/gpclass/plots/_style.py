@@ -26,6 +26,11 @@ def pyplot() -> Any:
     return optional("matplotlib.pyplot", "a figure", "plot")
 
 
+def plain(text: Any) -> str:
+    """A column, label or method as text: matplotlib takes what lies between two dollar signs for mathematics."""
+    return str(text).replace("$", r"\$")
+
+
 def axes_for(ax: Any, panels: int = 1, size: tuple[float, float] = (5.2, 4.2)) -> Any:
     """The axes to draw on: those given (one per panel), or new ones."""
     if ax is None:

@@ -84,9 +84,9 @@ def probability_map(
     p, colours = np.ma.masked_invalid(found.proba), style.probability_colours()
     image = main.pcolormesh(found.x, found.y, p, cmap=colours, vmin=0.0, vmax=1.0, **style.MESH)
     if colourbar:
-        _bar(main, image, f"probability of {event}", ticks=[0, 0.25, 0.5, 0.75, 1])
+        _bar(main, image, f"probability of {style.plain(event)}", ticks=[0, 0.25, 0.5, 0.75, 1])
     style.probability_lines(main, found.x, found.y, p, contours)
-    main.set_title(f"Probability of {event}" if title is None else title, fontsize=10)
+    main.set_title(f"Probability of {style.plain(event)}" if title is None else title, fontsize=10)
     if panel is not None and second is not None:
         values = np.ma.masked_invalid(second)
         image = axes[1].pcolormesh(found.x, found.y, values, cmap="cividis", **style.MESH)
@@ -101,7 +101,7 @@ def probability_map(
             raise ValueError(f"sample_weight has shape {weight.shape} for {len(happened)} labels")
         _draw_samples(main, np.asarray(X, dtype=float)[:, :2], happened, weight, event)
     for one in np.atleast_1d(np.asarray(axes, dtype=object)):
-        one.set(xlabel=found.names[0], ylabel=found.names[1])
+        one.set(xlabel=style.plain(found.names[0]), ylabel=style.plain(found.names[1]))
         one.set_aspect("equal")
     return axes
 
@@ -122,7 +122,7 @@ def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event:
     mixed = (share > 0) & (share < 1)
     kinds = [
         (mixed, [str(1.0 - s) for s in share[mixed]], "#111111", "both (darker: more)"),
-        (happened & ~mixed, "#111111", "white", event),
+        (happened & ~mixed, "#111111", "white", style.plain(event)),
         (~happened & ~mixed, "white", "#111111", "otherwise"),
     ]
     look = {"s": 22 if len(np.unique(place)) <= 300 else 9, "linewidths": 0.7, "zorder": 3}

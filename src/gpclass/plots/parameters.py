@@ -14,7 +14,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.pipelines import final_step
 from gpclass.estimators.readable import parameter_names, sampled_parameters
-from gpclass.plots._style import LEGEND, PALETTE, axes_for, foreground
+from gpclass.plots._style import LEGEND, PALETTE, axes_for, foreground, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ def evidence_surface(
     bar.set_label(f"log evidence − its maximum here ({np.nanmax(surface):.2f})")
     cross: Any = {"color": PALETTE[1], "markeredgecolor": "white", "markersize": 10}
     axes.plot(np.exp(centre[i]), np.exp(centre[j]), "P", label="fitted", **cross)
-    axes.set(xscale="log", yscale="log", xlabel=names[i], ylabel=names[j])
+    axes.set(xscale="log", yscale="log", xlabel=plain(names[i]), ylabel=plain(names[j]))
     _round_ticks(axes.xaxis, at[0])
     _round_ticks(axes.yaxis, at[1])
     axes.legend(fontsize=8, loc="upper right")
@@ -153,7 +153,7 @@ def ard_relevance(
         text = f"{100 * level:g} % of the posterior"
         axes.errorbar(relevance[order], np.arange(d), xerr=interval[:, order], label=text, **bars)
         axes.legend(loc="lower right", **LEGEND)
-    axes.set_yticks(np.arange(d), [str(feature_names[k]) for k in order])
+    axes.set_yticks(np.arange(d), [plain(feature_names[k]) for k in order])
     axes.set(xlabel="relevance (1 / length scale)", xlim=(0.0, None))
     return axes
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpclass import metrics
-from gpclass.plots._style import PALETTE, axes_for, foreground
+from gpclass.plots._style import PALETTE, axes_for, foreground, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,8 +72,8 @@ def reliability_diagram(
         place: Any = {"width": np.diff(edges), "bottom": -0.02, "align": "edge", "zorder": 0}
         axes.bar(edges[:-1], 0.14 * count / count.max(), color=PALETTE[7], alpha=0.45, linewidth=0, **place)
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="observed frequency")
-    axes.set_xlabel(f"predicted probability ({curve.event})")
+    axes.set_xlabel(f"predicted probability ({plain(curve.event)})")
     if name is not None:
-        axes.set_title(name, fontsize=10)
+        axes.set_title(plain(name), fontsize=10)
     axes.legend(loc="upper left", fontsize=7.5, frameon=False)
     return axes

@@ -11,7 +11,6 @@ References: Minka (2001), A family of algorithms for approximate Bayesian infere
 """
 
 from gpclass.propagation.factors import Factors
-from gpclass.propagation.parallel import refined_sites
 from gpclass.propagation.sequential import expectation_propagation
 
-__all__ = ["Factors", "expectation_propagation", "refined_sites"]
+__all__ = ["Factors", "expectation_propagation"]

@@ -19,7 +19,7 @@ import numpy as np
 from gpclass import metrics, plots
 from gpclass.compare import Comparison, MethodResult
 from gpclass.estimators.pipelines import final_step
-from gpclass.plots._style import pyplot
+from gpclass.plots._style import plain, pyplot
 from gpclass.plots.dependence import numeric_column
 
 INK = "#010203"
@@ -135,7 +135,7 @@ def _difference_figure(c: Comparison, r: MethodResult, ref: MethodResult, name: 
     def paint(ax: Any) -> None:
         nonlocal largest
         axes = plots.difference_map(r.estimator, ref.estimator, c.X, feature_names=c.feature_names, ax=ax)
-        axes.set_title(f"{r.name} − {ref.name}", fontsize=10)
+        axes.set_title(plain(f"{r.name} − {ref.name}"), fontsize=10)
         largest = float(axes.collections[0].norm.vmax)
 
     figure = draw(name, (4.4, 3.6), paint)
@@ -160,11 +160,11 @@ def dependence_figures(c: Comparison) -> list[Figure]:
     if best is None or is_plane(c):
         return []
     found = []
-    for k in numeric_features(c)[:MAX_FEATURES]:
-        name = c.feature_names[k]
+    numeric = numeric_features(c)
+    for k, name in enumerate(c.feature_names[:MAX_FEATURES]):
         paint = partial(plots.partial_dependence, best.estimator, c.X, k, feature_name=name, max_rows=24)
         alt = f"Mean probability of class {c.classes[-1]} against {name}, with a thin line for each row."
-        caption = f"{name}, in its own units ({best.name})"
+        caption = f"{name}, {'in its own units' if k in numeric else 'by category'} ({best.name})"
         found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, caption, adapt=True))
     return found
 
@@ -209,8 +209,8 @@ def distance_figure(c: Comparison) -> Figure | None:
             ax.plot([max(d.mean(), floor)] * 2, [k - 0.36, k + 0.36], color=plots.PALETTE[1], linewidth=2.5)
         ax.axvline(0.02, color=INK, linestyle="--", linewidth=0.9)
         ax.text(0.02, len(delta) - 0.42, " 0.02", fontsize=8, va="bottom")
-        ax.set(xscale="log", xlabel=f"|Δp| from {ref.name}, one dot per row (below {floor:g}: at the edge)")
-        ax.set_yticks(range(len(delta)), [r.name for r in others])
+        ax.set(xscale="log", xlabel=f"|Δp| from {plain(ref.name)}, one dot per row (below {floor:g}: at the edge)")
+        ax.set_yticks(range(len(delta)), [plain(r.name) for r in others])
         ax.set_ylabel("method")
         ax.set_ylim(-0.6, len(delta) - 0.2)
 

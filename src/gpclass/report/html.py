@@ -88,7 +88,7 @@ def render_report(comparison: Comparison, *, title: str = "Comparison of methods
         maps=figures.decision_figures(c),
         differences=figures.difference_figures(c),
         dependence=figures.dependence_figures(c),
-        n_hidden=len(c.feature_names) - min(len(figures.numeric_features(c)), figures.MAX_FEATURES),
+        n_hidden=max(0, len(c.feature_names) - figures.MAX_FEATURES),
         reliability=figures.reliability_figures(c),
         distance=figures.distance_figure(c),
         worst=_worst(c),
@@ -121,7 +121,8 @@ def _facts(c: Comparison) -> list[tuple[str, str]]:
     each = zip(c.classes, count, strict=True)
     shares = ", ".join(f"{label}: {k} ({100 * k / len(c.y):.0f} %)" for label, k in each)
     scores = [r.scores for r in c.succeeded if r.scores is not None]
-    folds = f"{c.n_folds} {'blocked, ' if c.blocked else ''}stratified folds"
+    kind = f"folds by {c.splitter}" if c.splitter else f"{'blocked, ' if c.blocked else ''}stratified folds"
+    folds = f"{c.n_folds} {kind}"
     if c.n_repeats > 1:
         folds += f", repeated {c.n_repeats} times"
     return [
