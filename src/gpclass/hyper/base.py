@@ -107,7 +107,7 @@ NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
 class Strategy(Settings, ABC):
     """How θ is found: a frozen dataclass of settings, callable."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # by which settings and files know it
     needs: ClassVar[str] = "nothing"  # a key of NEEDS
 
     @property

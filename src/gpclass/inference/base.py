@@ -51,9 +51,10 @@ class Outline(Protocol):
 class Inference(Settings, ABC):
     """Inference with θ fixed."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # by which settings and files know it
     ways: ClassVar[tuple[Way, ...]]  # alternative requirements on likelihood and prior; one of them suffices
     only_two: ClassVar[str] = ""  # why it takes two classes only; empty if it takes more
+    # likelihoods that "auto" tries, in this order
     prefers: ClassVar[tuple[str, ...]] = ("probit", "logit", "multinomial-probit", "softmax")
 
     evidence_kind: ClassVar[str | None] = "approximate"  # kind of its evidence, None if it has none

@@ -123,7 +123,7 @@ class Start:
 class Gaussian(ABC):
     """The prior times Gaussian sites."""
 
-    prior: LatentPrior
+    prior: LatentPrior  # of which it is a posterior
 
     @property
     def chord(self) -> bool:
@@ -227,9 +227,9 @@ class Target(ABC):
     ``f`` is the argument of :meth:`log_ratio`: latent values at the rows, or values at the inducing inputs.
     """
 
-    problem: Problem
+    problem: Problem  # whose posterior it is
     m: Array  # mean of q
-    jitter: float
+    jitter: float  # added to the diagonal of a covariance
 
     @property
     @abstractmethod
@@ -314,7 +314,7 @@ class GivenLatents(ABC):
 class LatentPrior(ABC):
     """The joint Gaussian of the latent values at the rows, L per row, at one θ."""
 
-    problem: Problem
+    problem: Problem  # at that θ
 
     @abstractmethod
     def given(self, held: Held, rule: SiteRule) -> Gaussian:
@@ -380,8 +380,8 @@ class LatentPrior(ABC):
 class Form(ABC):
     """How a prior is represented: settings, without data. A new prior is one file and one row of the registry."""
 
-    name: ClassVar[str]
-    offers: ClassVar[frozenset[str]]
+    name: ClassVar[str]  # by which settings and files know it
+    offers: ClassVar[frozenset[str]]  # what its priors give (the module's table)
     lacks: ClassVar[Mapping[str, str]] = {}  # why it does not offer something
     predicts_from_rows: ClassVar[bool]  # whether predictions need the rows, so that a file must store them
     moves: ClassVar[bool] = False  # whether it has inputs of its own that an ascent of the evidence moves

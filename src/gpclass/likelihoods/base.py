@@ -61,7 +61,7 @@ class Averages:
 class Likelihood(ABC):
     """From the latent values of a row to the probability of its label."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # by which settings and files know it
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
     site_step: ClassVar[float] = 1.0  # step of a matched site if all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies

@@ -11,7 +11,7 @@ from gpclass._typing import Array, IntArray
 def group_error(off: Array) -> Array:
     """Standard error of a sum, from what each of G independent groups adds beyond its share, ``off`` (G, ...).
 
-    It is widened for few groups (:func:`widening`); NaN for one.
+    It is widened for few groups (:func:`widening`), and NaN for one.
     """
     G = len(off)
     if G < 2:
