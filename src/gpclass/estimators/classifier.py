@@ -198,8 +198,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def _store(self, fit: Fit, task: Task, began: float) -> None:
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
-        advice, strategy = checks.advice(problem, evidence, self.class_weight), task.methods.strategy.name
-        self.fit_report_ = fit.report(strategy, advice, time.perf_counter() - began)
+        strategy = task.methods.strategy
+        advice = checks.advice(problem, evidence, self.class_weight, not strategy.keeps_start)
+        self.fit_report_ = fit.report(strategy.name, advice, time.perf_counter() - began)
         self.classes_ = task.classes
         self.kernel_ = problem.kernel
         self.likelihood_ = problem.likelihood
