@@ -246,7 +246,7 @@ def test_same_kernel_isolates_the_approximation():
     again = make_pipeline(StandardScaler(), GPClassifier(inference="ep"))
     c = compare(X, y, {**default_methods(["ep", "laplace"]), "again": again}, cv=2)
     assert c.reference == "ep"
-    assert c.results["again"].same_kernel.largest < 1e-9
+    assert c.results["again"].same_kernel.largest < 1e-7  # EP's sites, from different starts, to 1e-6
     assert c.results["again"].agreement.largest < 1e-9
     assert 1e-5 < c.results["laplace"].same_kernel.largest < 0.2
     assert abs(c.results["laplace"].same_kernel_evidence) > 1e-3

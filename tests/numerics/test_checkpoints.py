@@ -48,7 +48,7 @@ def make(request):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (C(2.0) * RBF(1.00001), C(2.0) * RBF(1.00002)),
+        (C(2.00001) * RBF(1.0), C(2.00002) * RBF(1.0)),
         (C(2.0) * RBF(1.0, (1e-5, 1e5)), C(2.0) * RBF(1.0, (1e-5, 1.00001e5))),
         (RBF(1.0) + WhiteKernel(1.00001, "fixed"), RBF(1.0) + WhiteKernel(1.00002, "fixed")),
     ],

@@ -138,6 +138,10 @@ class WhiteDraws(WeightedDraws):
     stored = ("problem", "eta", "weights", "group", "evidence", "report", "roots", "recipe")
 
     @property
+    def start(self) -> Start:
+        return replace(self.guide or Start(), eta=self.eta, weights=self.weights)
+
+    @property
     def f(self) -> Array:
         """The draws of the latent values at the rows of a dense prior, (S, L, n)."""
         prior = dense_prior(self.problem)
