@@ -3,11 +3,14 @@
 ``{methods-table} inference`` and ``{methods-table} hyperparameters`` list the methods; ``{pairs-table}`` shows
 which inference goes with which strategy, and ``{matrix-table} many inducing`` the same for a number of classes and a
 form of the prior, with the likelihood. ``{counts-table}`` counts what runs, ``{offers-table}`` and ``{needs-table}``
-show what this is computed from, ``{reasons-table}`` why the others do not run, ``{layers-table}`` lists the layers that
+show what this is computed from, ``{members-table} gpclass.posterior.Posterior`` the members that an interface declares,
+``{reasons-table}`` why the others do not run, ``{layers-table}`` lists the layers that
 ``tests/test_layers.py`` enforces.
 """
 
 import ast
+import importlib
+import inspect
 from pathlib import Path
 
 from docutils import nodes
@@ -170,8 +173,11 @@ class NeedsTable(Directive):
 
     def run(self):
         if self.arguments[0] == "hyperparameters":
-            rows = [(f"`{r.name}`", r.default.needs, goes_with(r.name)) for r in STRATEGIES.values()]
-            return [table(("", "needs of an inference", "so it goes with"), rows)]
+            rows = [
+                (f"`{r.name}`", r.default.needs, ", ".join(sorted(r.default.prior_needs)) or "–", goes_with(r.name))
+                for r in STRATEGIES.values()
+            ]
+            return [table(("", "needs of an inference", "needs of the prior", "so it goes with"), rows)]
         rows = []
         for r in INFERENCES.values():
             one = r.default
@@ -185,6 +191,33 @@ class NeedsTable(Directive):
                 )
             )
         return [table(("", "needs", "gives to strategies"), rows)]
+
+
+def member_rows(path):
+    """Name, what it is, and whether it must be implemented, of every public member that a class declares itself."""
+    module, name = path.rsplit(".", 1)
+    source = inspect.getsource(getattr(importlib.import_module(module), name))
+    rows, lines = [], source.splitlines()
+    for node in ast.parse(source).body[0].body:
+        if isinstance(node, ast.AnnAssign):
+            comment = lines[node.lineno - 1].partition("  # ")[2] or lines[node.lineno - 2].partition("    # ")[2]
+            rows.append((f"`{node.target.id}`", comment, "yes" if node.value is None else ""))
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            marks = {ast.unparse(mark) for mark in node.decorator_list}
+            arguments = ", ".join(one.arg for one in node.args.args if one.arg not in ("self", "cls"))
+            label = node.name if "property" in marks else f"{node.name}({arguments})"
+            meaning = " ".join(ast.get_docstring(node).split("\n\n")[0].split())
+            rows.append((f"`{label}`", meaning, "yes" if "abstractmethod" in marks else ""))
+    return rows
+
+
+class MembersTable(Directive):
+    """The members of an interface, from its class."""
+
+    required_arguments = 1
+
+    def run(self):
+        return [table(("member", "meaning", "required"), member_rows(self.arguments[0]))]
 
 
 class LayersTable(Directive):
@@ -207,6 +240,7 @@ def setup(app):
     app.add_directive("offers-table", OffersTable)
     app.add_directive("needs-table", NeedsTable)
     app.add_directive("layers-table", LayersTable)
+    app.add_directive("members-table", MembersTable)
     app.add_directive("methods-table", MethodsTable)
     app.add_directive("pairs-table", PairsTable)
     app.add_directive("reasons-table", ReasonsTable)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from gpclass._version import __version__
 from gpclass.compare import compare
 from gpclass.estimators.classifier import GPClassifier
+from gpclass.estimators.pipelines import predict_uncertainty
 from gpclass.orthant import orthant_probability
 from gpclass.persistence import load_model
 from gpclass.registry import methods
@@ -20,6 +21,7 @@ __all__ = [
     "load_model",
     "methods",
     "orthant_probability",
+    "predict_uncertainty",
 ]
 
 

@@ -1,31 +1,64 @@
-"""Checks of the settings of inferences and strategies, called where a settings object is made."""
+"""Checks of the settings of inferences and strategies, made wherever a settings object is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
+
+SHARE, REAL = "a number between 0 and 1", "a finite number"
 
 
-def check_settings(
-    settings: Any,
-    *,
-    positive: tuple[str, ...] = (),
-    whole: tuple[str, ...] = (),
-    share: tuple[str, ...] = (),
-) -> None:
-    """Refuse settings that are no positive numbers, whole numbers of at least 1 or shares; None is left alone."""
-    rules: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
-        (positive, "a positive number", lambda value: isinstance(value, Real) and float(value) > 0),
-        (
-            whole,
-            "a whole number of at least 1",
-            lambda value: isinstance(value, Integral) and int(value) >= 1,
-        ),
-        (share, "between 0 and 1", lambda value: isinstance(value, Real) and 0 < float(value) < 1),
-    )
-    for names, what, sound in rules:
-        for name in names:
-            value = getattr(settings, name)
-            if value is not None and not sound(value):
-                raise ValueError(f"{type(settings).__name__}: {name} must be {what}, got {value!r}")
+class Settings:
+    """A dataclass of settings, each checked by its type: a whole number from 1, a positive number, bounds, or a flag.
+
+    ``limits`` says what a field must be instead: the least of whole numbers, names to choose from, SHARE or REAL.
+    None, and other settings, are valid where the type says so.
+    """
+
+    limits: ClassVar[Mapping[str, Any]] = {}
+
+    def __post_init__(self) -> None:
+        limits = ChainMap(*(vars(cls).get("limits", {}) for cls in type(self).__mro__))
+        for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            kinds = str(getattr(field.type, "__name__", field.type)).split(" | ")
+            value, limit = getattr(self, field.name), limits.get(field.name)
+            what, sound = _rule(kinds[0], limit)
+            chosen = isinstance(limit, tuple) and isinstance(value, str) and value in limit
+            named = {cls.__name__ for cls in type(value).__mro__ if issubclass(cls, Settings)}
+            if not (sound(value) or chosen or named & set(kinds) or (value is None and "None" in kinds)):
+                raise ValueError(f"{type(self).__name__}: {field.name} must be {what}, got {value!r}")
+
+
+def _rule(kind: str, limit: Any) -> tuple[str, Callable[[Any], bool]]:
+    """What a value must be, in words and as a test."""
+    others = "".join(f" or {name!r}" for name in limit) if isinstance(limit, tuple) else ""
+    if limit == SHARE:
+        return SHARE, lambda value: _is(value, Real) and 0 < value < 1
+    if limit == REAL:
+        return REAL, lambda value: _is(value, Real) and math.isfinite(value)
+    if kind == "int":
+        least = 1 if limit is None else limit
+        return f"a whole number of at least {least}", lambda value: _is(value, Integral) and value >= least
+    if kind == "float":
+        return f"a positive number{others}", lambda value: _is(value, Real) and 0 < value < math.inf
+    if kind == "tuple[float, float]":
+        return f"a pair with 0 < low <= high{others}", _are_bounds
+    if kind == "bool":
+        return "True or False", lambda value: isinstance(value, bool | np.bool_)
+    if limit is not None:
+        return f"one of {', '.join(map(repr, limit))}", lambda value: False
+    return "", lambda value: True
+
+
+def _are_bounds(value: Any) -> bool:
+    return np.shape(value) == (2,) and all(_is(end, Real) for end in value) and 0 < value[0] <= value[1] < math.inf
+
+
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -8,12 +8,17 @@ Probabilities, intervals and Monte Carlo errors are computed from the mixture on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+
+if TYPE_CHECKING:
+    from gpclass.latent.base import Gaussian, Held, SiteRule, Start
+    from gpclass.model.problem import Problem
 
 TOO_FEW = 10.0  # effective draws below which neither their mean nor their spread is known
 IMPRECISE = "but less precise than asked for (see the warnings)"
@@ -28,6 +33,7 @@ class Evidence:
     error: float | None = None  # Monte Carlo standard error of log_z; None if deterministic
     kind: str = "approximate"  # one of EVIDENCE_KINDS
     gradient: Array | None = None  # d log_z / dθ in log-parameters, (p,), if requested
+    gradient_Z: Array | None = None  # d log_z / dZ by the prior's own inputs, (m, d), if requested and it has any
 
     def __post_init__(self) -> None:
         if self.kind not in EVIDENCE_KINDS:
@@ -126,32 +132,48 @@ class LatentMixture:
 
     def mean(self) -> Array:
         """Mean of the mixture, (m, L)."""
-        return np.asarray(np.einsum("s,sml->ml", self.weights, self.means, optimize=True))
+        return self._average(self.means)
 
     def variance(self) -> Array:
         """Variance of each latent value, (m, L)."""
         within = np.einsum("smll->sml", self.covariances)
-        within = within[0] if len(within) == 1 else np.einsum("s,sml->ml", self.weights, within)
+        within = within[0] if len(within) == 1 else self._average(within)
         spread = self.means - self.mean()
-        return np.asarray(within + np.einsum("s,sml->ml", self.weights, spread**2))
+        spread *= spread
+        return within + self._average(spread)
+
+    def _average(self, values: Array) -> Array:
+        """Over the components, (m, L), of values (S, m, L)."""
+        return np.asarray(self.weights @ values.reshape(len(values), -1)).reshape(values.shape[1:])
 
 
 class Posterior(ABC):
     """The posterior over latent values with the kernel parameters fixed, or a mixture over them."""
 
-    problem: Any  # the :class:`~gpclass.model.problem.Problem` that it belongs to
+    problem: Problem  # that it belongs to
     evidence: Evidence | None  # the estimate of log p(y | X, θ), if the method has one
     report: Report  # how the computation went
 
     @property
-    def start(self) -> Any:
-        """What a neighbouring θ may start from (:class:`gpclass.latent.base.Start`); None where there is nothing."""
+    def start(self) -> Start | None:
+        """What an inference at a neighbouring θ may start from; None if there is nothing."""
         return None
 
     @property
-    def rows(self) -> int:
-        """Number of rows that it was computed from, copies of weighted rows counted where they are rows."""
-        return int(self.problem.n)
+    def sites(self) -> tuple[Gaussian, Held, SiteRule]:
+        """The Gaussian, the rows with its sites and their rule, of an inference that has a rule."""
+        start = self.start
+        if start is None or start.gaussian is None or start.rule is None:
+            raise TypeError(
+                f"{self.report.method} gave no Gaussian with its sites as start, as an inference with a rule must"
+            )
+        return start.gaussian, start.held, start.rule
+
+    def with_report(self, report: Report) -> Self:
+        """The same posterior with another report."""
+        made = copy(self)
+        object.__setattr__(made, "report", report)  # posteriors are frozen dataclasses
+        return made
 
     @property
     @abstractmethod
@@ -169,11 +191,11 @@ class Posterior(ABC):
     # ---- for mixtures over θ: a few vectors stand for the latent values given θ -------------------------------
 
     def pack(self, r: int, rng: np.random.Generator) -> Array:
-        """Vectors (r or more, k) that stand for the posterior; draws are chosen by their weights."""
+        """Vectors (any number, k) that stand for the posterior: r draws, chosen by their weights, if it has draws."""
         raise ValueError(f"{type(self).__name__} cannot be integrated over kernel parameters")
 
     @classmethod
-    def unpack(cls, problem: Any, vectors: Array) -> Posterior:
+    def unpack(cls, problem: Problem, vectors: Array) -> Posterior:
         """The posterior of :meth:`pack`, at the θ of ``problem``."""
         raise ValueError(f"{cls.__name__} cannot be integrated over kernel parameters")
 
@@ -183,5 +205,5 @@ class Posterior(ABC):
         return len(vectors)
 
     def latent_draw(self, rng: np.random.Generator) -> Array:
-        """One draw of the latent values at the rows, (L n,)."""
+        """One draw in the coordinates of the prior, (k,): the latent values at the rows, or what stands for them."""
         raise ValueError(f"{type(self).__name__} has no latent values at the rows")

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from scipy.special import gammaln
 
+from gpclass._settings import REAL, Settings
 from gpclass._typing import Array
 from gpclass.names import did_you_mean
 
@@ -35,17 +36,8 @@ class Prior(Protocol):
         """Draws of θ."""
 
 
-class _Checked(Prior):
-    """A prior whose parameters, but for a mean, must be positive."""
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name != "mean" and not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{type(self).__name__}: {name} must be a positive number, got {value!r}")
-
-
 @dataclass(frozen=True)
-class Gamma(_Checked):
+class Gamma(Settings, Prior):
     """x ~ Gamma(shape, rate), mean shape / rate."""
 
     shape: float
@@ -63,11 +55,13 @@ class Gamma(_Checked):
 
 
 @dataclass(frozen=True)
-class LogNormal(_Checked):
+class LogNormal(Settings, Prior):
     """log x ~ N(mean, sd²)."""
 
     mean: float = 0.0
     sd: float = 1.0
+
+    limits: ClassVar = {"mean": REAL}
 
     def log_density(self, theta: float) -> float:
         z = (theta - self.mean) / self.sd
@@ -81,7 +75,7 @@ class LogNormal(_Checked):
 
 
 @dataclass(frozen=True)
-class HalfNormal(_Checked):
+class HalfNormal(Settings, Prior):
     """x ~ |N(0, sd²)|."""
 
     sd: float = 1.0
@@ -98,7 +92,7 @@ class HalfNormal(_Checked):
 
 
 @dataclass(frozen=True)
-class InverseGamma(_Checked):
+class InverseGamma(Settings, Prior):
     """1/x ~ Gamma(shape, rate=scale): little mass near zero, so that a length scale keeps away from it."""
 
     shape: float
@@ -116,7 +110,7 @@ class InverseGamma(_Checked):
 
 
 @dataclass(frozen=True)
-class HalfStudentT(_Checked):
+class HalfStudentT(Settings, Prior):
     """x = scale·|t|, t Student's with ``df`` degrees of freedom: a half normal with a heavy tail."""
 
     df: float = 4.0

@@ -153,7 +153,18 @@ def test_labels_with_a_hole_are_scored_as_numbers(folder, capsys):
     frame["kind"] = (frame["kind"] == "reef").astype(int)
     frame.to_csv("data.csv", index=False)
     fit(capsys)
-    words = ("predict", "model.gpclass", "holes.csv", "-t", "kind", "--drop-missing", "--json", "-o", "p.csv")
+    words = (
+        "predict",
+        "model.gpclass",
+        "holes.csv",
+        "-t",
+        "kind",
+        "--drop-missing",
+        "--json",
+        "-o",
+        "p.csv",
+        "--force",
+    )
     found = []
     for hole in ({"north": None}, {"north": None, "kind": None}):
         frame.loc[3, list(hole)] = np.nan
@@ -325,14 +336,14 @@ def test_tables_with_mistakes_in_them(folder, capsys):
     frame.set_axis(["east", "east", "soil", "kind"], axis=1).to_csv("twice.csv", index=False)
     frame.assign(kind="reef").to_csv("one.csv", index=False)
     frame.assign(kind=["rare", *frame["kind"][1:]]).to_csv("rare.csv", index=False)
-    (folder / "data.xlsx").write_bytes(b"PK")
+    (folder / "data.ods").write_bytes(b"PK")
     (folder / "bytes.csv").write_bytes(bytes(range(255, 127, -1)))
     for words, message in (
         (["fit", "word.csv"], "column 'east' holds numbers, but 1 of its 70 values are words ('far')"),
         (["fit", "infinite.csv"], "infinite values, 1 of 70"),
         (["fit", "twice.csv"], "duplicate column names: east"),
         (["fit", "one.csv"], "a classifier needs two classes"),
-        (["fit", "data.xlsx"], "export it as CSV"),
+        (["fit", "data.ods"], "export it as CSV"),
         (["fit", "bytes.csv"], "not text in UTF-8"),
         (["fit", "data.csv", "--jobs", "0"], "must not be 0"),
         (["compare", "rare.csv"], "'rare' has 1 of the 70 rows, too few for --folds 5"),
@@ -637,7 +648,7 @@ def test_constant_and_boolean_columns():
     encoding = Encoding.learn(frame)
     matrix = encoding.encode(frame)
     assert encoding.outputs == ("same", "flag=False", "flag=True", "x")
-    np.testing.assert_array_equal(matrix[:, 0], 2.0)  # nothing to divide by
+    np.testing.assert_array_equal(matrix[:, 0], 0.0)  # centred, and nothing to divide by
     np.testing.assert_array_equal(matrix[:, 2], frame["flag"])
 
 

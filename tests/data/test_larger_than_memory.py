@@ -758,6 +758,7 @@ def test_a_collection_persisted_on_a_client_that_has_gone(frame, cluster, kind, 
         as_source(X, y)
 
 
+@pytest.mark.slow
 def test_dask_mistakes(frame):
     da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
     whole = dd.from_pandas(frame, npartitions=4, sort=False)
@@ -817,6 +818,7 @@ def sparse_classifier(**settings):
     return GPClassifier(KERNEL, inference="ep", hyperparameters="fixed", n_inducing=30, random_state=0, **settings)
 
 
+@pytest.mark.slow
 def test_the_estimator_fits_each_kind_of_data_alike(folder, frame, tmp_path):
     X, y = matrix(frame), frame["label"].to_numpy()
     expected = quietly(sparse_classifier().fit, X, y)
@@ -841,6 +843,7 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(folder, frame):
         GPClassifier(inference="ep").fit(folder, "label")
 
 
+@pytest.mark.slow
 def test_the_estimator_on_dask_workers(folder, frame, client):
     found = quietly(sparse_classifier().fit, folder, "label")
     expected = quietly(sparse_classifier().fit, matrix(frame), frame["label"].to_numpy())
@@ -1102,7 +1105,7 @@ def test_advice_about_columns_serves_both_kinds_of_users(folder, frame, model, t
 # ---- what pandas writes along ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:probabilities under .* inducing inputs differ")
+@pytest.mark.filterwarnings("ignore:probabilities under .* differ")
 @pytest.mark.parametrize("name", [None, "id"])
 def test_the_index_of_a_frame_is_no_feature(frame, tmp_path, name):
     shuffled = frame.sample(frac=1.0, random_state=0).rename_axis(name)  # pandas writes such an index as a column

@@ -9,7 +9,8 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier, load_model
-from gpclass.cli.files import read_table, write_table
+from gpclass.cli.files import read_table
+from gpclass.cli.outputs import write_table
 from gpclass.hyper.checkpoint import read_archive, write_archive
 
 FRAME = pd.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]})

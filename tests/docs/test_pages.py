@@ -144,3 +144,17 @@ def test_no_page_keeps_a_table_of_pairs_of_its_own():
     text = (DOCS / "methods" / "multiclass.md").read_text()
     assert "{matrix-table} many dense" in text
     assert not re.search(r"^\| `\w[\w-]*`.*\| (softmax|multinomial probit) \|", text, re.MULTILINE)
+
+
+def test_every_interface_is_listed_from_its_class(tables):
+    """The page lists no member by hand, and leaves none out."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    paths = re.findall(r"{members-table} (\S+)", page)
+    assert len(paths) >= 8
+    for path in paths:
+        module, name = path.rsplit(".", 1)
+        cls = getattr(importlib.import_module(module), name)
+        rows = {label.strip("`").split("(")[0]: meaning for label, meaning, _ in tables.member_rows(path)}
+        public = {key for key in (*vars(cls), *cls.__annotations__) if not key.startswith("_")}
+        assert set(rows) == public
+        assert all(rows.values()), path

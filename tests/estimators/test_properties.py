@@ -150,6 +150,7 @@ def test_a_saved_model_answers_the_same(name, problem, weighted, tmp_path_factor
     np.testing.assert_allclose(proba(load_model(path), X_new), proba(fit, X_new), atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ep", "exact"])
 def test_the_same_seed_gives_the_same_answer_for_any_number_of_jobs(name):
     rng = np.random.default_rng(0)

@@ -86,7 +86,7 @@ def test_an_estimate_completed_from_its_outline_is_the_same(problem):
     at = problem.at(problem.theta + 0.3)
     outline = inference.outline(at, start)
     whole = inference(at, np.random.default_rng(1), start=start)
-    np.testing.assert_array_equal(inference.complete(outline, np.random.default_rng(1)).A, whole.A)
+    np.testing.assert_array_equal(outline.complete(np.random.default_rng(1)).A, whole.A)
     assert abs(outline.log_z - whole.evidence.log_z) < 0.2
     assert inference.outline(replace(at, likelihood=Logit())) is not None
     assert inference.outline(replace(at, form=LowRank(at.X[:5].copy()))) is None
@@ -274,6 +274,7 @@ def test_vectors_stand_for_the_posterior(problem, inference):
         np.testing.assert_allclose(again.means, posterior.latent(new).means, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, np.where(np.arange(30) % 3, 1.0, 2.0)])
 @pytest.mark.parametrize("inference", [Exact(n_samples=64), Laplace()])
 def test_draws_of_f_have_the_posterior_moments(inference, weights):
@@ -666,6 +667,7 @@ def test_newer_arviz_takes_one_dict(monkeypatch):
 # ---- the estimator -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_estimator_with_sampled_parameters(problem):
     strategy = PseudoMarginal(chains=4, warmup=30, discard=5, draws=30)
     clf = GPClassifier(1.0 * RBF(1.0), inference="exact", hyperparameters=strategy, random_state=0, tol=0.1)

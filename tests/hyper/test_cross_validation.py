@@ -226,7 +226,7 @@ def test_an_end_of_the_grid_is_told(field):
         (lambda: CrossValidation(block_size="big"), "'auto'"),
         (lambda: CrossValidation(scoring="auc"), "scoring"),
         (lambda: CrossValidation(search="sobol"), "search"),
-        (lambda: CrossValidation(folds=1), "2 folds"),
+        (lambda: CrossValidation(folds=1), "at least 2"),
         (lambda: CrossValidation(GRID, ranges={}), "not both"),
     ],
 )

@@ -11,7 +11,6 @@ from gpclass import GPClassifier, load_model
 from gpclass.hyper import HMC, Alternate
 from gpclass.hyper.alternate import centred
 from gpclass.hyper.base import Run
-from gpclass.hyper.given_latents import GivenLatents
 from gpclass.hyper.mixture import latent_draw
 from gpclass.hyper.proposal import LogDensity
 from gpclass.inference import EP, EllipticalSlice, Importance, Laplace, LatentHMC
@@ -75,13 +74,13 @@ def test_slope_of_the_density_given_f(kernel):
     f = np.random.default_rng(0).normal(size=24)
     theta = task.theta + 0.1
     value, slope = centred(density, theta, f)
-    prior = GivenLatents.of(task.at(theta))
+    prior = task.at(theta).prior.given_latents()
     np.testing.assert_allclose(prior.latents(prior.white(f)), f, atol=1e-9)
     direct = sum(
         -0.5 * f_c @ np.linalg.solve(K, f_c) - 0.5 * np.linalg.slogdet(K)[1]
         for f_c, K in zip(f.reshape(3, 8), task.at(theta).prior.covariances, strict=True)
     )
-    log_lik = task.likelihood.log_prob(f.reshape(3, 8).T)[np.arange(8), task.y].sum()
+    log_lik = task.likelihood.log_classes(f.reshape(3, 8).T)[np.arange(8), task.y].sum()
     assert value == pytest.approx(direct + log_lik + density.log_prior(theta), rel=1e-9)
     for j in range(len(theta)):
         step = np.zeros(len(theta))

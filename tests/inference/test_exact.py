@@ -156,6 +156,7 @@ def test_gpc_mc_names_the_point_that_no_draw_survives():
         GPCMC(n_samples=200, runs=1)(Problem.of(X, y, C(500.0) * RBF(0.5), Probit()), rng)
 
 
+@pytest.mark.slow
 def test_extinct_hard_count_never_stops_exact():
     rng = np.random.default_rng(0)
     X = rng.random((120, 2))
@@ -181,6 +182,7 @@ def test_tolerance_is_met_or_said():
         GPClassifier(kernel, inference=few, hyperparameters="fixed", random_state=0).fit(X, y)
 
 
+@pytest.mark.slow
 def test_maximize_ends_on_the_exact_evidence():
     """The exact evidence at the parameters found is not below that at EP's optimum, beyond the noise."""
     problem = make_problem(n=30, kernel=C(1.0) * RBF(1.0), seed=4)

@@ -39,6 +39,7 @@ def linear_truth(problem, x_new):
     return logsumexp(log_f) + np.log(a[1] - a[0]), share @ np.exp(log(np.outer(a, x_new)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", list(WEIGHTS))
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
 def test_one_dimensional_truth(likelihood, weights):
@@ -57,6 +58,7 @@ def test_one_dimensional_truth(likelihood, weights):
     assert not np.all(np.abs(got.proba[:, 1] - (p + 0.02)) < 5 * got.mcse[:, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, (0.2, 1.6)])
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
 def test_the_evidence_is_unbiased(likelihood, weights):
@@ -149,6 +151,7 @@ def test_weights_are_continuous(likelihood):
     assert abs(answers(1.1)[0] - answers(1.0)[0]) > 0.5
 
 
+@pytest.mark.slow
 def test_saved_draws_come_back(tmp_path):
     X, y = hard_data(120, 2)
     weights = np.random.default_rng(0).uniform(0.4, 1.6, 120)

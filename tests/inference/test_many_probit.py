@@ -93,7 +93,7 @@ def test_ep_starts_from_a_neighbour():
     task, ep = probit(n=40, kernel=30.0 * RBF(1.5)), EP()
     cold = ep(task)
     near = task.at(task.theta + 0.05)
-    warm = ep(near, start=cold)
+    warm = ep(near, start=cold.start)
     assert warm.report.iterations < cold.report.iterations
     assert warm.evidence.log_z == pytest.approx(ep(near).evidence.log_z, abs=1e-7)
 
@@ -258,6 +258,7 @@ def test_two_classes_of_softmax_are_logit_with_twice_the_covariance():
     np.testing.assert_allclose(p.log_proba, q.log_proba, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [None, OWN])
 @pytest.mark.parametrize("method", [Laplace(), EP(tol=1e-11), Exact(n_samples=4000)])
 def test_names_of_classes_do_not_matter(method, kernel):
@@ -279,6 +280,7 @@ def test_names_of_classes_do_not_matter(method, kernel):
         assert one.evidence.log_z == pytest.approx(other.evidence.log_z, abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", [1.0, 4.0, 100.0])
 @pytest.mark.parametrize("low", [0.1, 0.5, 0.9])
 def test_gradient_with_light_weights_or_the_reason_why_not(variance, low):

@@ -134,7 +134,8 @@ def test_what_the_labels_tie_together_is_drawn_given_f():
 def test_the_moved_gaussian_has_the_posterior_mean():
     task = problem(kernel=20.0 * RBF(1.5))
     laplace = Laplace()(task).gaussian
-    alpha, D = centred(task, laplace.alpha, laplace.D)
+    moved = centred(task.prior, laplace)
+    alpha, D = moved.alpha, moved.D
     assert np.all(D > 0)
     draws = LatentHMC(draws=500)(task, np.random.default_rng(0)).f
     truth, sd = draws.mean(axis=0), draws.std(axis=0)
@@ -256,7 +257,7 @@ def test_chains_go_on_from_draws_of_a_neighbour():
     task = problem()
     first = LatentHMC(draws=50)(task, np.random.default_rng(0))
     new = task.at(task.theta + 0.05)
-    from_there = LatentHMC(warmup=5, draws=100)(new, np.random.default_rng(1), start=first)
+    from_there = LatentHMC(warmup=5, draws=100)(new, np.random.default_rng(1), start=first.start)
     cold = LatentHMC(draws=100)(new, np.random.default_rng(2))
     a, b = (many_proba(p.latent(task.X[:5]), task.likelihood) for p in (from_there, cold))
     assert np.all(np.abs(a.proba - b.proba) < 5 * np.hypot(a.mcse, b.mcse))

@@ -149,7 +149,7 @@ def test_warm_start_changes_nothing_but_work(name, likelihood):
     problem = make_problem(n=60, likelihood=likelihood)
     inference = INFERENCES[name].factory()
     near = inference(problem.at(problem.theta + 0.05))
-    cold, warm = inference(problem), inference(problem, start=near)
+    cold, warm = inference(problem), inference(problem, start=near.start)
     assert warm.evidence.log_z == pytest.approx(cold.evidence.log_z, abs=1e-5)
     np.testing.assert_allclose(warm.gaussian.mean, cold.gaussian.mean, atol=1e-4)
     assert warm.report.iterations <= cold.report.iterations
@@ -160,7 +160,7 @@ def test_a_useless_warm_start_does_no_harm(name):
     problem = make_problem(n=40, kernel=C(50.0) * RBF(0.5))
     inference = INFERENCES[name].factory()
     far = inference(problem.at(np.log([1e-3, 30.0])))
-    cold, warm = inference(problem), inference(problem, start=far)
+    cold, warm = inference(problem), inference(problem, start=far.start)
     assert warm.report.converged
     assert warm.evidence.log_z == pytest.approx(cold.evidence.log_z, abs=1e-4)
 

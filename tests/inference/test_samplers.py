@@ -446,7 +446,7 @@ def test_start_continues_from_given_draws():
     first = EllipticalSlice(draws=20)(problem, np.random.default_rng(0))
     short = EllipticalSlice(draws=4, warmup=0, thin=1)
     cold = short(problem, np.random.default_rng(1))
-    warm = short(problem, np.random.default_rng(1), start=first)
+    warm = short(problem, np.random.default_rng(1), start=first.start)
     assert not np.allclose(cold.eta, warm.eta)
 
 

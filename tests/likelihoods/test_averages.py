@@ -104,16 +104,16 @@ def test_averages_ignore_a_common_shift(average, C):
 @pytest.mark.parametrize("likelihood", [Softmax(), MultinomialProbit()])
 def test_no_variance_is_the_link_itself(likelihood):
     mu, _ = gaussians(5, 4, 2.0)
-    found = likelihood.log_predictive(mu[None], np.zeros((1, 5, 4, 4)))[0]
-    np.testing.assert_allclose(np.exp(found), np.exp(likelihood.log_prob(mu)), atol=1e-5)
+    found = likelihood.log_averaged(mu[None], np.zeros((1, 5, 4, 4)))[0]
+    np.testing.assert_allclose(np.exp(found), np.exp(likelihood.log_classes(mu)), atol=1e-5)
     if likelihood.name == "softmax":
-        np.testing.assert_allclose(likelihood.log_prob(mu), log_softmax(mu, axis=1))
+        np.testing.assert_allclose(likelihood.log_classes(mu), log_softmax(mu, axis=1))
 
 
 def test_mixture_of_many_components_takes_few_nodes_each():
     rng = np.random.default_rng(0)
     means = rng.standard_normal((200, 3, 4))
     covariance = np.broadcast_to(0.8 * np.eye(4), (1, 3, 4, 4))
-    quick = np.exp(Softmax().log_predictive(means, covariance)).mean(axis=0)
+    quick = np.exp(Softmax().log_averaged(means, covariance)).mean(axis=0)
     each = [np.exp(log_softmax_average(m, covariance[0])) for m in means]
     np.testing.assert_allclose(quick, np.mean(each, axis=0), atol=2e-3)

@@ -34,6 +34,12 @@ def z_scores(S, truth, repeats=200, **settings):
     return np.array([(f.log_probability - truth) / f.standard_error for f in found])
 
 
+def test_the_probability_is_beside_its_logarithm():
+    found = orthant_probability(np.eye(3), random_state=0)
+    assert found.probability == pytest.approx(1 / 8, rel=1e-6)
+    assert orthant_probability(np.eye(3), lower=100.0, random_state=0).probability == 0.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", SAMPLERS)
 def test_methods_against_a_box_in_any_units(method):

@@ -11,7 +11,7 @@ from gpclass.orthant import batches, guided_draws
 from gpclass.orthant.box import BoxFactors, standard_form
 from gpclass.orthant.guided import draw, log_weight, mixture_draws, propose
 from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, tail_index
-from gpclass.orthant.uniforms import POINT_SETS, point_sets, primes, replicate_sizes
+from gpclass.orthant.uniforms import POINT_SETS, mirrored_pairs, point_sets, primes, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.propagation.sites import Sites
 from tests.normal import box_probability
@@ -246,3 +246,37 @@ def test_box_factors(limits):
         assert log_z == pytest.approx(np.log(mass), abs=1e-8)
         assert m == pytest.approx(truth_mean, abs=1e-8)
         assert v == pytest.approx(truth_var, rel=1e-7)
+
+
+@pytest.mark.parametrize("kind", POINT_SETS)
+def test_single_points_are_uniform(kind):
+    """Sets of one point are not mirrored: signs of their own must be random."""
+    one = np.hstack(list(point_sets(kind, 5, [1] * 4000, np.random.default_rng(1))))
+    np.testing.assert_allclose(one.mean(axis=1), 0.5, atol=4 / np.sqrt(12 * 4000))
+    np.testing.assert_allclose(np.corrcoef(one)[np.triu_indices(5, 1)], 0.0, atol=4 / np.sqrt(4000))
+
+
+def test_orthogonal_draws_are_normal_and_integrate_quadratics_in_all_directions():
+    n, rng = 30, np.random.default_rng(2)
+    b = np.random.default_rng(3).standard_normal(n)
+    b /= np.linalg.norm(b)
+
+    def second_moments(kind):
+        return [np.mean((b @ ndtri(next(point_sets(kind, n, [2 * n], rng)))) ** 2) for _ in range(300)]
+
+    plain, ours = second_moments("random"), second_moments("orthogonal")
+    assert abs(np.mean(ours) - 1.0) < 4 * np.std(ours) / np.sqrt(300)
+    # The variance of independent draws is 2/(2n), of mirrored orthogonal ones 6/(n (n + 2)).
+    assert abs(np.var(plain) * n - 1.0) < 0.35
+    assert np.var(ours) < 7 / n**2
+
+
+def test_mirrored_pairs_are_found_in_sets_that_stand_one_after_another():
+    sizes = [5, 4, 1, 6]
+    U = np.hstack(list(point_sets("orthogonal", 3, sizes, np.random.default_rng(0))))
+    pairs = mirrored_pairs(np.repeat([0, 1, 0, 1], sizes))
+    counts = np.bincount(pairs)
+    assert sorted(counts.tolist()) == [1, 1, 2, 2, 2, 2, 2, 2, 2]
+    for pair in np.flatnonzero(counts == 2):
+        first, second = U[:, pairs == pair].T
+        np.testing.assert_allclose(first + second, 1.0)

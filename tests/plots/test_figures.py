@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpclass import metrics, plots
+from gpclass import GPClassifier, metrics, plots
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +120,20 @@ def test_map_of_many_classes_has_a_colour_a_class():
     assert set(top) == {0, 1, 2}
 
 
+def test_map_of_one_class():
+    X = np.column_stack([np.linspace(-2, 2, 40), np.linspace(-1, 1, 40)[::-1]])
+    y = np.array(["low", "mid", "top"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    clf = GPClassifier(RBF(1.0), inference="laplace", hyperparameters="fixed").fit(X, y)
+    axes = plots.decision_map(clf, X, label="low", panel="interval", resolution=9)
+    assert decision_line(axes[0])[:, 0].max() < 0.5  # of low against the rest
+    points = np.stack(np.meshgrid(*(np.linspace(*lim, 9) for lim in (axes[0].get_xlim(), axes[0].get_ylim()))), -1)
+    found = clf.predict_uncertainty(points.reshape(-1, 2))
+    mesh = next(c for c in axes[1].collections if type(c).__name__ == "QuadMesh")
+    np.testing.assert_allclose(np.ravel(mesh.get_array()), (found.upper - found.lower)[:, 0])
+    with pytest.raises(ValueError, match="not among the classes"):
+        plots.decision_map(clf, X, label="none")
+
+
 def test_uncertainty_map_goes_through_a_pipeline(data):
     """A scaler before the classifier moves the map, not its figures."""
     X, y = data
@@ -148,6 +162,21 @@ def test_difference_map_is_the_difference(data):
     gx = np.linspace(*ax.get_xlim(), 11)
     np.testing.assert_allclose(np.asarray(mesh.get_array()).reshape(11, 11)[3], -0.2 / (1 + np.exp(-4 * gx)))
     assert mesh.norm.vmax == -mesh.norm.vmin > 0.19
+
+
+@pytest.mark.parametrize("words", [["no", "yes", None], [False, True, True]])
+def test_partial_dependence_of_words_is_a_bar_each(words):
+    class ByWord(Half):
+        def predict_proba(self, X):
+            p = np.where(X["word"].isin(["yes", True]), 0.8, 0.3)
+            return np.column_stack([1 - p, p])
+
+    frame = pd.DataFrame({"x": [0.0, np.nan, 1.0], "word": words})
+    ax = plots.partial_dependence(ByWord(), frame, 1)
+    assert [bar.get_height() for bar in ax.patches] == pytest.approx([0.3, 0.8])
+    assert [text.get_text() for text in ax.get_xticklabels()] == [str(words[0]), str(words[1])]
+    ax = plots.partial_dependence(ByWord(), frame, 0, resolution=5)  # a gap does not count
+    assert ax.get_lines()[0].get_xdata()[-1] == pytest.approx(0.99)
 
 
 def test_partial_dependence_is_the_mean_over_rows(data):

@@ -290,8 +290,8 @@ def test_fast_sums_equal_sums_in_logs(likelihood, groups, monkeypatch):
     fast = predict_proba(mixture, likelihood)
     monkeypatch.setattr(module, "RARE", 0.51)
     slow = predict_proba(mixture, likelihood)
-    np.testing.assert_allclose(fast.proba, slow.proba, atol=1e-7)
-    np.testing.assert_allclose(fast.log_proba, slow.log_proba, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(fast.proba, slow.proba, atol=1e-6)  # in single precision
+    np.testing.assert_allclose(fast.log_proba, slow.log_proba, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(fast.mcse, slow.mcse, rtol=1e-3, atol=1e-12)
 
 
@@ -337,7 +337,7 @@ def test_batches_of_chains_cover_the_truth(rho, fewest):
     """Chains that mix are cut into batches, so that the error itself is known well."""
     chains, draws, points = 8, 250, 1500
     x = autoregressive(chains, draws, rho, points, np.random.default_rng(6))
-    group = chain_batches(chains, draws, chain_figures(x[:, :, :20]).ess_bulk)
+    group = chain_batches(np.repeat(np.arange(chains), draws), chain_figures(x[:, :, :20]).ess_bulk)
     assert len(np.unique(group)) >= fewest
     S = chains * draws
     mixture = LatentMixture(np.full(S, 1 / S), x.reshape(S, -1, 1), np.full((1, points, 1, 1), 0.3), group)

@@ -164,7 +164,7 @@ def test_columns_of_words_and_polars_frames():
     chosen = {"lr": make_pipeline(encode, LogisticRegression())}
     pages = [Page(render_report(compare(t, y, chosen, cv=3))) for t in (X, polars.from_pandas(X))]
     for page in pages:
-        assert sum("against" in alt for alt in page.pictures) == 2  # the words are not drawn
+        assert sum("against" in alt for alt in page.pictures) == 3  # the words as bars
         assert ["soil", "not numeric", *["–"] * 4] in page.tables
     assert pages[0].tables[1][1:8] == pages[1].tables[1][1:8]  # the same scores (the last is seconds)
 

@@ -8,9 +8,12 @@ output has been written). An invalid input prints one line on standard error, wi
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -61,7 +64,7 @@ def _options(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _ended_in_order():
         warnings.showwarning = _show_warning  # type: ignore[assignment]  # uses two of the six arguments
         try:
             app(args=None if arguments is None else list(arguments), prog_name="gpclass")
@@ -80,6 +83,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
             note(f"gpclass: {error}")
             return MISTAKE
     return OK
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """A request to end is an exception, so that no half-written file stays behind."""
+    if threading.current_thread() is not threading.main_thread():  # where signals cannot be handled
+        yield
+        return
+    asked = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {one: signal.signal(one, lambda number, _: sys.exit(128 + number)) for one in asked}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _show_warning(message: Any, category: Any, *_: Any) -> None:

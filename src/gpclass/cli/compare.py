@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 
 from gpclass.cli import build, options
 from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.files import read_labelled
+from gpclass.cli.outputs import check_output
 from gpclass.cli.show import answer
-from gpclass.estimators.tables import Encoding
+from gpclass.estimators.columns import Encoding
+from gpclass.estimators.tables import TableClassifier
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.registry import INFERENCES, get_inference
 
@@ -52,14 +53,25 @@ def compare(
     tol: Annotated[float, typer.Option(help="Target Monte Carlo error of probabilities.")] = 5e-3,
     features: options.Features = "",
     exclude: options.Exclude = "",
+    ids: options.Ids = "",
+    categories: options.Categories = "",
     drop_missing: options.DropMissing = False,
+    impute: options.Impute = options.ImputeName.none,
     standardize: options.Standardize = True,
     jobs: options.Jobs = 1,
     seed: options.Seed = 0,
+    sep: options.Sep = "",
+    decimal: options.Decimal = "",
+    encoding: options.TextEncoding = "",
+    missing: options.Missing = None,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare methods on a table by cross-validation, and write one HTML report."""
+    """Compare methods on a table by cross-validation, and write one HTML report.
+
+    The table is read and encoded as by `gpclass fit`; means, deviations and medians are those of each fold's rows.
+    """
     from gpclass.compare import compare as run_comparison
     from gpclass.compare.presets import default_methods
     from gpclass.report import write_report
@@ -71,18 +83,36 @@ def compare(
         get_inference(name)  # raises for an unknown name and suggests similar ones
     if reference not in ("auto", "none"):
         get_inference(reference)
-    include, left_out = options.split_names(features), options.split_names(exclude)
-    table = read_labelled(data, target, include, left_out, drop_missing, groups)
+    check_output(out, [data], force)
+    named, filling = options.split_names(ids), impute is not options.ImputeName.none
+    table = read_labelled(
+        data,
+        target,
+        options.split_names(features),
+        options.split_names(exclude),
+        drop_missing,
+        groups,
+        form=options.text_format(sep, decimal, encoding, missing),
+        ids=named,
+        categories=options.split_names(categories),
+        impute=filling,
+    )
+    table.describe()
     _check_folds(table.labels, folds)
-    encoding = Encoding.learn(table.features, standardize=False)  # each fold standardises its own rows
-    X = pd.DataFrame(encoding.encode(table.features), columns=list(encoding.outputs), index=table.rows)
+    encoding_of_all = Encoding.learn(table.features, impute=filling, categories=table.categories)
     if not names:
         names = _able(list(INFERENCES) if chosen == "all" else list(USUAL), len(np.unique(table.labels)))
-    start = build.make_kernel(kernel, X.shape[1])
+    start = build.make_kernel(kernel, len(encoding_of_all.outputs))
+    rules: dict[str, Any] = {
+        "standardize": standardize,
+        "impute": impute.value if filling else None,
+        "categories": encoding_of_all.categories,  # of all rows, since a fold may lack one
+    }
+    methods = default_methods(names, kernel=start, standardize=False, settings={"tol": tol})
     found = run_comparison(
-        X,
+        table.features.set_axis(table.rows),
         table.labels,
-        default_methods(names, kernel=start, standardize=standardize, settings={"tol": tol}),
+        {name: TableClassifier(method, **rules) for name, method in methods.items()},
         cv=folds,
         repeats=repeats,
         reference=None if reference == "none" else reference,
@@ -96,8 +126,9 @@ def compare(
         said = "; ".join(f"{r.name}: {r.error}" for r in found.results.values())
         cure = "" if not max_seconds else "; try --max-seconds 0 (no limit), fewer rows, or gpclass fit --inducing 300"
         raise Mistake(f"no method could be fitted: {said}{cure}")
-    missing = f" {table.dropped} rows with missing values were dropped." if table.dropped else ""
-    description = f"Target: {target}.{missing} Rows are numbered from 1, in file order."
+    gone = f" {table.dropped} rows with missing values were dropped." if table.dropped else ""
+    rows = f"named by {named[0]}" if named else "numbered from 1, in file order"
+    description = f"Target: {target}.{gone} Rows are {rows}."
     write_report(found, out, title=f"{data.name}: which method to trust", description=description)
     advised = {"advice": found.advice, "recommended": found.recommended}
     results = {"report": str(out), **advised, "methods": found.rows()}

@@ -1,9 +1,14 @@
-"""Tables in and out: CSV, TSV and Parquet, by the file's ending."""
+"""Tables that commands read: text, Parquet and Excel, by the file's ending, packed or not."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import bz2
+import gzip
+import io
+import lzma
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,33 +16,37 @@ import numpy as np
 import pandas as pd
 
 from gpclass.cli.errors import Mistake
-from gpclass.names import did_you_mean, no_column
-from gpclass.numerics.files import replacing
+from gpclass.cli.outputs import PARQUET
+from gpclass.cli.show import note
+from gpclass.data.text import MISSING, SEEN, TextFormat, is_number, read_text, typed
+from gpclass.estimators.columns import Encoding, missing_counts
+from gpclass.names import did_you_mean, no_column, optional
 
-PARQUET = (".parquet", ".pq")
-TEXT = (".csv", ".tsv", ".txt", ".dat", "")
-SHEETS = (".xlsx", ".xls", ".ods")
-FOREIGN = (*SHEETS, ".json", ".feather", ".rds", ".rdata", ".mat", ".npy", ".npz", ".pkl", ".gpclass")
+EXCEL = (".xlsx", ".xlsm")
+FOREIGN = (".xls", ".ods", ".json", ".feather", ".rds", ".rdata", ".mat", ".npy", ".npz", ".pkl", ".gpclass")
+UNPACK = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
 
 
-def read_table(path: Path) -> Any:
-    """A data frame from a file."""
+def read_table(path: Path, form: TextFormat = SEEN, text: Sequence[str] = (), label: str = "") -> Any:
+    """A data frame from a file; ``form``, ``text`` and ``label`` as in :func:`gpclass.data.text.read_text`."""
     if not path.exists():
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise Mistake(f"file {path} not found{did_you_mean(path.name, siblings, '')}")
     if path.is_dir():
         raise Mistake(f"{path} is a folder, not a table")
-    suffixes = [s.lower() for s in path.suffixes]
-    if suffixes and suffixes[-1] in FOREIGN:
+    ending, data = _unpacked(path)
+    if ending in FOREIGN:
         raise Mistake(f"{path} has an unsupported format: export it as CSV, TSV or Parquet")
     try:
-        frame = pd.read_parquet(path) if any(s in PARQUET for s in suffixes) else _read_text(path)
-    except ImportError as error:
-        raise Mistake(f"reading {path} needs pyarrow: pip install 'gpclass[cli]' ({error})") from error
-    except UnicodeDecodeError as error:
-        why = f"it is not text in UTF-8 ({error.reason})"
-        raise Mistake(f"{path} cannot be read as a table: {why}") from error
-    except (ValueError, OSError) as error:
+        if ending in PARQUET:
+            optional("pyarrow", "reading Parquet", "cli")
+            frame = pd.read_parquet(io.BytesIO(data), engine="pyarrow", page_checksum_verification=True)
+        elif ending in EXCEL:
+            optional("openpyxl", "reading Excel", "excel")
+            frame = _from_excel(data, {*text, label})
+        else:
+            frame = read_text(data, form, text, label)
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise Mistake(f"{path} cannot be read as a table: {error}") from error
     frame.columns = [str(c).strip() for c in frame.columns]
     twice = sorted({c for c in frame.columns if list(frame.columns).count(c) > 1})
@@ -48,28 +57,31 @@ def read_table(path: Path) -> Any:
     return frame
 
 
-def _read_text(path: Path) -> Any:
-    """A data frame from a text file; the separator is detected from the first line."""
-    first = str(pd.read_csv(path, header=None, nrows=1, sep="\0", engine="c", dtype=str).iloc[0, 0])
-    separator = max((",", "\t", ";"), key=first.count)
-    head = pd.read_csv(path, header=None, nrows=1, sep=separator, dtype=str)
-    frame = pd.read_csv(path, sep=separator)
-    if frame.shape[1] == head.shape[1]:  # pandas would rename duplicate columns; we reject them
-        names = [str(name) for name in head.iloc[0]]
-        frame.columns = [n if n != "nan" else c for n, c in zip(names, frame.columns, strict=True)]
-    return frame
+def _unpacked(path: Path) -> tuple[str, bytes]:
+    """The ending that says what a file is, and its contents."""
+    packed, data = path.suffix.lower(), path.read_bytes()
+    ending = Path(path.stem).suffix.lower()
+    try:
+        if packed in UNPACK:
+            return ending, UNPACK[packed](data)
+        if packed == ".zip":
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                (only,) = archive.namelist()
+                return Path(only).suffix.lower(), archive.read(only)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zipfile.BadZipFile) as error:
+        raise Mistake(f"{path} cannot be unpacked as {packed}: {error}") from error
+    return packed, data
 
 
-def write_table(frame: Any, path: Path) -> None:
-    """Write a frame atomically."""
-    if path.suffix.lower() not in (*PARQUET, *TEXT, ".gz"):
-        raise Mistake(f"{path} ends in {path.suffix}: a table can be written as .csv, .tsv or .parquet")
-    with replacing(path) as draft:  # whose name ends alike: pandas compresses by the ending
-        if path.suffix.lower() in PARQUET:
-            frame.to_parquet(draft, index=False)
-        else:
-            tabs = ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
-            frame.to_csv(draft, index=False, sep="\t" if tabs else ",")
+def _from_excel(data: bytes, kept: set[str]) -> Any:
+    """The first sheet; its cells have types of their own, except words that stand for numbers."""
+    cells = pd.read_excel(io.BytesIO(data), dtype=object, keep_default_na=False, na_values=[""])
+    for name in cells.columns:
+        column = cells[name]
+        if str(name).strip() not in kept and pd.api.types.infer_dtype(column, skipna=True) == "string":
+            column = typed(column.mask(column.isin(MISSING)))
+        cells[name] = column.infer_objects()
+    return cells
 
 
 @dataclass(frozen=True)
@@ -78,9 +90,22 @@ class Labelled:
 
     features: Any  # frame
     labels: Any  # (n,)
-    rows: Any  # (n,), row numbers in the file, from 1
+    rows: Any  # (n,), row numbers in the file, from 1, or names
     dropped: int
     groups: Any = None
+    filled: Mapping[str, int] = field(default_factory=dict)  # missing values of each column that will be imputed
+    categories: Mapping[str, list[str]] = field(default_factory=dict)  # of columns that were said to be names
+
+    def describe(self) -> None:
+        """Write what became of missing values, and which columns say nothing, to standard error."""
+        if self.dropped:
+            note(f"{self.dropped} rows with missing values dropped, {len(self.labels)} kept")
+        if self.filled:
+            each = ", ".join(f"{name} {k}" for name, k in self.filled.items())
+            note(f"missing values replaced by the median or the most common category: {each}")
+        constant = [str(name) for name in self.features if self.features[name].nunique() == 1]
+        if constant:
+            note(f"the same in every row, so of no use: {', '.join(constant)}")
 
 
 def read_labelled(
@@ -90,32 +115,50 @@ def read_labelled(
     exclude: Sequence[str] = (),
     drop_missing: bool = False,
     groups: str = "",
+    *,
+    form: TextFormat = SEEN,
+    ids: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    impute: bool = False,
 ) -> Labelled:
     """Features and labels from a file, and its column of groups if that is named; errors name the remedy."""
-    frame = read_table(path)
-    labelling = [target, groups] if groups else [target]
-    for name in (*labelling, *include, *exclude):
+    beside = [*([groups] if groups else []), *ids]
+    frame = read_table(path, form, [*beside, *categories], target)
+    for name in (target, *beside, *include, *exclude, *categories):
         check_column(frame, name, path)
-    features = list(include) or [c for c in frame.columns if c not in labelling]
-    features = [c for c in features if c not in exclude and c != target]
+    features = list(include) or [c for c in frame.columns if c not in beside]
+    features = [c for c in features if c not in (*exclude, *ids, target)]
     if not features:
         raise Mistake(f"{path} has no feature columns besides {target!r}")
-    used = frame[[*features, *labelling]]
-    rows, dropped = np.arange(1, len(frame) + 1), 0
-    if drop_missing:
-        whole = used.notna().all(axis=1).to_numpy()
-        dropped = int(np.sum(~whole))
-        used, rows = used[whole], rows[whole]
-        if len(used) == 0:
-            raise Mistake(f"every row of {path} has a missing value: drop the emptiest columns with --exclude")
-    else:
+    used = frame[list(dict.fromkeys([*features, target, *beside]))]
+    rows: Any = used[ids[0]].to_numpy() if ids else np.arange(1, len(frame) + 1)
+    needed = [*([] if impute else features), target, *([groups] if groups else [])]
+    whole = used[needed].notna().all(axis=1).to_numpy(copy=True)
+    if not drop_missing:
         unlabelled = int(used[target].isna().sum())
         if unlabelled:
             raise Mistake(f"{unlabelled} of {len(used)} rows have no {target!r}; drop them with --drop-missing")
-    labels = used[target].to_numpy()
-    _check_labels(labels, target)
-    blocks = used[groups].to_numpy() if groups else None
-    return Labelled(used[features].reset_index(drop=True), labels, rows, dropped, blocks)
+        whole[:] = True  # missing features are counted by whoever encodes them
+    if not whole.any():
+        raise Mistake(f"every row of {path} has a missing value: drop the emptiest columns with --exclude")
+    used = used[whole].reset_index(drop=True)
+    labels = np.array(used[target].tolist())
+    _check_labels(labels, target, form)
+    return Labelled(
+        used[features],
+        labels,
+        rows[whole],
+        int(np.sum(~whole)),
+        used[groups].to_numpy() if groups else None,
+        missing_counts(used, features) if impute else {},
+        {name: sorted(map(str, used[name].dropna().unique())) for name in categories if name in features},
+    )
+
+
+def read_as_text(encoding: Encoding) -> list[str]:
+    """Columns of names that a file of new rows might spell like numbers or missing values."""
+    known = encoding.categories.items()
+    return [name for name, words in known if any(word in MISSING or is_number(word) for word in words)]
 
 
 def check_column(frame: Any, name: str, path: Path) -> None:
@@ -124,14 +167,17 @@ def check_column(frame: Any, name: str, path: Path) -> None:
         raise Mistake(no_column(path, name, frame.columns))
 
 
-def _check_labels(labels: Any, target: str) -> None:
-    distinct = len(np.unique(labels.astype(str)))
-    if distinct == 1:
+def _check_labels(labels: Any, target: str, form: TextFormat) -> None:
+    distinct = np.unique(labels.astype(str))
+    if len(distinct) == 1:
         raise Mistake(f"every row has the same {target!r}; a classifier needs two classes")
-    if labels.dtype.kind == "f" and not np.all(labels == np.round(labels)):
+    numbers = typed(pd.Series(distinct), form.decimal or ".") if labels.dtype.kind in "fUO" else None
+    if numbers is not None and numbers.dtype.kind == "f" and not np.all(numbers == np.round(numbers)):
         raise Mistake(
-            f"column {target!r} holds measurements, not classes ({distinct} different values); cut it into "
+            f"column {target!r} holds measurements, not classes ({len(distinct)} different values); cut it into "
             "classes first"
         )
-    if distinct > max(20, len(labels) // 4):
-        raise Mistake(f"column {target!r} has {distinct} different values in {len(labels)} rows: is it the label?")
+    if len(distinct) > max(20, len(labels) // 4):
+        raise Mistake(f"column {target!r} has {len(distinct)} different values in {len(labels)} rows: is it the label?")
+    for word in sorted({*MISSING} & set(distinct.tolist())):
+        note(f"{np.sum(labels == word)} rows have the class {word!r}; if it means no label, set --missing {word}")

@@ -10,9 +10,10 @@ import typer
 from gpclass.cli import build, folders, options
 from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.files import read_labelled
+from gpclass.cli.outputs import check_output
 from gpclass.cli.show import answer, note
 from gpclass.data.parquet import ParquetFolder
-from gpclass.estimators.tables import Encoding, TableClassifier
+from gpclass.estimators.tables import TableClassifier
 
 
 def fit(
@@ -30,7 +31,10 @@ def fit(
     kernel: options.Kernel = build.KernelName.rbf,
     features: options.Features = "",
     exclude: options.Exclude = "",
+    ids: options.Ids = "",
+    categories: options.Categories = "",
     drop_missing: options.DropMissing = False,
+    impute: options.Impute = options.ImputeName.none,
     standardize: options.Standardize = True,
     tol: Annotated[float, typer.Option(help="Target Monte Carlo error of probabilities.")] = 1e-3,
     restarts: Annotated[int, typer.Option(min=0, help="Additional searches from random starts.")] = 0,
@@ -39,6 +43,11 @@ def fit(
     ] = "",
     jobs: options.Jobs = 1,
     seed: options.Seed = 0,
+    sep: options.Sep = "",
+    decimal: options.Decimal = "",
+    encoding: options.TextEncoding = "",
+    missing: options.Missing = None,
+    force: options.Force = False,
     plan: Annotated[bool, typer.Option("--plan", help="Show expected time and memory; fit nothing.")] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -64,25 +73,46 @@ def fit(
         )
 
     include, left_out = options.split_names(features), options.split_names(exclude)
+    names, said = options.split_names(ids), options.split_names(categories)
+    filling = None if impute is options.ImputeName.none else impute.value
+    if not plan:
+        check_output(out, [data], force)
     if data.is_dir():
         if plan:
             raise Mistake(f"{data} is a folder: --plan needs a table in one file; try it on a subset")
         if not inducing:
             raise Mistake(f"{data} is a folder: set the number of inducing points, for example --inducing 300")
+        if said:
+            raise Mistake(f"{data} is a folder: write columns of names as text there, instead of --categories")
+        left_out += names
         folder = ParquetFolder(data, tuple(include) or None, tuple(left_out), drop_missing=drop_missing)
-        model, dropped = folders.fit_folder(folder, target, standardize, make)
+        rules = {"standardize": standardize, "impute": filling}
+        model, dropped = folders.fit_folder(folder, target, rules, make)
         rows = model.fit_report_.n_points
+        if dropped:
+            note(f"{dropped} rows with missing values dropped, {rows} kept")
     else:
-        table = read_labelled(data, target, include, left_out, drop_missing)
+        form = options.text_format(sep, decimal, encoding, missing)
+        table = read_labelled(
+            data,
+            target,
+            include,
+            left_out,
+            drop_missing,
+            form=form,
+            ids=names,
+            categories=said,
+            impute=filling is not None,
+        )
         rows, dropped = len(table.labels), table.dropped
-        encoding = Encoding.learn(table.features, standardize=standardize)
-        classifier = make(len(encoding.outputs))
+        model = TableClassifier(standardize=standardize, impute=filling, categories=table.categories or None)
+        learned = model.learn_encoding(table.features)
+        model.set_params(classifier=make(len(learned.outputs)))
         if plan:
-            _plan(classifier, encoding.encode(table.features), table.labels, as_json)
+            _plan(model.classifier, learned.encode(table.features), table.labels, as_json)
             return
-        model = TableClassifier(classifier, standardize=standardize).fit(table.features, table.labels)
-    if dropped:
-        note(f"{dropped} rows with missing values dropped, {rows} kept")
+        table.describe()
+        model.fit(table.features, table.labels)
     model.save(out)
     new = "NEW_FOLDER --out PREDICTIONS" if data.is_dir() else "NEW.csv --out predictions.csv"
     text = f"{model.fit_report_}\n\n{out} written. Next: gpclass predict {out} {new}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gpclass.cli.errors import Mistake
 from gpclass.cli.show import emit, note, say, say_scores
-from gpclass.data.encoded import encoded_folder
 from gpclass.data.folders import predict_folder
 from gpclass.data.parquet import ParquetFolder, arrow
 from gpclass.estimators.tables import TableClassifier
@@ -26,13 +25,16 @@ def check_inducing(text: str) -> int | str | None:
 
 
 def fit_folder(
-    folder: ParquetFolder, target: str, standardize: bool, make: Callable[[int], Any]
+    folder: ParquetFolder, target: str, rules: Mapping[str, Any], make: Callable[[int], Any]
 ) -> tuple[TableClassifier, int]:
-    """A model fitted to a folder, and the number of dropped rows; ``make(d)`` gives the classifier for d columns."""
-    encoded = encoded_folder(folder, target, standardize=standardize)
+    """A model fitted to a folder, and the number of dropped rows; ``make(d)`` gives the classifier for d columns.
+
+    ``rules`` are settings of :class:`TableClassifier`.
+    """
+    model = TableClassifier(**rules)
+    encoded = model.encoded_folder(folder, target)
     assert encoded.encoding is not None
-    model = TableClassifier(make(len(encoded.encoding.outputs)), standardize=standardize)
-    model.fit(encoded, target)
+    model.set_params(classifier=make(len(encoded.encoding.outputs))).fit(encoded, target)
     rows = sum(arrow().read_metadata(file).num_rows for file in folder.files())
     return model, rows - model.fit_report_.n_points
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,15 +12,23 @@ import pandas as pd
 import typer
 
 from gpclass._typing import Array
+from gpclass.cli import options
 from gpclass.cli.errors import Mistake
-from gpclass.cli.files import check_column, read_table, write_table
+from gpclass.cli.files import check_column, read_table
 from gpclass.cli.options import DataFile, Json, Level, ModelFile, load_table_model
+from gpclass.cli.outputs import check_output, write_table
 from gpclass.cli.show import answer
 from gpclass.estimators.tables import NumberColumn, TableClassifier, predictions
 from gpclass.estimators.wrapping import Wrapping
+from gpclass.names import did_you_mean
 from gpclass.numerics.files import replacing
 
 PICTURES = (".png", ".svg", ".pdf")
+AspectName = StrEnum("AspectName", ["auto", "equal", "free"])
+AUTO = AspectName["auto"]
+LONGEST = 4.0  # longer side over shorter side up to which equal scales are the default
+ABREAST = 3  # maps beside each other
+PLAIN = (1e-4, 1e7)  # sides whose ticks are written without powers of ten
 
 
 def draw_map(
@@ -33,24 +43,42 @@ def draw_map(
         str,
         typer.Option("--target", "-t", help="Column with labels; also plots the rows.", show_default="none"),
     ] = "",
+    label: Annotated[
+        str,
+        typer.Option(
+            "--class", help="Class whose probability is drawn; all: each.", show_default="second, or most probable"
+        ),
+    ] = "",
+    aspect: Annotated[AspectName, typer.Option(help="Scales of the axes; auto: equal where that fits.")] = AUTO,
     panel: Annotated[str, typer.Option(help="Second panel: interval or mcse.", show_default="none")] = "",
     resolution: Annotated[int, typer.Option(min=2, max=1000, help="Grid points per side.")] = 100,
     level: Level = 0.9,
+    sep: options.Sep = "",
+    decimal: options.Decimal = "",
+    encoding: options.TextEncoding = "",
+    missing: options.Missing = None,
+    force: options.Force = False,
     as_json: Json = False,
 ) -> None:
     """Draw the probabilities of a saved model over two columns, the others at their median."""
     if panel not in ("", "interval", "mcse"):
         raise Mistake(f"--panel must be interval or mcse, not {panel!r}")
+    if panel and label == "all":
+        raise Mistake("--panel goes with the map of one class, not with --class all")
+    picture = out.suffix.lower() in PICTURES
     model = load_table_model(model_file)
-    frame = read_table(data)
+    shown = choose_classes(model.classes_, label)
+    frame = read_table(data, options.text_format(sep, decimal, encoding, missing), label=target)
     across, upwards = choose_axes(model, x or None, y or None)
     for name in (across, upwards, *([target] if target else [])):
         check_column(frame, name, data)
+    check_output(out, [data, model_file], force, table=not picture)
     frame = frame[frame[[across, upwards]].notna().all(axis=1)]
     view = Slice(model, across, upwards)
-    if out.suffix.lower() in PICTURES:
+    if picture:
         labels = frame[target].to_numpy() if target else None
-        write_picture(view, frame, labels, out, panel or None, resolution, level)
+        style = {"panel": panel or None, "resolution": resolution, "level": level}
+        write_picture(view, frame, labels, out, shown, aspect, style)
     else:
         points = grid(frame, across, upwards, resolution)
         table = predictions(model, view.frame(points), level)
@@ -76,8 +104,7 @@ class Slice(Wrapping):
             if column.name in self.names:
                 filled[column.name] = values[:, self.names.index(column.name)]
             else:
-                held = column.median if isinstance(column, NumberColumn) else column.most_common
-                filled[column.name] = [held] * len(values)
+                filled[column.name] = [column.usual] * len(values)
         return pd.DataFrame(filled)
 
     def _seen(self, points: Any) -> Any:
@@ -110,10 +137,21 @@ def grid(frame: Any, x: str, y: str, resolution: int) -> Array:
     return np.column_stack([gx.ravel(), gy.ravel()])
 
 
+def choose_classes(classes: Any, name: str) -> list[Any]:
+    """The classes to draw: the one of this name, or all; None for the default."""
+    if name == "all":
+        return list(classes)
+    found = [label for label in classes if str(label) == name]
+    if name and not found:
+        known = ", ".join(map(str, classes))
+        raise Mistake(f"{name!r} is no class of the model{did_you_mean(name, classes)} Its classes are {known}")
+    return found or [None]
+
+
 def write_picture(
-    view: Slice, frame: Any, labels: Any, path: Path, panel: str | None, resolution: int, level: float
+    view: Slice, frame: Any, labels: Any, path: Path, shown: Sequence[Any], aspect: AspectName, style: Mapping[str, Any]
 ) -> None:
-    """Draw the decision map to a file."""
+    """Draw a decision map per class to a file; ``style``: settings of :func:`gpclass.plots.decision_map`."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -121,10 +159,33 @@ def write_picture(
 
     from gpclass.plots import decision_map
 
-    axes = decision_map(view, frame[view.names], labels, panel=panel, resolution=resolution, level=level)
-    figure = np.atleast_1d(np.asarray(axes, dtype=object))[0].figure
+    two = style["panel"] is not None
+    wide = min(len(shown), ABREAST)
+    high = -(-len(shown) // wide)
+    panels = wide * (2 if two else 1)
+    plt.rcParams["text.parse_math"] = False  # a name with two $ is no formula
+    figure, axes = plt.subplots(high, panels, figsize=(5.2 * panels, 4.6 * high), squeeze=False, layout="constrained")
+    places = list(axes.flat)
     try:
+        for one, place in zip(shown, [places] if two else places, strict=False):
+            decision_map(view, frame[view.names], labels, label=one, ax=place, **style)
+        for place in places:
+            dress(place, aspect) if place.has_data() else place.remove()
         with replacing(path) as draft:
             figure.savefig(draft, dpi=150, bbox_inches="tight")
     finally:
         plt.close(figure)
+
+
+def dress(axes: Any, aspect: AspectName) -> None:
+    """Equal scales on both axes, if asked for or if neither side gets too short, and few plain tick labels."""
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+    sides = [abs(float(np.diff(limits)[0])) for limits in (axes.get_xlim(), axes.get_ylim())]
+    fits = max(sides) <= LONGEST * min(sides)
+    axes.set_aspect("equal" if aspect is AspectName.equal or (aspect is AUTO and fits) else "auto")
+    for axis, side in zip((axes.xaxis, axes.yaxis), sides, strict=True):
+        axis.set_major_locator(MaxNLocator(4))
+        form = ScalarFormatter(useOffset=False)
+        form.set_scientific(not PLAIN[0] < side < PLAIN[1])
+        axis.set_major_formatter(form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from gpclass.cli.build import KernelName
 from gpclass.cli.errors import Mistake
+from gpclass.data.text import TextFormat
 from gpclass.estimators.tables import TableClassifier
 
 
@@ -24,12 +26,34 @@ def argument(name: str, text: str) -> Any:
     return typer.Argument(metavar=name, help=text, show_default=False)
 
 
-DataFile = Annotated[Path, argument("DATA", "Table with a header: CSV, TSV or Parquet.")]
-DataOrFolder = Annotated[Path, argument("DATA", "Table with a header: CSV, TSV or Parquet; or a Parquet folder.")]
+DataFile = Annotated[Path, argument("DATA", "Table with a header: CSV, TSV, Parquet or Excel.")]
+DataOrFolder = Annotated[
+    Path, argument("DATA", "Table with a header: CSV, TSV, Parquet or Excel; or a Parquet folder.")
+]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column with the labels.", show_default=False)]
 Features = Annotated[str, typer.Option(help="Columns to use, separated by commas.", show_default="all but the target")]
 Exclude = Annotated[str, typer.Option(help="Columns to exclude, separated by commas.", show_default="none")]
 DropMissing = Annotated[bool, typer.Option("--drop-missing", help="Drop rows with missing values.")]
+ImputeName = StrEnum("ImputeName", ["none", "median"])
+Impute = Annotated[
+    ImputeName, typer.Option(help="Missing features; median: also the most common category, in new rows too.")
+]
+Ids = Annotated[
+    str, typer.Option("--id", help="Columns that name rows, separated by commas: no features.", show_default="none")
+]
+Categories = Annotated[
+    str, typer.Option(help="Columns of names, even if they look like numbers.", show_default="columns of words")
+]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
+Sep = Annotated[str, typer.Option("--sep", help="Separator of text files, such as ; or tab.", show_default="seen")]
+Decimal = Annotated[str, typer.Option(help="Decimal sign of text files: . or ,", show_default="seen")]
+TextEncoding = Annotated[str, typer.Option("--encoding", help="Of text files, such as cp1252.", show_default="seen")]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        help="Words for missing values, separated by commas, besides empty cells.", show_default="NA, NaN, null, ..."
+    ),
+]
 Standardize = Annotated[bool, typer.Option(help="Scale numeric columns to mean 0 and sd 1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
@@ -40,6 +64,12 @@ Kernel = Annotated[
 ]
 ModelFile = Annotated[Path, argument("MODEL", "File written by `gpclass fit`.")]
 Level = Annotated[float, typer.Option(min=0.01, max=0.999, help="Level of the credible interval.")]
+
+
+def text_format(sep: str, decimal: str, encoding: str, missing: str | None) -> TextFormat:
+    """How the text files of a command are to be read."""
+    words = None if missing is None else split_names(missing)
+    return TextFormat({"tab": "\t", "\\t": "\t", "space": " "}.get(sep, sep), decimal, encoding, words)
 
 
 def verbosity(quiet: bool) -> int:

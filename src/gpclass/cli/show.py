@@ -50,6 +50,7 @@ def note(text: str) -> None:
 
 
 def say_scores(scores: Mapping[str, float]) -> None:
-    """Write scores, if any, to standard error."""
-    if scores:
-        note(", ".join(f"{name} {value:.4g}" for name, value in scores.items()))
+    """Write scores that are defined, if any, to standard error."""
+    known = [f"{name} {value:.4g}" for name, value in scores.items() if math.isfinite(value)]
+    if known:
+        note(", ".join(known))

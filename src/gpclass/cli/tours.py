@@ -14,8 +14,8 @@ import pandas as pd
 import typer
 
 from gpclass.cli.errors import Mistake, check_converged
-from gpclass.cli.files import write_table
-from gpclass.cli.options import Json, argument, split_names, verbosity
+from gpclass.cli.options import Force, Json, argument, split_names, verbosity
+from gpclass.cli.outputs import check_output, write_table
 from gpclass.cli.show import answer, emit, say
 from gpclass.compare.result import columns
 from gpclass.names import did_you_mean
@@ -28,11 +28,13 @@ def demo(
         str, typer.Option("--methods", "-m", help="Inferences, separated by commas.", show_default="all")
     ] = "",
     seed: Annotated[int, typer.Option(help="Seed for data and folds.")] = 3,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Fit every method to one simulated problem and write a report."""
-    from gpclass.report.demo import describe, run_demo
+    from gpclass.report.demo import REPORT, describe, run_demo
 
+    check_output(out / REPORT, [], force)
     names = split_names(chosen)
     comparison, path = run_demo(out, n=n, seed=seed, methods=names or None, verbose=verbosity(quiet=False))
     data = {"report": str(path), "advice": comparison.advice, "methods": comparison.rows()}
@@ -89,6 +91,7 @@ def datasets(
     ] = None,
     rows: Annotated[int, typer.Option(min=0, help="Number of rows to write, drawn at random; 0: all.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed for that draw.")] = 0,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """List the named data sets, or describe and write one.
@@ -108,6 +111,7 @@ def datasets(
         if not os.environ.get(FOLDER_VARIABLE):
             say(f"\nSet {FOLDER_VARIABLE} to a folder of CSV files with a column 'label' to see them here too.")
         return
+    check_output(out, [], force, table=True)
     data = load(name)
     classes = sorted(set(data.y.tolist()))
     if out is not None:

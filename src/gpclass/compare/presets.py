@@ -68,7 +68,7 @@ def _link_is_softmax(classifier: Any, y: Any) -> bool:
     if not isinstance(classifier, GPClassifier):
         return False
     inference, n_classes = get_inference(classifier.inference), len(np.unique(np.asarray(y)))
-    chosen = choose_likelihood(classifier.likelihood, inference, n_classes, form_of(classifier))
+    chosen = choose_likelihood(classifier.likelihood, inference, n_classes, type(form_of(classifier)))
     return chosen.name == "softmax"
 
 

@@ -106,7 +106,7 @@ class Comparison:
 
     def __str__(self) -> str:
         """A short table for the terminal, and the advice."""
-        head = ("method", "accuracy", "log loss", "Brier", "ECE", "max |dp|", "seconds", "converged")
+        head = ("method", "accuracy", "log loss", "Brier", "AUC", "ECE", "max |dp|", "seconds", "converged")
         table = columns(head, [_short(r) for r in self.results.values()])
         failed = [f"{r.name}: {r.error}" for r in self.results.values() if r.error is not None]
         return "\n".join([table, *failed, "", self.advice])
@@ -146,7 +146,7 @@ def _row(r: MethodResult) -> dict[str, Any]:
 
 def _short(r: MethodResult) -> tuple[str, ...]:
     if r.scores is None:
-        return (r.name, *["-"] * 6, r.state)
+        return (r.name, *["-"] * 7, r.state)
     s, se, a = r.scores, r.standard_error, r.agreement
 
     def with_error(name: str) -> str:
@@ -155,6 +155,7 @@ def _short(r: MethodResult) -> tuple[str, ...]:
     return (
         r.name,
         *(with_error(name) for name in FOLD_SCORES),
+        f"{s.auc:.3f}",
         f"{s.ece:.3f}",
         f"{a.largest:.1e}" if a else "(reference)",
         f"{r.seconds:.3g}",

@@ -30,7 +30,7 @@ from gpclass.compare.advice import advise, base_rate_log_loss
 from gpclass.compare.agreement import add_agreement, number
 from gpclass.compare.presets import default_methods
 from gpclass.compare.result import LEFT_OUT, Comparison, MethodResult
-from gpclass.estimators.pipelines import final_step
+from gpclass.estimators.pipelines import final_step, names_seen
 from gpclass.estimators.planner import class_subset
 from gpclass.estimators.readable import parameter_names, sampled_parameters
 from gpclass.names import feature_names as names_of
@@ -308,7 +308,7 @@ class Rows:
             per_fold["accuracy"].append(metrics.accuracy(y[test], p, classes))
         arrays = {key: np.array(values) for key, values in per_fold.items()}
         final = final_step(whole.estimator)
-        parameters, intervals = _parameters(final, self.feature_names)
+        parameters, intervals = _parameters(final, names_seen(whole.estimator, self.feature_names))
         return MethodResult(
             name=name,
             proba=proba.mean(axis=0),

@@ -42,10 +42,9 @@ class Constant(Node, Bound):
     def diag(self, X: Array) -> Value:
         return self.c
 
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        if theta is not None and self.place is not None:
+    def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
+        if self.place is not None:
             theta[self.place] += self.c * float(np.sum(g))
-        return None
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,9 @@ class Linear(Node):
     def diag(self, X: Array) -> Value:
         return np.asarray(np.einsum("ij,ij->i", X, X) + self.sigma_0**2)
 
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        if theta is None:
-            return np.asarray(2.0 * g[:, None] * X)
+    def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
         if self.place is not None:
             theta[self.place] += 2.0 * self.sigma_0**2 * float(np.sum(g))
-        return None
 
 
 @dataclass(frozen=True)
@@ -123,11 +119,10 @@ class Combined(Node):
     def diag(self, X: Array) -> Value:
         return self.combine(*(part.diag(X) for part in self.parts))
 
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
+    def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
         weights = self.weights(g, *(part.diag(X) for part in self.parts))
-        pulled = [part.diag_pull(X, w, theta) for part, w in zip(self.parts, weights, strict=True)]
-        moved = [one for one in pulled if one is not None]
-        return np.sum(moved, axis=0) if moved else None
+        for part, w in zip(self.parts, weights, strict=True):
+            part.diag_pull(X, w, theta)
 
 
 @dataclass(frozen=True)
@@ -205,9 +200,8 @@ class Columns(Node):
     def diag(self, X: Array) -> Value:
         return self.inner.diag(self.take(X))
 
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        part = self.inner.diag_pull(self.take(X), g, theta)
-        return None if part is None else _spread(part, self.columns, X.shape[1])
+    def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
+        self.inner.diag_pull(self.take(X), g, theta)
 
 
 @dataclass(frozen=True)

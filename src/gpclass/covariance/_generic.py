@@ -52,26 +52,13 @@ class Generic(Node):
     def diag(self, X: Array) -> Value:
         return np.asarray(self.kernel.diag(X), dtype=float)
 
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        if theta is None:
-            return self._diag_inputs(X, g)
-        if self.p == 0:
-            return None
-        if not self.differentiable(X):
+    def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
+        if self.p and not self.differentiable(X):
             theta[self.place] += self.differences(lambda kernel: g @ kernel.diag(X))
-            return None
-        for rows in gen_batches(len(X), 32):
-            gradient = self.kernel(X[rows], eval_gradient=True)[1]
-            theta[self.place] += np.einsum("i,iik->k", g[rows], gradient)
-        return None
-
-    def _diag_inputs(self, X: Array, g: Array) -> Array:
-        dX = np.zeros(X.shape)
-        for l, h in enumerate(input_steps(X)):
-            step = np.zeros(X.shape[1])
-            step[l] = h
-            dX[:, l] = g * (self.kernel.diag(X + step) - self.kernel.diag(X - step)) / (2 * h)
-        return dX
+        elif self.p:
+            for rows in gen_batches(len(X), 32):
+                gradient = self.kernel(X[rows], eval_gradient=True)[1]
+                theta[self.place] += np.einsum("i,iik->k", g[rows], gradient)
 
     def differentiable(self, X: Array) -> bool:
         """Whether the kernel provides a reliable gradient."""

@@ -204,8 +204,8 @@ class Stationary(Node):
     def diag(self, X: Array) -> Value:
         return 1.0
 
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        return None
+    def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
+        """The variance at a point is one."""
 
 
 class BoundStationary(Bound):

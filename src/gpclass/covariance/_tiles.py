@@ -72,11 +72,8 @@ class Node(ABC):
         """The values k(x_i, x_i), (n,) or one number."""
 
     @abstractmethod
-    def diag_pull(self, X: Array, g: Array, theta: Array | None) -> Array | None:
-        """Add Σ_i g_i dk(x_i, x_i)/dθ to ``theta``; if it is None, return g_i dk(x_i, x_i)/dx_i.
-
-        None denotes zero.
-        """
+    def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
+        """Add Σ_i g_i dk(x_i, x_i)/dθ to ``theta``."""
 
 
 class Bound(ABC):

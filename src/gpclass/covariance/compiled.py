@@ -76,12 +76,6 @@ class Covariance:
         self._root.diag_pull(_points(X, None)[0], np.asarray(g, dtype=float), theta)
         return theta
 
-    def diag_vjp_inputs(self, X: npt.ArrayLike, g: npt.ArrayLike) -> Array:
-        """g_i dk(x_i, x_i)/dx_i, shape (n, d)."""
-        x, _ = _points(X, None)
-        dX = self._root.diag_pull(x, np.asarray(g, dtype=float), None)
-        return np.zeros(x.shape) if dX is None else dX
-
 
 class Pullback:
     """Derivatives of Σ_ij G_ij K_ij; may be called repeatedly."""

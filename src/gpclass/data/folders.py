@@ -23,13 +23,16 @@ from gpclass.data.parquet import (
     MISSING_CURE,
     ParquetFolder,
     arrow,
+    batches,
     check_columns,
     naming,
+    opened,
     parquet_files,
     whole_rows,
     without_index,
 )
-from gpclass.estimators.tables import check_missing, check_truth, prediction_names, predictions, scores
+from gpclass.estimators.columns import check_missing
+from gpclass.estimators.tables import check_truth, prediction_names, predictions, scores
 from gpclass.numerics.files import replacing
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.predict import in_blocks, predict_proba
@@ -80,7 +83,7 @@ def predict_folder(
     target : name of a column with true labels, default=None
         Score the predictions against these labels.
     drop_missing : bool, default=False
-        Drop rows with a missing feature; otherwise they raise an error.
+        Drop rows with a missing feature; otherwise they raise an error. A model that imputes takes them all.
     n_jobs : int, default=None
         Number of files predicted in parallel, as in joblib.
     verbose : int, default=0
@@ -156,7 +159,7 @@ def score_files(pairs: Sequence[tuple[Path, Path]], target: str, classes: Any) -
         with naming(file):
             found.append(scores(table, classes, truth))
         weights.append(len(table))
-    names = found[0] if found else ()
+    names = [name for name in found[0] if name != "auc"] if found else []  # which is no mean over rows
     return {name: float(np.average([one[name] for one in found], weights=weights)) for name in names}
 
 
@@ -170,6 +173,11 @@ class _Task:
     keep: tuple[str, ...]
     target: str | None
     drop_missing: bool
+
+    @property
+    def imputes(self) -> bool:
+        """Whether the model fills in missing values."""
+        return getattr(getattr(self.model, "encoding_", None), "impute", False)
 
     def reads(self) -> list[str] | None:
         """Columns to read; None: all."""
@@ -197,13 +205,14 @@ class _Task:
 
         table = pa.Table.from_batches([batch])
         names, row = self.features(table.schema), np.arange(first, first + batch.num_rows)
-        if self.drop_missing:
+        if self.drop_missing and not self.imputes:
             whole = whole_rows(table.select(names))
             table, row = table.filter(whole), row[whole]
         if len(row) == 0:
             return None
         features = table.select(names).to_pandas(ignore_metadata=True)
-        check_missing(features, names, MISSING_CURE)
+        if not self.imputes:
+            check_missing(features, names, MISSING_CURE)
         if not hasattr(self.model, "encoding_") and not hasattr(self.model, "feature_names_in_"):
             features = features.to_numpy(dtype=float)
         with warnings.catch_warnings():
@@ -220,29 +229,31 @@ def predict_file(
 ) -> int:
     """Predict one file into another, atomically; return the number of rows read."""
     pq, rows = arrow(), 0
-    with replacing(target) as draft, naming(file), pq.ParquetFile(file) as opened:
-        schema = task.schema(opened.schema_arrow).with_metadata({STAMP: mark})
-        with pq.ParquetWriter(draft, schema) as writer:  # without rows it writes the columns alone
-            for batch in opened.iter_batches(BATCH, columns=task.reads()):
-                found = task(batch, rows + 1, schema)
-                rows += batch.num_rows
-                if found is not None:
-                    writer.write_table(found)
-                tell(batch.num_rows)
+    with opened(file) as found:
+        schema = task.schema(found.schema_arrow).with_metadata({STAMP: mark})
+    # Without rows the writer writes the columns alone.
+    with replacing(target) as draft, naming(file), pq.ParquetWriter(draft, schema) as writer:
+        for batch in batches(file, BATCH, task.reads()):
+            table = task(batch, rows + 1, schema)
+            rows += batch.num_rows
+            if table is not None:
+                writer.write_table(table)
+            tell(batch.num_rows)
     return rows
 
 
 def _column(file: Path, name: str) -> Any:
-    return arrow().read_table(file, columns=[name]).to_pandas(ignore_metadata=True)[name].to_numpy()
+    with opened(file) as found:
+        return found.read([name]).to_pandas(ignore_metadata=True)[name].to_numpy()
 
 
 def _predicted_rows(task: _Task, file: Path) -> Any:
     """The rows of a file to predict: a mask, or a slice of all."""
-    if not task.drop_missing:
+    if not task.drop_missing or task.imputes:
         return slice(None)
-    with arrow().ParquetFile(file) as opened:
-        names = task.features(opened.schema_arrow)
-        masks = [whole_rows(batch.select(names)) for batch in opened.iter_batches(BATCH, columns=names)]
+    with opened(file) as found:
+        names = task.features(found.schema_arrow)
+    masks = [whole_rows(batch.select(names)) for batch in batches(file, BATCH, names)]
     return np.concatenate([np.empty(0, dtype=bool), *masks])
 
 
@@ -266,7 +277,9 @@ def _fingerprint(model: Any) -> str:
     data = (problem.X, problem.y, problem.weights) if stored else ()
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, PROBES).astype(int))]
     # Without an evidence only the probabilities depend on the labels; rounded, since sums depend on threads.
-    proba = in_blocks(rows, fitted.posterior_, lambda latent: predict_proba(latent, fitted.likelihood_)).proba
+    proba = in_blocks(
+        rows, fitted.posterior_, lambda latent: predict_proba(latent, fitted.likelihood_, errors=False)
+    ).proba
     model_of = (fitted.classes_, fitted.theta_, getattr(model, "encoding_", None), fitted.kernel_)
     outcome = (report.method, report.n_points, fitted.log_evidence_, np.round(proba, PROBE_DIGITS) + 0.0)
     return fingerprint(*model_of, *outcome, *data)

@@ -10,6 +10,8 @@ Fails when: files differ in their columns, values are missing, or a feature colu
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,11 +25,11 @@ import numpy.typing as npt
 
 from gpclass._typing import Array
 from gpclass.data.sources import Found, Labels, checked, gathered
-from gpclass.estimators.tables import Encoding
+from gpclass.estimators.columns import Encoding
 from gpclass.model.rows import SHARD_ROWS
 from gpclass.names import did_you_mean, no_column, optional
 
-ENDINGS = (".parquet", ".pq")
+ENDINGS = (".parquet", ".pq", ".parq")
 # Remedies for the command line and for Python.
 MISSING_CURE = "--drop-missing, or drop_missing=True"
 SAME_CURE = (
@@ -50,7 +52,8 @@ class ParquetFolder:
     encoding : Encoding, default=None
         How to convert a frame of the columns to numbers; None: they are numeric.
     drop_missing : bool, default=False
-        Drop rows with a missing feature, label or weight; otherwise they raise an error.
+        Drop rows with a missing feature, label or weight; otherwise they raise an error. Features that the encoding
+        imputes are not missing.
     """
 
     path: str | PathLike[str]
@@ -69,6 +72,11 @@ def arrow() -> Any:
     return optional("pyarrow.parquet", "reading Parquet", "dask")
 
 
+def parquet_file(file: str | PathLike[str]) -> Any:
+    """A Parquet file, whose page checksums, where it has any, are verified as it is read."""
+    return arrow().ParquetFile(file, page_checksum_verification=True)
+
+
 @contextmanager
 def naming(file: Path) -> Iterator[None]:
     """Prefix errors with the file's name."""
@@ -82,10 +90,16 @@ def naming(file: Path) -> Iterator[None]:
 def opened(file: Path) -> Iterator[Any]:
     """A Parquet file; the error of an unreadable one says what to do."""
     try:
-        with arrow().ParquetFile(file) as found:
+        with parquet_file(file) as found:
             yield found
     except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
         raise ValueError(f"{file} cannot be read as Parquet ({error}); write it again") from error
+
+
+def batches(file: Path, rows: int, columns: Sequence[str] | None) -> Iterator[Any]:
+    """Batches of so many rows of a file, some of its columns or all."""
+    with opened(file) as found:
+        yield from found.iter_batches(rows, columns=columns)
 
 
 def parquet_files(path: str | PathLike[str]) -> list[Path]:
@@ -96,8 +110,14 @@ def parquet_files(path: str | PathLike[str]) -> list[Path]:
         raise ValueError(f"folder {place} not found{did_you_mean(place.name, siblings, '')}")
     if place.is_file():
         return [place]
-    found = sorted(p for p in place.rglob("*") if p.suffix.lower() in ENDINGS and p.is_file())
-    found = [p for p in found if not any(part[0] in "._" for part in p.relative_to(place).parts)]
+    found, others = _walked(place)
+    if others:
+        listed = ", ".join(str(p.relative_to(place)) for p in others[:3]) + (", ..." if len(others) > 3 else "")
+        warnings.warn(
+            f"{place}: {len(others)} of its files are not read, since they do not end in {' or '.join(ENDINGS)} or "
+            f"begin with an underscore ({listed})",
+            stacklevel=3,
+        )
     if not found:
         raise ValueError(f"{place} contains no Parquet file (ending {' or '.join(ENDINGS)})")
     keyed = next((p for p in found if any("=" in part for part in p.relative_to(place).parts[:-1])), None)
@@ -107,6 +127,33 @@ def parquet_files(path: str | PathLike[str]) -> list[Path]:
             "the folder without partitions, with that column in the files"
         )
     return found
+
+
+def _walked(place: Path) -> tuple[list[Path], list[Path]]:
+    """The Parquet files below a folder and its other files, both sorted; hidden ones and writers' marks are neither.
+
+    Links to folders are followed. A link to nothing and a file compressed as a whole raise: their rows would be missed.
+    """
+    found: list[Path] = []
+    others: list[Path] = []
+    seen: set[Path] = set()
+    for folder, below, files in os.walk(place, followlinks=True):
+        here = Path(folder)
+        if (real := here.resolve()) in seen:
+            raise ValueError(f"{here} leads to a folder that is read already: remove the link")
+        seen.add(real)
+        below[:] = [name for name in below if not name.startswith(".")]
+        for path in (here / name for name in files if not name.startswith(".")):
+            if not path.exists():
+                raise ValueError(f"{path} is a link to nothing: restore its file, or remove it")
+            if any(path.name.lower().endswith(ending + ".gz") for ending in ENDINGS):
+                raise ValueError(f"{path} is compressed as a whole and cannot be read by parts: unpack it with gunzip")
+            hidden = any(part.startswith("_") for part in path.relative_to(place).parts)
+            if path.suffix.lower() in ENDINGS:
+                (others if hidden else found).append(path)
+            elif not hidden and path.suffix.lower() != ".crc":
+                others.append(path)
+    return sorted(found), sorted(others)
 
 
 @dataclass(frozen=True)
@@ -125,7 +172,7 @@ class Piece:
 
         wanted, found, at = list(columns), [], 0
         try:
-            with arrow().ParquetFile(self.file) as file:
+            with parquet_file(self.file) as file:
                 if self.stop - self.start == file.metadata.row_group(self.group).num_rows:
                     return file.read_row_group(self.group, columns=wanted).select(wanted)
                 # in batches, so that the row group is never in memory as a whole
@@ -160,7 +207,7 @@ class ParquetRows:
     def _matrix(self, piece: Piece) -> Array:
         table = piece.read(tuple(dict.fromkeys([*self.columns, *self.needed])))
         if self.needed:
-            table = table.filter(whole_rows(table))
+            table = table.filter(whole_rows(table.select(list(self.needed))))
         table = table.select(list(self.columns))
         try:
             if self.encoding is not None:
@@ -195,7 +242,8 @@ def parquet_source(folder: ParquetFolder, y: Any, sample_weight: Any, class_weig
     files = folder.files()
     columns = check_columns(folder, files, beside)
     labels, weights = Labels(MISSING_CURE), []
-    needed = (*columns, *beside) if folder.drop_missing else ()
+    filled = folder.encoding is not None and folder.encoding.impute
+    needed = (*(() if filled else columns), *beside) if folder.drop_missing else ()
     pieces: list[Piece] = []
     for file in files:
         with opened(file) as parquet:

@@ -21,9 +21,8 @@ from gpclass.estimators.mixins import Deciding, Planning, Savable
 from gpclass.estimators.task import Task, array_task, chosen_inference, form_of, source_task
 from gpclass.hyper.base import Fit, Run
 from gpclass.hyper.trace import Trace
-from gpclass.latent.dense import Dense
 from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
-from gpclass.registry import get_inference, get_strategy, takes_many
+from gpclass.registry import INFERENCES, get_inference, get_strategy, takes_many
 
 MCSE_SLACK = 1.5  # an error estimate from twenty batches has itself an error of 16 %
 
@@ -61,6 +60,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     class_weight : dict or "balanced", default=None
         Weight of each class, multiplied into ``sample_weight``. Probabilities are then not calibrated for the
         population that the rows come from; for errors that cost differently see :meth:`decide`.
+    latent_prior : str or object, default=None
+        How the prior over latent values is represented: a name of ``gpclass.registry.FORMS``, or a configured form.
+        None: "inducing" with ``n_inducing`` or given ``inducing`` inputs, else "dense".
     n_inducing : int, "auto" or None, default=None
         Number m of inducing inputs for many rows (10⁴ to 10⁷): the prior becomes low rank plus
         diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
@@ -118,6 +120,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         priors: Any = None,
         tol: float = 1e-3,
         class_weight: Any = None,
+        latent_prior: Any = None,
         n_inducing: Any = None,
         inducing: Any = "kmeans",
         n_restarts: int = 0,
@@ -132,6 +135,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.priors = priors
         self.tol = tol
         self.class_weight = class_weight
+        self.latent_prior = latent_prior
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.n_restarts = n_restarts
@@ -166,7 +170,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> GPClassifier:
         began = time.perf_counter()
         self._check_settings()
-        if sources.is_source(X, mapped=form_of(self) is not Dense):
+        if sources.is_source(X, mapped=not form_of(self).predicts_from_rows):
             task, names = source_task(self, X, y, sample_weight)
             self.n_features_in_ = task.problem.n_features
             if names is not None:
@@ -174,8 +178,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             else:
                 self.__dict__.pop("feature_names_in_", None)
         else:
-            # A model must not change with the user's array; under inducing inputs predictions do not need the rows.
-            own = form_of(self) is Dense
+            own = form_of(self).predicts_from_rows  # such a model must not change with the user's array
             X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
             task = array_task(self, X, y, sample_weight)
         rng = checks.generator(self.random_state)
@@ -297,7 +300,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         problem = self._problem.at(np.asarray(theta, dtype=float))
         evidence = chosen_inference(self)(problem, checks.generator(0), gradient=eval_gradient).evidence
         if evidence is None:
-            raise ValueError(f"inference={self.inference!r} has no evidence; use 'ep' or 'laplace'")
+            able = ", ".join(repr(name) for name, row in INFERENCES.items() if row.evidence is not None)
+            raise ValueError(f"inference={self.inference!r} has no evidence; these have one: {able}")
         return (evidence.log_z, evidence.gradient) if eval_gradient else evidence.log_z
 
     def _check_new(self, X: Any) -> Array:
@@ -312,7 +316,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     def _predict(self, X: Any) -> Prediction:
         X = self._check_new(X)
-        found = in_blocks(X, self.posterior_, lambda latent: predict_proba(latent, self.likelihood_))
+        found = in_blocks(X, self.posterior_, lambda latent: predict_proba(latent, self.likelihood_, errors=False))
         self._warn_of_error(found.mcse, stacklevel=4)
         return found
 
@@ -343,5 +347,5 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         """More than two classes if the inference takes them."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = takes_many(self.inference, self.likelihood, form_of(self))
+        tags.classifier_tags.multi_class = takes_many(self.inference, self.likelihood, type(form_of(self)))
         return tags

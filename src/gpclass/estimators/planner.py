@@ -41,7 +41,6 @@ from gpclass.data.sources import in_files
 from gpclass.estimators.task import chosen_inference, form_of
 from gpclass.hyper.full_bayes import FullBayes
 from gpclass.inference.draws import SPARE
-from gpclass.latent.low_rank import LowRank
 from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import few_threads
 from gpclass.registry import get_strategy
@@ -109,7 +108,7 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     X, y = np.asarray(X, dtype=float), np.asarray(y)
     if X.ndim != 2 or len(X) != len(y):
         raise ValueError(f"X must be (n, d) and y (n,), not {X.shape} and {y.shape}")
-    if form_of(clf) is LowRank:
+    if form_of(clf).moves:
         from gpclass.estimators.scale_plan import plan_inducing  # it builds on this module
 
         return plan_inducing(clf, X, y)

@@ -24,7 +24,6 @@ from gpclass.hyper.staged.climb import SOME_ITERATIONS, growing
 from gpclass.hyper.staged.quality import compare_with_dense
 from gpclass.hyper.staged.settings import Stages
 from gpclass.inference.base import Inference
-from gpclass.inference.exact import Exact
 from gpclass.latent.inducing import check_inducing, sample_rows
 from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
@@ -36,6 +35,7 @@ ROWS = 2000
 EVALUATIONS = 20  # over all rows
 EARLIER = 4.0  # of the stage on few rows and few inducing inputs, in evaluations on ``ROWS`` rows
 SWEEPS = 3.0  # of one inference from a cold start, in evaluations from neighbouring sites
+DRAWS = 1000  # whose time is measured
 OVERHEAD = 40  # numbers per row: sites, their history, labels
 
 
@@ -52,11 +52,11 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
     problem = task.problem.placed(np.random.default_rng(0))
     problem = replace(problem, rows=replace(problem.rows, executor=Local(1)))
     methods, L = task.methods, problem.n_latents
-    guide = loose(methods.inference.guide)
+    guide = loose(methods.inference.guide(methods.likelihood))
     with one_thread():
         first = guide(problem, gradient=True)
         began = time.perf_counter()
-        guide(problem.at(problem.theta + 0.05), start=first, gradient=True)
+        guide(problem.at(problem.theta + 0.05), start=first.start, gradient=True)
         each = (time.perf_counter() - began) * n / len(rows)
     workers = min(allowed_threads(), max(1, n // shard_size(n)))
     each /= workers
@@ -68,7 +68,7 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
         inferences = EVALUATIONS + round(earlier / n)
     last = _last_step(problem, methods.inference, n, workers)
     kernels = len(problem.kernels)
-    kept = placed * kernels if LowRank.for_rows(n, m, clf.inducing, kernels).keep else 0
+    kept = placed * kernels if LowRank(m=m, how=clf.inducing).checked(n, d, kernels).keep else 0
     return Plan(
         n=n,
         d=d,
@@ -90,12 +90,12 @@ def _last_step(part: Problem, inference: Inference, n: int, workers: int) -> flo
         began = time.perf_counter()
         compare_with_dense(part, inference, np.random.default_rng(0))
         compared = time.perf_counter() - began
-        if not isinstance(inference, Exact):
+        times, most = [], inference.most_draws(part, n)
+        if most == 0:
             return compared
-        times = []
-        for M in (1, inference.first):
+        for M in (1, DRAWS):
             began = time.perf_counter()
-            replace(inference, n_samples=M)(part)
+            inference.for_chains(M)(part)
             times.append(time.perf_counter() - began)
-        each = max(times[1] - times[0], 0.0) / inference.first
-        return compared + each * (inference.first + inference.most_of_u(part, n)) * n / part.n / workers
+        each = max(times[1] - times[0], 0.0) / DRAWS
+        return compared + each * (DRAWS + most) * n / part.n / workers

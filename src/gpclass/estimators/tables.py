@@ -1,18 +1,13 @@
 """Classifiers for data frames: columns of numbers and words in, class probabilities out.
 
-Numbers are standardised, (x − mean)/sd; words and truth values become one column per category, 1 or 0. The
-mapping is learned in ``fit``, saved with the model, and applied unchanged to new rows: an absent column, an unseen
-category or a missing value is an error that names it and its count.
-
-Cost: O(rows × columns). Fails when: a column has more than ``MAX_CATEGORIES`` categories (an identifier).
+The mapping of the columns to numbers (:mod:`gpclass.estimators.columns`) is learned in ``fit``, saved with the model,
+and applied unchanged to new rows.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,199 +16,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
+from gpclass.estimators.columns import CategoryColumn, ColumnSummary, Encoding, NumberColumn, check_missing
 from gpclass.estimators.mixins import Deciding, Savable
 from gpclass.estimators.wrapping import Wrapping, where_inner_has
-from gpclass.names import did_you_mean
 
 if TYPE_CHECKING:
+    from gpclass.data.parquet import ParquetFolder
     from gpclass.estimators.planner import Plan
-
-MAX_CATEGORIES = 50
-MAX_CODES = 20  # distinct numbers that may still be names of categories
-
-
-@dataclass(frozen=True)
-class NumberColumn:
-    """A column of numbers, entered as (x − centre)/scale."""
-
-    name: str
-    centre: float
-    scale: float
-    median: float  # position of the column on a map
-
-    def encode(self, column: Any) -> Array:
-        """The standardised column, (m, 1)."""
-        try:
-            values = column.astype(float).to_numpy()
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"column {self.name!r} held numbers when the model was fitted; now it does not: {error}"
-            ) from error
-        if not np.all(np.isfinite(values)):
-            raise ValueError(f"column {self.name!r} holds {np.sum(~np.isfinite(values))} infinite values")
-        return np.asarray((values - self.centre) / self.scale)[:, None]
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the encoded columns."""
-        return (self.name,)
-
-
-@dataclass(frozen=True)
-class CategoryColumn:
-    """A column of words, entered as one column of 0 and 1 per category."""
-
-    name: str
-    categories: tuple[str, ...]
-    most_common: str
-
-    def encode(self, column: Any) -> Array:
-        """Indicators, (m, number of categories)."""
-        words = column.astype(str).to_numpy()
-        strange = sorted(set(words) - set(self.categories))
-        if strange:
-            raise ValueError(
-                f"column {self.name!r} holds {len(strange)} categories that the model has not seen: {_some(strange)}; "
-                f"it knows {', '.join(map(repr, self.categories))}"
-            )
-        return np.column_stack([(words == category).astype(float) for category in self.categories])
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of the encoded columns."""
-        return tuple(f"{self.name}={category}" for category in self.categories)
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """The mapping from a frame to a matrix."""
-
-    columns: tuple[NumberColumn | CategoryColumn, ...]
-
-    @classmethod
-    def learn(cls, frame: Any, *, standardize: bool = True) -> Encoding:
-        """The encoding of a frame without missing values."""
-        if 0 in frame.shape:
-            raise ValueError(f"the data have no {'feature columns' if frame.shape[1] == 0 else 'rows'}")
-        check_missing(frame, list(frame.columns))
-        columns = [ColumnSummary(str(name)) for name in frame.columns]
-        for column, (_, values) in zip(columns, frame.items(), strict=True):
-            column.add(values, len(frame), whole=True)
-        return cls(tuple(column.result(standardize) for column in columns))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Columns that a frame must have."""
-        return tuple(column.name for column in self.columns)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Columns of the matrix."""
-        return tuple(name for column in self.columns for name in column.outputs)
-
-    def encode(self, frame: Any) -> Array:
-        """The matrix (m, D) of a frame; further columns of the frame are ignored."""
-        missing = [name for name in self.names if name not in frame.columns]
-        if missing:
-            listed = ", ".join(map(repr, missing))
-            raise ValueError(
-                f"the data lack the columns {listed}{did_you_mean(missing[0], frame.columns)} Name them as in the data "
-                "that the model was fitted to"
-            )
-        check_missing(frame, list(self.names))
-        return np.hstack([column.encode(frame[column.name]) for column in self.columns])
-
-
-@dataclass
-class ColumnSummary:
-    """Statistics of a column over the rows seen so far, by Chan's update, which is numerically stable.
-
-    Reference: Chan, Golub & LeVeque (1983), Algorithms for computing the sample variance.
-    """
-
-    name: str
-    count: int = 0
-    mean: float = 0.0
-    square: float = 0.0  # Σ (x − mean)²
-    some: list[Array] = field(default_factory=list)
-    words: Counter[str] = field(default_factory=Counter)
-
-    def add(self, column: Any, keep: int, *, whole: bool = False) -> None:
-        """Add rows, about ``keep`` of them to the median; ``whole`` if they are all rows."""
-        from pandas.api import types
-
-        if types.is_datetime64_any_dtype(column) or types.is_timedelta64_dtype(column):
-            raise ValueError(
-                f"column {self.name!r} holds dates: make numbers of them, such as days since a start, first"
-            )
-        if len(column) == 0:
-            return
-        number = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
-        if self.words if number else self.count:
-            raise ValueError(f"column {self.name!r} holds numbers in one file and text in another")
-        if number:
-            self._add_numbers(column.to_numpy(dtype=float), keep)
-            return
-        words = column.astype(str)
-        if whole:
-            _check_mostly_words(self.name, words)
-        self.words.update(words.value_counts().to_dict())
-        if len(self.words) > MAX_CATEGORIES:
-            raise ValueError(
-                f"column {self.name!r} has {len(self.words)} different words in {self.words.total()} rows, more than "
-                f"{MAX_CATEGORIES}: an identifier? Exclude it (--exclude {self.name}, or of a folder "
-                f"ParquetFolder(path, exclude=[{self.name!r}])), or group its categories"
-            )
-
-    def _add_numbers(self, x: Array, keep: int) -> None:
-        if not np.isfinite(x).all():
-            many = int(np.sum(~np.isfinite(x)))
-            raise ValueError(f"column {self.name!r} holds infinite values, {many} of {len(x)}: correct or exclude them")
-        k, total = len(x), self.count + len(x)
-        gap = float(x.mean()) - self.mean
-        self.square += float(np.sum((x - x.mean()) ** 2)) + gap * gap * self.count * k / total
-        self.mean += gap * k / total
-        self.count = total
-        self.some.append(x[:: max(1, -(-k // max(keep, 1)))])
-
-    def result(self, standardize: bool) -> NumberColumn | CategoryColumn:
-        """The column's encoding."""
-        if self.words:
-            return CategoryColumn(self.name, tuple(sorted(self.words)), self.words.most_common(1)[0][0])
-        spread = float(np.sqrt(self.square / self.count))
-        centre, scale = (self.mean, spread) if standardize and spread > 0 else (0.0, 1.0)
-        return NumberColumn(self.name, centre, scale, float(np.median(np.concatenate(self.some))))
-
-
-def _check_mostly_words(name: str, words: Any) -> None:
-    """Reject a column of numbers in which a few words would make it categorical."""
-    import pandas as pd
-
-    number = pd.to_numeric(words, errors="coerce").notna().to_numpy()
-    if 0.5 * len(words) < number.sum() < len(words) and words[number].nunique() > MAX_CODES:
-        strange = list(dict.fromkeys(words[~number]))
-        raise ValueError(
-            f"column {name!r} holds numbers, but {int(np.sum(~number))} of its {len(words)} values are words "
-            f"({_some(strange)}): correct them, or leave their cells empty"
-        )
-
-
-def _some(words: Sequence[str]) -> str:
-    return ", ".join(map(repr, words[:5])) + (", ..." if len(words) > 5 else "")
-
-
-def check_missing(frame: Any, names: Sequence[Any], cure: str = "--drop-missing, or frame.dropna()") -> None:
-    """Reject missing values, with their number in each column; ``cure`` explains how to exclude their rows."""
-    count = {name: int(frame[name].isna().sum()) for name in names}
-    found = {name: k for name, k in count.items() if k}
-    if found:
-        rows = int(frame[list(found)].isna().any(axis=1).sum())
-        each = ", ".join(f"{name} {k}" for name, k in found.items())
-        total = sum(found.values())
-        raise ValueError(
-            f"{total} value{'s are' if total > 1 else ' is'} missing in {rows} of {len(frame)} rows ({each}); fill "
-            f"them in, or exclude these rows ({cure})"
-        )
 
 
 class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
@@ -225,6 +34,12 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         Fitted to the encoded matrix; None: ``GPClassifier()``.
     standardize : bool, default=True
         Standardise the columns of numbers.
+    impute : {None, "median"}, default=None
+        What becomes of missing values: an error, or the median of a column of numbers and the most common category of
+        a column of words, also in new rows.
+    categories : mapping of column name to its categories, default=None
+        Of columns that are names whatever they look like, and whose categories need not all occur in the rows; other
+        columns of words have the categories that occur.
 
     Attributes
     ----------
@@ -236,9 +51,21 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
     evidence_kind_, log_marginal_likelihood_value_ : those of ``classifier_``, if it has them.
     """
 
-    def __init__(self, classifier: Any = None, *, standardize: bool = True) -> None:
+    impute: str | None = None  # of models that were saved before there were these two
+    categories: Mapping[str, Sequence[Any]] | None = None
+
+    def __init__(
+        self,
+        classifier: Any = None,
+        *,
+        standardize: bool = True,
+        impute: str | None = None,
+        categories: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
         self.classifier = classifier
         self.standardize = standardize
+        self.impute = impute
+        self.categories = categories
 
     def fit(self, frame: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the encoding and fit the classifier.
@@ -267,17 +94,31 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         from gpclass.data.sources import in_files
 
         if not in_files(frame):
-            encoding = Encoding.learn(frame, standardize=self.standardize)
+            encoding = self.learn_encoding(frame)
             return encoding, encoding.encode(frame)
-        from gpclass.data.encoded import encoded_folder
-
         if not isinstance(y, str):
             raise ValueError("a Parquet folder needs the name of the column with the labels: fit(folder, 'label')")
         if not isinstance(frame, ParquetFolder) or frame.encoding is None:
             weights = sample_weight if isinstance(sample_weight, str) else None
-            frame = encoded_folder(frame, y, weights=weights, standardize=self.standardize)
+            frame = self.encoded_folder(frame, y, weights)
         assert frame.encoding is not None
         return frame.encoding, frame
+
+    def learn_encoding(self, frame: Any) -> Encoding:
+        """The encoding that ``fit`` learns from a frame."""
+        return Encoding.learn(frame, **self._rules())
+
+    def encoded_folder(self, folder: Any, target: str, weights: str | None = None) -> ParquetFolder:
+        """A Parquet folder with the encoding that ``fit`` learns from it."""
+        from gpclass.data.encoded import encoded_folder
+
+        return encoded_folder(folder, target, weights=weights, **self._rules())
+
+    def _rules(self) -> dict[str, Any]:
+        """The settings of the encoding."""
+        if self.impute not in (None, "median"):
+            raise ValueError(f"impute must be None or 'median', not {self.impute!r}")
+        return {"standardize": self.standardize, "impute": self.impute is not None, "categories": self.categories}
 
     def encode(self, frame: Any) -> Array:
         """The encoded matrix."""
@@ -303,9 +144,23 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
 
         classifier: Any = GPClassifier() if self.classifier is None else self.classifier
         if not in_files(frame):  # which the classifier rejects, with the remedy
-            frame = Encoding.learn(frame, standardize=self.standardize).encode(frame)
+            frame = self.learn_encoding(frame).encode(frame)
         plan: Plan = classifier.plan(frame, y, budget=budget)
         return plan
+
+
+__all__ = [
+    "CategoryColumn",
+    "ColumnSummary",
+    "Encoding",
+    "NumberColumn",
+    "TableClassifier",
+    "check_missing",
+    "check_truth",
+    "prediction_names",
+    "predictions",
+    "scores",
+]
 
 
 def prediction_names(classes: Any) -> list[str]:
@@ -348,7 +203,7 @@ def check_truth(truth: Any, classes: Any) -> npt.NDArray[np.intp]:
 
 
 def scores(found: Any, classes: Any, truth: Any) -> dict[str, float]:
-    """Accuracy, log loss and Brier score of :func:`predictions` for known true labels."""
+    """Accuracy, log loss, Brier score and area under the ROC curve of :func:`predictions` for known true labels."""
     from gpclass import metrics
 
     y, known = check_truth(truth, classes), np.arange(len(classes))
@@ -359,4 +214,5 @@ def scores(found: Any, classes: Any, truth: Any) -> dict[str, float]:
             "accuracy": metrics.accuracy(y, proba, known),
             "log_loss": metrics.log_loss(y, proba, known),
             "brier": metrics.brier_score(y, proba, known),
+            "auc": metrics.auc(y, proba, known),
         }

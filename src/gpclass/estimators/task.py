@@ -23,15 +23,13 @@ from gpclass.hyper.starts import begun
 from gpclass.inference.base import Inference
 from gpclass.kernels import default_kernel
 from gpclass.latent.base import Form
-from gpclass.latent.dense import Dense
-from gpclass.latent.inducing import check_inducing, sample_rows
-from gpclass.latent.low_rank import LowRank
-from gpclass.likelihoods import Likelihood
+from gpclass.latent.inducing import sample_rows
+from gpclass.likelihoods import LIKELIHOODS, Likelihood
 from gpclass.model.labels import Labelled, encode
 from gpclass.model.problem import Problem
 from gpclass.model.rows import ArraySource, Source
 from gpclass.numerics.threads import few_threads, one_thread, workers
-from gpclass.registry import check_combination, choose_likelihood, get_inference, get_strategy
+from gpclass.registry import FORMS, check_combination, choose_likelihood, get_form, get_inference, get_strategy
 
 LOOK = 2000  # rows that a kernel is checked against, and started from, with inducing inputs
 
@@ -45,6 +43,7 @@ class Settings(Protocol):
     hyperparameters: str | Strategy
     tol: float
     class_weight: dict[Any, float] | str | None
+    latent_prior: str | Form | None
     n_inducing: int | str | None
     inducing: str | Array
 
@@ -60,7 +59,7 @@ class Methods:
     @classmethod
     def of(cls, clf: Settings, n_classes: int) -> Methods:
         """Inference, strategy and likelihood, checked as a combination."""
-        inference, strategy, form = chosen_inference(clf), get_strategy(clf.hyperparameters), form_of(clf)
+        inference, strategy, form = chosen_inference(clf), get_strategy(clf.hyperparameters), type(form_of(clf))
         likelihood = choose_likelihood(clf.likelihood, inference, n_classes, form)
         check_combination(inference, strategy, likelihood, form)
         return cls(inference, strategy, likelihood)
@@ -77,16 +76,25 @@ class Task:
 
     def run(self, run: Run) -> Fit:
         """Find the kernel parameters and the posterior."""
-        dense = isinstance(self.problem.form, Dense)
-        with few_threads(self.problem.n) if dense else one_thread(), workers(run.n_jobs):
+        with few_threads(self.problem.n) if full(self.problem.form) else one_thread(), workers(run.n_jobs):
             problem = begun(self.problem) if self.start_from_data else self.problem
             fit = self.methods.strategy(problem, self.methods.inference, run)
             return reviewed(fit, self.methods.inference, run.rng.spawn(1)[0])
 
 
-def form_of(clf: Settings) -> type[Form]:
-    """The form of the prior: with inducing inputs if requested, else dense."""
-    return LowRank if clf.n_inducing is not None or not isinstance(clf.inducing, str) else Dense
+def form_of(clf: Settings) -> Form:
+    """The form of the prior: ``latent_prior``, or what other parameters ask for; dense by default."""
+    asked = [form for form in (cls.asked(clf) for cls in FORMS.values()) if form is not None]
+    if clf.latent_prior is None:
+        return asked[-1]
+    if len(asked) > 1:
+        raise ValueError(f"latent_prior={clf.latent_prior!r} and n_inducing or inducing are given; leave one out")
+    return get_form(clf.latent_prior)
+
+
+def full(form: Form) -> bool:
+    """Whether a form holds all rows in memory, with their covariance matrices."""
+    return "covariance" in form.offers
 
 
 def chosen_inference(clf: Settings) -> Inference:
@@ -103,9 +111,10 @@ def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any) -> Task:
     kernel = _kernel(clf, methods.likelihood, rows.X)
     noisy = checks.has_noise(kernel)  # each copy of a row has separate noise
     n = rows.copies if noisy else len(rows.X)
-    if form_of(clf) is Dense:
+    form = form_of(clf)
+    if full(form):
         latents = methods.likelihood.n_latents(len(classes))
-        way = methods.inference.way(type(methods.likelihood), Dense.offers)
+        way = methods.inference.way(type(methods.likelihood), form.offers)
         checks.check_memory(n, latents, orthant=way is not None and "box" in way.prior)
         if methods.strategy.name != "fixed" and latents == 1:
             checks.warn_of_hours(n)
@@ -117,11 +126,11 @@ def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any) -> Task:
 
 def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:
     """The task of ``clf`` on rows that are not an ordinary array, and the names of their columns."""
-    if form_of(clf) is Dense:
+    if form_of(clf).predicts_from_rows:
         what = "folder" if isinstance(X, str | os.PathLike) else type(X).__name__
         raise ValueError(
             f"rows in a {what} are fitted through inducing inputs: set n_inducing, such as n_inducing=300; "
-            "or read the rows into an array for the dense model"
+            f"or read the rows into an array for the prior {form_of(clf).name!r}"
         )
     source, classes, names = as_source(X, y, sample_weight, clf.class_weight)
     methods = Methods.of(clf, len(classes))
@@ -131,11 +140,8 @@ def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task
 
 def _task(clf: Settings, source: Source, kernel: Kernel, methods: Methods, classes: npt.NDArray[Any]) -> Task:
     """The task of rows labelled by class indices."""
-    form: Form = Dense()
-    if form_of(clf) is LowRank:
-        m = check_inducing(clf.n_inducing, clf.inducing, source.n, source.d)
-        kernels = len(kernel.kernels) if isinstance(kernel, CompoundKernel) else 1
-        form = LowRank.for_rows(source.n, m, clf.inducing, kernels)
+    kernels = len(kernel.kernels) if isinstance(kernel, CompoundKernel) else 1
+    form = form_of(clf).checked(source.n, source.d, kernels)
     relabelled: Any = source
     rows = form.rows(replace(relabelled, y=methods.likelihood.encode(relabelled.y)))
     start_from_data = clf.kernel is not None and not methods.strategy.keeps_start
@@ -143,15 +149,15 @@ def _task(clf: Settings, source: Source, kernel: Kernel, methods: Methods, class
 
 
 def _kernel(clf: Settings, likelihood: Likelihood, X: Array) -> Kernel:
-    if form_of(clf) is LowRank:  # a sample suffices for many rows
+    if not full(form_of(clf)):  # a sample suffices for many rows
         X = X[sample_rows(len(X), LOOK, np.random.default_rng(0))]
     if clf.kernel is None:
         # Repeated rows are excluded, so that a weight of two equals the row twice here too.
         return default_kernel(np.unique(X, axis=0))
     kernel = checks.check_kernel(clf.kernel, X)
     if isinstance(kernel, CompoundKernel) and not likelihood.many:
+        able = " or ".join(repr(name) for name, cls in LIKELIHOODS.items() if cls.many)
         raise ValueError(
-            "a list of kernels, one per class, is for likelihood='softmax' or 'multinomial-probit'; "
-            "give one kernel, such as 1.0 * RBF(1.0)"
+            f"a list of kernels, one per class, is for likelihood={able}; give one kernel, such as 1.0 * RBF(1.0)"
         )
     return kernel

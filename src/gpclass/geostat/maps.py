@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
-from gpclass.estimators.pipelines import final_step, seen_by_final
+from gpclass.estimators.pipelines import final_step, predict_uncertainty
 from gpclass.names import class_index, optional
 
 SAME = 1e-9  # coordinates closer than this fraction of the extent are equal
@@ -122,9 +122,8 @@ def predict_map(
     c = class_index(label, clf.classes_, min(1, len(clf.classes_) - 1))
     names = [str(name) for name in getattr(points, "columns", [])]
     tables: dict[str, Any] = dict.fromkeys(("proba", "mcse", "lower", "upper"))
-    final = final_step(clf)
-    if hasattr(final, "predict_uncertainty"):
-        u = final.predict_uncertainty(seen_by_final(clf, points), level=level)
+    if hasattr(final_step(clf), "predict_uncertainty"):
+        u = predict_uncertainty(clf, points, level)
         found = {name: np.asarray(getattr(u, name)) for name in tables}
     else:
         found = {"proba": np.asarray(clf.predict_proba(points))}

@@ -24,10 +24,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpclass._settings import SHARE
 from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
-from gpclass.hyper.given_latents import GivenLatents
 from gpclass.hyper.proposal import (
     LogDensity,
     Mode,
@@ -39,10 +39,10 @@ from gpclass.hyper.proposal import (
     scattered,
     walk,
 )
-from gpclass.inference.around import BASES, gaussians_for, target_around
+from gpclass.inference.around import guide_for, target_around
 from gpclass.inference.base import Inference
 from gpclass.inference.elliptical_slice import EllipticalSlice
-from gpclass.inference.mcmc import ChainSettings
+from gpclass.inference.mcmc import WhiteChains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Target
@@ -50,8 +50,6 @@ from gpclass.model.problem import Problem
 from gpclass.priors import PriorSet
 
 ROUGH = 0.01  # tolerance of the Gaussian that latent steps are taken around
-GIVEN = ("both", "f", "eta")
-MOVES = ("metropolis", "hmc")
 TRAJECTORIES = 0.7  # acceptance that the step of Hamiltonian moves is adapted to
 
 
@@ -95,13 +93,12 @@ class Alternate(FullBayes):
     first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "alternate"
     needs: ClassVar[str] = "steps"
+    limits: ClassVar = {"given": ("both", "f", "eta"), "move": ("metropolis", "hmc"), "acceptance": SHARE}
 
-    def __post_init__(self) -> None:
-        self._check(scans=1, leapfrog=1, vectors=1)
-        if self.given not in GIVEN or self.move not in MOVES:
-            raise ValueError(
-                f"Alternate: given must be one of {GIVEN} and move one of {MOVES}, got {self.given!r}, {self.move!r}"
-            )
+    @property
+    def prior_needs(self) -> frozenset[str]:
+        slope = ["latent_slope"] if self.move == "hmc" and self.given != "eta" else []
+        return frozenset(["whitened", "latents", *slope])
 
     @classmethod
     def neal(cls, **changes: Any) -> Alternate:
@@ -113,11 +110,9 @@ class Alternate(FullBayes):
         return cls(chains=2, warmup=2, draws=4, scans=1)
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
-        """θ and f; a Gaussian inference means elliptical slices around it."""
-        steps = isinstance(inference, ChainSettings) and inference.steps
-        moves: Any = inference if steps else EllipticalSlice(around=inference.name)
-        has = gaussians_for(problem.likelihood)
-        guide = LogDensity(problem, BASES["laplace" if "laplace" in has else has[0]](), prior)
+        """θ and f; a Gaussian inference means elliptical slices around it, its sites no more exact than ``ROUGH``."""
+        moves = inference if isinstance(inference, WhiteChains) else EllipticalSlice(around=inference)
+        guide = LogDensity(problem, guide_for(problem.likelihood), prior)
         mode = find_mode(guide)
         sampler = AlternateSampler(self, guide, moves, mode)
         return Sampling(sampler, moves, prior, WhiteDraws, mode.evaluations, has_evidence=False)
@@ -129,7 +124,7 @@ class AlternateSampler(Sampler):
 
     settings: Alternate
     guide: LogDensity
-    inference: ChainSettings
+    inference: WhiteChains
     mode: Mode
 
     def first(self, rng: np.random.Generator) -> State:
@@ -157,7 +152,7 @@ class AlternateSampler(Sampler):
         if iteration < settings.warmup:
             new = adapted(state, settings.acceptance, settings.acceptance, iteration)
             return {**state, **new}, {"accepted": np.asarray(np.mean(chances))}
-        latent_prior = GivenLatents.of(self.guide.problem.at(state["theta"]))
+        latent_prior = self.guide.problem.at(state["theta"]).prior.given_latents()
         f = latent_prior.latents(state["eta"])
         value = latent_prior.log_likelihood(f) + self.guide.log_prior(state["theta"])
         state = {**state, "value": np.asarray(value), "log_z": np.asarray(np.nan)}
@@ -173,7 +168,7 @@ class AlternateSampler(Sampler):
 
     def _around(self, theta: Array) -> Target:
         """Coordinates for the latent steps. Valid around any Gaussian that depends on θ alone: a rough one suffices."""
-        return target_around(self.guide.problem.at(theta), self.inference.coordinates, tol=ROUGH)
+        return target_around(self.guide.problem.at(theta), self.inference.around, tol=ROUGH)
 
     def _latent(self, state: State, target: Target, rng: np.random.Generator) -> State:
         """Some steps of f given θ."""
@@ -217,11 +212,11 @@ class AlternateSampler(Sampler):
         )
         if not accepted:
             return state, chance, False
-        eta = GivenLatents.of(self.guide.problem.at(theta)).white(f)
+        eta = self.guide.problem.at(theta).prior.given_latents().white(f)
         return {**state, "theta": theta, "eta": eta}, chance, True
 
     def _latents(self, state: State) -> Array:
-        return GivenLatents.of(self.guide.problem.at(state["theta"])).latents(state["eta"])
+        return self.guide.problem.at(state["theta"]).prior.given_latents().latents(state["eta"])
 
     def _target(self, theta: Array, eta: Array, f: Array, given: str) -> tuple[float, Array] | None:
         """Log density of θ given f or η, and η there; None outside the bounds."""
@@ -229,7 +224,7 @@ class AlternateSampler(Sampler):
         if log_prior == -np.inf:
             return None
         try:
-            latent_prior = GivenLatents.of(self.guide.problem.at(theta))
+            latent_prior = self.guide.problem.at(theta).prior.given_latents()
         except ValueError:
             return None
         if given == "eta":
@@ -243,7 +238,7 @@ def centred(density: LogDensity, theta: Array, f: Array) -> tuple[float, Array]:
     log_prior = density.log_prior(theta)
     if log_prior == -np.inf:
         return -np.inf, np.zeros_like(theta)
-    latent_prior = GivenLatents.of(density.problem.at(theta))
+    latent_prior = density.problem.at(theta).prior.given_latents()
     white = latent_prior.white(f)
     total = latent_prior.log_density(white) + log_prior + latent_prior.log_likelihood(f)
     return total, np.asarray(latent_prior.slope(f, white) + density.prior.gradient(theta))

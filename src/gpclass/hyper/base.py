@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gpclass.inference.around import BASES
+from gpclass._settings import Settings
 from gpclass.inference.base import Inference
 from gpclass.kernels import kernel_text
+from gpclass.latent.base import Form
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior, Report
 from gpclass.priors import PriorSpec
@@ -65,9 +66,8 @@ class Fit:
 
     def with_details(self, details: dict[str, Any]) -> Fit:
         """The fit with more figures in its posterior's report."""
-        posterior: Any = self.posterior
-        report = replace(posterior.report, details={**posterior.report.details, **details})
-        return replace(self, posterior=replace(posterior, report=report))
+        report = replace(self.posterior.report, details={**self.posterior.report.details, **details})
+        return replace(self, posterior=self.posterior.with_report(report))
 
     def report(self, strategy: str, advice: tuple[str, ...], seconds: float) -> FitReport:
         """How the fit went, the inference's own report included."""
@@ -99,17 +99,22 @@ NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
     "gaussian": (lambda asked: asked.gaussian, "one Gaussian with a deterministic evidence"),
     "unbiased": (lambda asked: asked.evidence_kind in ("unbiased", "closed-form"), "an unbiased evidence"),
     "steps": (
-        lambda asked: asked.steps or (asked.gaussian and asked.name in BASES),
-        "moves of the latent values step by step",
+        lambda asked: asked.steps or asked.gaussian,
+        "moves of the latent values step by step in white coordinates of the prior",
     ),
 }  # what a strategy may need of an inference
 
 
-class Strategy(ABC):
+class Strategy(Settings, ABC):
     """How θ is found: a frozen dataclass of settings, callable."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # by which settings and files know it
     needs: ClassVar[str] = "nothing"  # a key of NEEDS
+
+    @property
+    def prior_needs(self) -> frozenset[str]:
+        """What these settings need of the prior, in addition to the inference's needs (:mod:`gpclass.latent.base`)."""
+        return frozenset()
 
     @property
     def keeps_start(self) -> bool:
@@ -133,6 +138,12 @@ class Strategy(ABC):
         """Why the inference is rejected."""
         what = NEEDS[self.needs][1]
         return f"hyperparameters={self.name!r} needs {what}, which inference={inference.name!r} does not have"
+
+    def lacks(self, form: type[Form]) -> str:
+        """Why a form of the prior is rejected; empty if it is not."""
+        missing = sorted(self.prior_needs - form.offers)
+        reasons = "; ".join(form.lacks.get(offer, f"it needs {offer!r} of the prior") for offer in missing)
+        return reasons and f"hyperparameters={self.name!r} does not run with the prior {form.name!r}: {reasons}"
 
 
 def parameters_at_bounds(problem: Problem) -> tuple[str, ...]:

@@ -35,8 +35,6 @@ from gpclass.model.problem import Problem
 from gpclass.predict import in_blocks, predict_proba
 from gpclass.progress import progress
 
-SCORINGS = ("log-loss", "brier", "accuracy")
-SEARCHES = ("halton", "random")
 SCALE_NAMES = (SCALE_NAME, "c0", "k0", "scale")
 SHRINK = 1.0 / 3.0  # of the box's logarithmic width, from one round to the next
 
@@ -85,21 +83,21 @@ class CrossValidation(Strategy):
     coordinates: tuple[int, ...] | None = None
 
     name: ClassVar[str] = "cv"
+    limits: ClassVar = {
+        "search": ("halton", "random"),
+        "scoring": ("log-loss", "brier", "accuracy"),
+        "folds": 2,
+        "block_size": ("auto",),
+    }
 
     @classmethod
     def brief(cls) -> CrossValidation:
         return cls(n_points=1, folds=2)
 
     def __post_init__(self) -> None:
-        if self.scoring not in SCORINGS:
-            raise ValueError(f"scoring must be one of {SCORINGS}, not {self.scoring!r}")
-        if self.search not in SEARCHES:
-            raise ValueError(f"search must be one of {SEARCHES}, not {self.search!r}")
-        if self.folds < 2 or self.n_points < 1 or self.rounds < 1 or not self.span > 1:
-            raise ValueError(
-                f"at least 2 folds, 1 point, 1 round and a span above 1 are needed, not folds={self.folds}, "
-                f"n_points={self.n_points}, rounds={self.rounds}, span={self.span}"
-            )
+        super().__post_init__()
+        if not self.span > 1:
+            raise ValueError(f"CrossValidation: span must be above 1, got {self.span!r}")
         if self.grid is not None and self.ranges is not None:
             raise ValueError("give a grid or ranges, not both")
         for name, values in (self.grid or {}).items():
@@ -147,8 +145,6 @@ class CrossValidation(Strategy):
             raise ValueError(f"coordinates {self.coordinates} are not among the {problem.n_features} columns of X")
         x = problem.X if self.coordinates is None else problem.X[:, list(self.coordinates)]
         size = None if isinstance(self.block_size, str) else float(self.block_size)
-        if isinstance(self.block_size, str) and self.block_size != "auto":
-            raise ValueError(f"block_size must be a length or 'auto', not {self.block_size!r}")
         return spatial_folds(x, n_folds, size, rng)
 
     def _scan(
@@ -260,7 +256,7 @@ def point_losses(
         except (np.linalg.LinAlgError, ValueError):
             out[test] = np.inf
             continue
-        found = in_blocks(at.X[test], posterior, lambda latent: predict_proba(latent, at.likelihood))
+        found = in_blocks(at.X[test], posterior, lambda latent: predict_proba(latent, at.likelihood, errors=False))
         out[test] = _loss(found.log_proba, problem.likelihood.decode(problem.y[test]), scoring)
     return out
 

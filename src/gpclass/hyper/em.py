@@ -24,18 +24,16 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 from sklearn.gaussian_process.kernels import CompoundKernel, WhiteKernel
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
-from gpclass.hyper.expected_prior import RULES, ExpectedPrior
 from gpclass.inference.base import Inference
-from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.latent.base import SiteRule
+from gpclass.latent.base import ExpectedPrior, SiteRule, Start
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, symmetric_root
 from gpclass.model.problem import Problem, sample_of
 from gpclass.model.rows import Labels
+from gpclass.posterior import Posterior
 from gpclass.progress import progress
 
 JITTER = 1e-6  # of the mean prior variance
@@ -74,8 +72,9 @@ class EM(Strategy):
     name: ClassVar[str] = "em"
     needs: ClassVar[str] = "gaussian"
 
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_iter", "m_steps"))
+    @property
+    def prior_needs(self) -> frozenset[str]:
+        return frozenset(["expected"])
 
     @classmethod
     def brief(cls) -> EM:
@@ -88,7 +87,8 @@ class EM(Strategy):
             )
         problem = problem.placed(run.rng)
         noisy, jitter = _with_jitter(problem)
-        theta, last = problem.theta, None
+        theta = problem.theta
+        last: Start | None = None
         if len(theta):
             theta = np.clip(theta, *problem.bounds.T)
         seed = int(run.rng.integers(2**63))
@@ -97,11 +97,13 @@ class EM(Strategy):
         with progress(label=f"em ({inference.name})", verbose=run.verbose) as bar:
             while not converged and len(rows) < self.max_iter:
                 posterior = inference(noisy.at(theta), np.random.default_rng(seed), start=last)
-                moved, gain = self._m_step(noisy, theta, ExpectedPrior.of(posterior))
+                last = posterior.start
+                q, held, rule = posterior.sites
+                moved, gain = self._m_step(noisy, theta, q.expected_prior(held, rule))
                 evidence = posterior.evidence.log_z if posterior.evidence is not None else np.nan
                 rows.append((theta, evidence, bound(posterior), gain))
                 converged = gain < self.tol
-                theta, last = moved, posterior
+                theta = moved
                 bar.update(log_evidence=evidence)
         at_end = problem.at(theta)
         posterior = inference(at_end, np.random.default_rng(seed))
@@ -121,14 +123,14 @@ class EM(Strategy):
         last_of = f"the last of {self.max_iter} EM iterations still gained"
         reason = "" if converged else f"{last_of} {rows[-1][3]:.1g} nats"
         figures = {"evaluations": len(rows) + 1, "at_bounds": parameters_at_bounds(at_end) or None}
-        return Fit(at_end, replace(posterior, report=report), converged, reason, figures, trace=trace)
+        return Fit(at_end, posterior.with_report(report), converged, reason, figures, trace=trace)
 
     def _m_step(self, noisy: Problem, theta: Array, expected: ExpectedPrior) -> tuple[Array, float]:
-        before, _ = expected.value_and_slope(noisy.at(theta))
+        before, _ = expected(noisy.at(theta))
 
         def minus(t: Array) -> tuple[float, Array]:
             try:
-                value, slope = expected.value_and_slope(noisy.at(t))
+                value, slope = expected(noisy.at(t))
             except np.linalg.LinAlgError:
                 return 1e12, np.zeros_like(t)
             return -value, -slope
@@ -179,8 +181,7 @@ def expected_log(likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Ar
     return np.asarray(likelihood.log(labels.y, f.transpose(2, 1, 0)).mean(axis=0))
 
 
-def bound(posterior: GaussianPosterior) -> float:
+def bound(posterior: Posterior) -> float:
     """E_q log p(y|f) − KL(q‖p) of a Gaussian posterior, without K⁻¹."""
-    start = posterior.start
-    assert start is not None
-    return posterior.gaussian.sweep(start.held, BoundOf(RULES[start.name]), 1.0, 0).value
+    q, held, rule = posterior.sites
+    return q.sweep(held, BoundOf(rule), 1.0, 0).value

@@ -25,6 +25,7 @@ from gpclass.inference.base import Inference
 from gpclass.inference.diagnostics import ChainFigures, chain_figures
 from gpclass.model.problem import Problem
 from gpclass.numerics.fingerprint import fingerprint
+from gpclass.numerics.groups import group_error
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.priors import PriorSet
 
@@ -59,6 +60,7 @@ class FullBayes(Strategy):
     default_priors: str
     checkpoint: str | os.PathLike[str] | None
     first_draws: ClassVar[int]  # kept per chain before they are first checked
+    limits: ClassVar = {"warmup": 0, "default_priors": tuple(PAPERS)}
 
     def __init_subclass__(cls) -> None:
         """Put the parameters above in front of those in the docstring of a subclass."""
@@ -77,20 +79,6 @@ class FullBayes(Strategy):
     def dropped(self) -> int:
         """Iterations dropped of each chain."""
         return self.warmup
-
-    def _check(self, **least: int) -> None:
-        """Reject invalid lengths of chains, which have a least value, and unknown priors."""
-        for name, low in {"chains": 1, "warmup": 0, "draws": 1, "keep": 1, **least}.items():
-            value = getattr(self, name)
-            if value is None and name == "draws":  # as many as needed
-                continue
-            if value is None or int(value) != value or value < low:
-                raise ValueError(
-                    f"{type(self).__name__}: {name} must be a whole number of at least {low}, got {value!r}"
-                )
-        if self.default_priors not in PAPERS:
-            known = ", ".join(map(repr, PAPERS))
-            raise ValueError(f"default_priors={self.default_priors!r} is not known; use one of {known}")
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         if len(problem.theta) == 0:
@@ -152,8 +140,7 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
     inference = sampling.inference
     asked: Any = strategy  # a dataclass
     settings = replace(asked, checkpoint=None, draws=1)
-    Z = problem.inducing
-    model = (problem.kernel, problem.likelihood, np.empty(0) if Z is None else Z)
+    model = (problem.kernel, problem.likelihood, *(problem.form.marks or (np.empty(0),)))
     outcome = run_chains(
         sampling.sampler,
         strategy.chains,
@@ -240,8 +227,9 @@ def _repeated_evidence(
     first = inference(problem, rng).evidence
     if first is None or first.error is None:
         return None if first is None else replace(first, gradient=None), None
-    logs = np.array([first.log_z, *(inference(problem, rng).evidence.log_z for _ in range(REPEATS - 1))])
+    more = (inference(problem, rng).evidence for _ in range(REPEATS - 1))
+    logs = np.array([evidence.log_z for evidence in (first, *more) if evidence is not None])
     top = logs.max()
-    mean = np.exp(logs - top)
-    error = float(mean.std(ddof=1) / mean.mean() / np.sqrt(REPEATS))
-    return Evidence(float(top + np.log(mean.mean())), error, first.kind), float(logs.std(ddof=1))
+    found = np.exp(logs - top)
+    error = float(group_error(found / found.mean() - 1.0) / REPEATS)
+    return Evidence(float(top + np.log(found.mean())), error, first.kind), float(logs.std(ddof=1))

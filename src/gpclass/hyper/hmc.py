@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpclass._settings import SHARE
 from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
@@ -67,13 +68,7 @@ class HMC(FullBayes):
     first_draws: ClassVar[int] = 150
     name: ClassVar[str] = "hmc"
     needs: ClassVar[str] = "gaussian"
-
-    def __post_init__(self) -> None:
-        self._check()
-        if not self.step_size > 0 or (self.leapfrog is not None and self.leapfrog < 1):
-            raise ValueError("HMC: step_size must be positive and leapfrog at least 1")
-        if self.start not in ("mode", "kernel"):
-            raise ValueError(f"HMC: start must be 'mode' or 'kernel', got {self.start!r}")
+    limits: ClassVar = {"acceptance": SHARE, "start": ("mode", "kernel")}
 
     @classmethod
     def williams_barber(cls, **changes: Any) -> HMC:
@@ -158,7 +153,9 @@ class HMCSampler(Sampler):
 
         def evaluate(theta: Array) -> tuple[float, Array]:
             nonlocal posterior, done
-            value, slope, posterior = self.density.value_and_slope(theta, posterior)
+            value, slope, posterior = self.density.value_and_slope(
+                theta, None if posterior is None else posterior.start
+            )
             done += 1
             return value, slope
 

@@ -22,27 +22,27 @@ from scipy.special import logsumexp
 
 from gpclass._typing import Array
 from gpclass.inference.ep import EP
-from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.latent.dense import DenseGaussian
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels
+from gpclass.posterior import Posterior
 
 MOST = 20  # draws of θ
 
 
-def cavity_log_density(posterior: GaussianPosterior) -> Array:
+def cavity_log_density(posterior: Posterior) -> Array:
     """The log p(y_i | y_-i, θ) of every point, (n,), from EP's sites."""
-    gaussian, problem = posterior.gaussian, posterior.problem
-    assert isinstance(gaussian, DenseGaussian)
-    mean, cov = gaussian.marginals.cavity()
+    problem, (mean, cov) = posterior.problem, posterior.sites[0].marginals.cavity()
     labels = Labels(problem.y)
     return problem.likelihood.smear(labels, mean[:, :, None], np.einsum("nll->ln", cov))[:, 0]
 
 
 def leave_one_out(problem: Problem, theta: Array) -> Array | None:
-    """The log p(y_i | y_-i), (n,), over draws θ (S, p); None if rows are weighted, EP fails, or classes are many."""
-    dense = "covariance" in problem.form.offers
-    if problem.n_latents > 1 or not dense or problem.weights is not None:
+    """The log p(y_i | y_-i), (n,), over draws θ (S, p).
+
+    None if rows are weighted, EP fails, classes are many, or the likelihood has no sites or no averages of p.
+    """
+    offered = "covariance" in problem.form.offers and {"match", "smear"} <= problem.likelihood.offers()
+    if problem.n_latents > 1 or not offered or problem.weights is not None:
         return None
     chosen = np.unique(np.linspace(0, len(theta) - 1, min(MOST, len(theta))).astype(np.intp))
     try:

@@ -27,13 +27,12 @@ from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.starts import elsewhere, learned_nothing
 from gpclass.inference.base import Inference
-from gpclass.latent.low_rank import LowRank
+from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet, resolve_priors
@@ -55,7 +54,7 @@ class Climb:
     converged: bool
     reason: str
     inverse_curvature: Array  # (p, p), of minus the objective, as L-BFGS sees it
-    posterior: Posterior | None = None  # at ``theta``; None if it was found in another process
+    start: Start | None = None  # of the posterior at ``theta``; None if it was found in another process
     refused: ValueError | None = None  # why no evaluation succeeded
 
 
@@ -74,7 +73,7 @@ class Maximize(Strategy):
     gradient_tol : float
         Stop when no component of the gradient exceeds this.
     polish_steps : int
-        Largest number of steps on an evidence with Monte Carlo error.
+        Largest number of steps of θ on an evidence with Monte Carlo error, after the ascent of its guide's.
     stages : Stages
         How the ascent goes from few rows to all, with inducing inputs.
     checkpoint : path, optional
@@ -91,9 +90,7 @@ class Maximize(Strategy):
 
     name: ClassVar[str] = "maximize"
     needs: ClassVar[str] = "gradient"
-
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol", "gradient_tol"), whole=("max_iter",))
+    limits: ClassVar = {"polish_steps": 0}
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         return self._search(problem, inference, run, prior=None)
@@ -102,26 +99,23 @@ class Maximize(Strategy):
     def brief(cls) -> Self:
         return cls(max_iter=3, polish_steps=1)
 
-    def why_not(self, inference: Inference) -> str:
-        return (
-            f"{super().why_not(inference)}; use hyperparameters='fixed', or fit the kernel parameters with "
-            "inference='ep' first"
-        )
-
     def _search(self, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None) -> Fit:
-        if isinstance(problem.form, LowRank):
+        if problem.form.moves:
             from gpclass.hyper.staged.ascent import ascend  # it builds on this module
 
             return ascend(self, problem, inference, run, prior)
-        if self.checkpoint is not None:
+        unused = [name for name in ("stages", "checkpoint") if getattr(self, name) != getattr(type(self)(), name)]
+        if unused:
             raise ValueError(
-                f"{type(self).__name__}: checkpoint is for climbs with inducing inputs; set n_inducing, or leave it out"
+                f"{type(self).__name__}: {' and '.join(unused)} apply with inducing inputs alone; set n_inducing, or "
+                "leave them out"
             )
+        problem = problem.placed(run.rng)
         if len(problem.theta) == 0:
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
         starts = starting_points(problem, run.n_restarts, run.rng)
         seed = int(run.rng.integers(2**63))
-        guide = inference.guide
+        guide = inference.guide(problem.likelihood)
         with progress(label=f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
             if len(starts) == 1:
                 climbs = [climb(problem, guide, starts[0], prior, self, seed, bar.update)]
@@ -137,8 +131,8 @@ class Maximize(Strategy):
         if best.refused is not None:
             raise best.refused
         evaluations = sum(c.evaluations for c in climbs)
-        theta, last = best.theta, best.posterior
-        if inference.stochastic:
+        theta, last = best.theta, best.start
+        if inference.evidence_kind == "unbiased":
             theta, last, spent = polish(problem, inference, best, prior, self, seed)
             evaluations += spent
         at_best = problem.at(theta)
@@ -171,9 +165,8 @@ def fit_at(problem: Problem, posterior: Posterior, evaluations: int, prior: Prio
 def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) -> tuple[float, Array]:
     """Log evidence at ``theta``, plus log prior if there is one, with its gradient."""
     evidence = posterior.evidence
-    if evidence is None or evidence.gradient is None:
-        name = posterior.report.method
-        raise TypeError(f"{name} has no evidence gradient; use 'laplace' or 'ep', or hyperparameters='fixed'")
+    assert evidence is not None
+    assert evidence.gradient is not None
     if prior is None:
         return evidence.log_z, evidence.gradient
     return evidence.log_z + prior.log_density(theta), evidence.gradient + prior.gradient(theta)
@@ -187,7 +180,7 @@ def found_nothing(problem: Problem, value: float, prior: PriorSet | None, theta:
 def _climb_apart(problem: Problem, inference: Inference, theta0: Array, *others: Any) -> Climb:
     """One of several ascents: its posterior, with n×n factors, is not returned, nor is a failure an error."""
     try:
-        return replace(climb(problem, inference, theta0, *others), posterior=None)
+        return replace(climb(problem, inference, theta0, *others), start=None)
     except ValueError as refused:
         return Climb(theta0, -np.inf, 1, False, "", np.eye(len(theta0)), refused=refused)
 
@@ -202,8 +195,8 @@ def climb(
     tell: Callable[..., None] = lambda **_: None,
 ) -> Climb:
     """One ascent from ``theta0``; every evaluation uses the same random numbers."""
-    last: Posterior | None = None
-    best: tuple[float, Array, Posterior | None] = (-np.inf, theta0, None)
+    last: Start | None = None
+    best: tuple[float, Array, Start | None] = (-np.inf, theta0, None)
     evaluations = 0
 
     def objective(theta: Array) -> tuple[float, Array]:
@@ -216,9 +209,9 @@ def climb(
         value, slope = value_and_slope(posterior, prior, theta)
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return REFUSED, np.zeros_like(theta)
-        last = posterior
+        last = posterior.start
         if value > best[0]:
-            best = (value, theta.copy(), posterior)
+            best = (value, theta.copy(), last)
         tell(log_evidence=value)
         return -value, -slope
 
@@ -241,22 +234,23 @@ def climb(
 
 def polish(
     problem: Problem, inference: Inference, best: Climb, prior: PriorSet | None, settings: Maximize, seed: int
-) -> tuple[Array, Posterior | None, int]:
+) -> tuple[Array, Start | None, int]:
     """Quasi-Newton steps on a noisy evidence from the end of its guide's ascent.
 
-    Returns the parameters, the posterior of the last evaluation, and the number of evaluations.
+    Returns the parameters, the start of the last evaluation, and the number of evaluations.
     """
     low, high = problem.bounds.T
-    searching, last = inference.for_search, best.posterior
+    searching, last = inference.for_search, best.start
 
     def evaluate(theta: Array) -> tuple[float, float, Array]:
         nonlocal last
         try:
-            last = found = searching(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
+            found = searching(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
         except ValueError:
             return -np.inf, 0.0, np.zeros_like(theta)
+        last = found.start
         value, slope = value_and_slope(found, prior, theta)
-        return value, found.evidence.error or 0.0, slope
+        return value, (found.evidence and found.evidence.error) or 0.0, slope
 
     theta = best.theta
     value, error, slope = evaluate(theta)

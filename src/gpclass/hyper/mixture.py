@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.inference.mcmc import chain_batches
 from gpclass.model.labels import copied_rows
 from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
@@ -39,29 +40,32 @@ class ThetaMixture(Posterior):
         return len(self.theta) * self.of.packed_components(self.vectors[0])
 
     def posteriors(self) -> Iterator[tuple[int, float, Problem, Posterior]]:
-        """Chain, weight, problem and posterior of each draw of θ; equal neighbours, after rejections, are merged."""
-        S = len(self.theta)
+        """Group, weight, problem and posterior of each draw of θ; equal neighbours, after rejections, are merged.
+
+        Groups are batches within chains, as long as the chains' effective size asks for.
+        """
+        S, group = len(self.theta), chain_batches(self.chain, self.report.ess or 0.0)
         same = np.zeros(S, dtype=bool)
         same[1:] = (
             np.all(self.theta[1:] == self.theta[:-1], axis=1)
             & np.all(self.vectors[1:] == self.vectors[:-1], axis=(1, 2))
-            & (self.chain[1:] == self.chain[:-1])
+            & (group[1:] == group[:-1])
         )
         starts = np.flatnonzero(~same)
         for start, stop in zip(starts, np.append(starts[1:], S), strict=True):
             problem = self.problem.at(self.theta[start])
             posterior = self.of.unpack(problem, self.vectors[start])
-            yield int(self.chain[start]), float(stop - start) / S, problem, posterior
+            yield int(group[start]), float(stop - start) / S, problem, posterior
 
     def latent(self, X_new: Array) -> LatentMixture:
-        """All components of all draws of θ; draws of one chain share a group."""
+        """All components of all draws of θ, in the groups of the draws."""
         parts = []
-        for chain, weight, problem, posterior in self.posteriors():
+        for batch, weight, problem, posterior in self.posteriors():
             part = posterior.latent(X_new)
             ratio = self._ratio(problem)
             size = len(part.weights)
             spread = np.broadcast_to(ratio**2 * part.covariances, (size, *part.covariances.shape[1:]))
-            group = np.full(size, chain, dtype=np.intp)
+            group = np.full(size, batch, dtype=np.intp)
             parts.append((weight * part.weights, ratio * part.means, spread, group))
         return LatentMixture(*map(np.concatenate, zip(*parts, strict=True)))
 

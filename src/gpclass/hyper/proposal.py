@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from gpclass._typing import Array
 from gpclass.hyper.maximize import Maximize, climb, value_and_slope
-from gpclass.inference.base import Inference
+from gpclass.inference.base import Inference, Outline
 from gpclass.inference.hmc import JITTER
+from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
@@ -39,7 +39,7 @@ class LogDensity:
     problem: Problem
     inference: Inference
     prior: PriorSet
-    start: Posterior | None = None  # of every evaluation, so that they are independent
+    start: Start | None = None  # of every evaluation, so that they are independent
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
@@ -53,20 +53,22 @@ class LogDensity:
         inside = np.all(theta >= low) and np.all(theta <= high)
         return self.prior.log_density(theta) if inside else -np.inf
 
-    def outline(self, theta: Array) -> Any:
+    def outline(self, theta: Array) -> Outline | None:
         """What the inference knows at θ before it draws, with a deterministic ``log_z``; None if it has none."""
         try:
             return self.inference.outline(self.problem.at(theta), self.start)
         except (np.linalg.LinAlgError, ValueError):
             return None
 
-    def posterior(self, theta: Array, rng: np.random.Generator | None = None, outline: Any = None) -> Posterior | None:
+    def posterior(
+        self, theta: Array, rng: np.random.Generator | None = None, outline: Outline | None = None
+    ) -> Posterior | None:
         """The inference at θ, completed from its outline if there is one; None if it fails: evidence zero."""
         try:
             if outline is None:
-                posterior: Posterior = self.inference(self.problem.at(theta), rng, start=self.start)
+                posterior = self.inference(self.problem.at(theta), rng, start=self.start)
             else:
-                posterior = self.inference.complete(outline, rng or np.random.default_rng(0))
+                posterior = outline.complete(rng or np.random.default_rng(0))
         except (np.linalg.LinAlgError, ValueError):
             return None
         evidence = posterior.evidence
@@ -77,13 +79,13 @@ class LogDensity:
         posterior = self.posterior(theta)
         return -np.inf if posterior is None or posterior.evidence is None else posterior.evidence.log_z
 
-    def value_and_slope(self, theta: Array, start: Posterior | None = None) -> tuple[float, Array, Posterior | None]:
+    def value_and_slope(self, theta: Array, start: Start | None = None) -> tuple[float, Array, Posterior | None]:
         """Log density and gradient at θ, and the posterior to start the next evaluation from."""
         flat = -np.inf, np.zeros_like(theta), None
         if self.log_prior(theta) == -np.inf:
             return flat
         try:
-            posterior: Posterior = self.inference(self.problem.at(theta), None, start=start, gradient=True)
+            posterior = self.inference(self.problem.at(theta), None, start=start, gradient=True)
         except (np.linalg.LinAlgError, ValueError):
             return flat
         value, slope = value_and_slope(posterior, self.prior, theta)

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpclass._settings import SHARE
 from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
@@ -43,9 +44,10 @@ from gpclass.hyper.proposal import (
     scattered,
     walk,
 )
-from gpclass.inference.around import BASES, gaussians_for
-from gpclass.inference.base import Inference
+from gpclass.inference.around import BASES, guide_for
+from gpclass.inference.base import Inference, Outline
 from gpclass.inference.ep import EP
+from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
@@ -99,15 +101,7 @@ class PseudoMarginal(FullBayes):
     first_draws: ClassVar[int] = 500
     name: ClassVar[str] = "pseudo-marginal"
     needs: ClassVar[str] = "unbiased"
-
-    def __post_init__(self) -> None:
-        self._check(discard=0, particles=1, vectors=1)
-        known = self.guide in (None, *BASES) and self.start in ("mode", "prior")
-        if not (known and 0 < self.acceptance < 1):
-            raise ValueError(
-                f"PseudoMarginal: guide must be one of {list(BASES)}, start 'mode' or 'prior', acceptance "
-                f"between 0 and 1; got {self.guide!r}, {self.start!r}, {self.acceptance!r}"
-            )
+    limits: ClassVar = {"discard": 0, "acceptance": SHARE, "guide": tuple(BASES), "start": ("mode", "prior")}
 
     @classmethod
     def filippone(cls, **changes: Any) -> PseudoMarginal:
@@ -122,12 +116,6 @@ class PseudoMarginal(FullBayes):
     def takes(self, inference: Inference) -> bool:
         return super().takes(inference) or (self.approximate and inference.evidence_kind is not None)
 
-    def why_not(self, inference: Inference) -> str:
-        return (
-            f"{super().why_not(inference)}; use inference='exact', 'annealed' or 'importance', or hyperparameters='hmc'"
-            " with 'laplace' or 'ep'"
-        )
-
     @property
     def dropped(self) -> int:
         return self.warmup + self.discard
@@ -135,7 +123,7 @@ class PseudoMarginal(FullBayes):
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
         """θ, and f by the draws of the accepted estimates."""
         inference = inference.for_chains(self.particles)
-        guide = LogDensity(problem, self._guide(problem), prior)
+        guide = LogDensity(problem, guide_for(problem.likelihood, self.guide), prior)
         wide = Mode(problem.theta, WIDE**2 * np.eye(len(problem.theta)), 0)
         mode = find_mode(guide) if self.start == "mode" else wide
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
@@ -143,24 +131,10 @@ class PseudoMarginal(FullBayes):
         sampler = MetropolisSampler(self, guide, density, mode, of)
         return Sampling(sampler, inference, prior, of, mode.evaluations)
 
-    def _guide(self, problem: Problem) -> Inference:
-        """The deterministic evidence that the proposal is tuned on."""
-        has = gaussians_for(problem.likelihood)
-        name = self.guide or ("laplace" if "laplace" in has else has[0])
-        if name not in has:
-            raise ValueError(
-                f"PseudoMarginal: guide={name!r} does not support likelihood={problem.likelihood.name!r}; "
-                f"use one of {has}"
-            )
-        return BASES[name]()
 
-
-def common_start(problem: Problem, inference: Inference) -> Posterior | None:
+def common_start(problem: Problem, inference: Inference) -> Start | None:
     """The start of every estimate: EP at one θ, for an inference guided by EP's sites."""
-    if not inference.stochastic:
-        return None
-    found: Posterior = EP(tol=START_TOL)(problem)
-    return found
+    return EP(tol=START_TOL)(problem).start if inference.stochastic else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +190,7 @@ class MetropolisSampler(Sampler):
                 return {**state, "theta": theta, "guess": np.asarray(self._guess(theta)[0]), **found}
         raise ValueError("the evidence is not finite at the chains' starting points; give other priors")
 
-    def _guess(self, theta: Array) -> tuple[float, Any]:
+    def _guess(self, theta: Array) -> tuple[float, Outline | None]:
         """Log density by a deterministic evidence: that of the estimator's own outline, or the guide's."""
         if not self.screens:
             return np.nan, None
@@ -224,7 +198,7 @@ class MetropolisSampler(Sampler):
         log_z = self.guide.log_evidence(theta) if outline is None else outline.log_z
         return log_z + self.density.log_prior(theta), outline
 
-    def _estimate(self, theta: Array, rng: np.random.Generator, outline: Any = None) -> State | None:
+    def _estimate(self, theta: Array, rng: np.random.Generator, outline: Outline | None = None) -> State | None:
         """Log density by a fresh estimate, with vectors and a draw of f; None if it fails."""
         posterior = self.density.posterior(theta, rng, outline)
         if posterior is None or posterior.evidence is None:

@@ -123,10 +123,10 @@ def _evidence(problem: Problem, theta: Array) -> float:
     has = gaussians_for(problem.likelihood)
     guide = BASES["laplace" if "laplace" in has else has[0]]()
     try:
-        value = float(guide(problem.at(theta)).evidence.log_z)
+        found = guide(problem.at(theta)).evidence
     except ValueError:
         return -np.inf
-    return value if np.isfinite(value) else -np.inf
+    return found.log_z if found is not None and np.isfinite(found.log_z) else -np.inf
 
 
 def _within(problem: Problem, theta: Array) -> Array:

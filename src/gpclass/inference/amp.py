@@ -24,14 +24,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
-from gpclass._typing import Array, Generator
+from gpclass._typing import Generator
 from gpclass.inference.base import Inference, Way
-from gpclass.inference.laplace import Laplace
-from gpclass.inference.posteriors import GaussianPosterior, ModePosterior
-from gpclass.latent.dense import DenseGaussian
+from gpclass.inference.laplace import RULE, find_mode, move
+from gpclass.inference.posteriors import ModePosterior
+from gpclass.inference.sweeps import FixedPoint
+from gpclass.latent import base
+from gpclass.latent.base import Held, SiteRule, Start, labels_of
+from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.binary import Logit
 from gpclass.model.problem import Problem
+from gpclass.model.rows import Shard, Sums
 from gpclass.posterior import Posterior
 
 STATIONARY = 1e-9  # largest residual of R eq. 20 at which the mode counts as found, in units of c0
@@ -56,15 +59,16 @@ class AMP(Inference):
     c0_bounds: tuple[float, float] | str = "fixed"
     max_iter: int = 50
 
+    limits: ClassVar = {"c0_bounds": ("fixed",)}
     name: ClassVar[str] = "amp"
-    ways: ClassVar[tuple[Way, ...]] = (Way.needs("expand third", "given covariance"),)
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("expand third", "given"),)
     only_two: ClassVar[str] = "it is the mode of one latent field under the logistic link"
     prefers: ClassVar[tuple[str, ...]] = ("logit",)
     gradient: ClassVar[bool] = True
-    gaussian: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("c0",), whole=("max_iter",))
+    @property
+    def rule(self) -> SiteRule:
+        return RULE
 
     @property
     def own_likelihood(self) -> Logit:
@@ -77,10 +81,9 @@ class AMP(Inference):
     def posterior_type(self, problem: Problem) -> type[Posterior]:
         return ModePosterior
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> ModePosterior:
-        found = Laplace(max_iter=self.max_iter, tol=1e-18)(problem, start=start, gradient=gradient)
-        gaussian, residual = _polished(problem, found)
-        near = residual <= STATIONARY
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> ModePosterior:
+        mode, residual = _polished(problem, find_mode(problem, start, self.max_iter, 1e-18))
+        near, found = residual <= STATIONARY, mode.posterior(problem, RULE, "approximate", gradient, extra=True)
         report = replace(
             found.report,
             method=self.name,
@@ -88,30 +91,31 @@ class AMP(Inference):
             reason="" if near else f"{found.report.reason}; R eq. 20 holds to {residual:.1e}".lstrip("; "),
             details={"stationarity": residual},
         )
-        return ModePosterior(**(vars(found) | {"gaussian": gaussian, "report": report}))
+        return ModePosterior(problem, found.gaussian, found.evidence, report, found.start)
 
 
-def _polished(problem: Problem, found: GaussianPosterior) -> tuple[DenseGaussian, float]:
-    """The Gaussian at the mode φ, and the residual of R eq. 20 after a few final steps with the existing factor.
+def _polished(problem: Problem, mode: FixedPoint) -> tuple[FixedPoint, float]:
+    """The mode φ after a few final steps, with the existing factor if that saves time; and the residual of R eq. 20.
 
     Laplace stops by the gain in the objective, which near the mode is the square of the residual and so cannot
-    resolve a residual of 1e-8. Each step costs O(n²).
+    resolve a residual of 1e-8.
     """
-    gaussian = found.gaussian
-    assert isinstance(gaussian, DenseGaussian)
-    residual = stationarity(problem, gaussian.mean[0], gaussian.alpha[0])
+    held, gaussian, residual = mode.held, mode.gaussian, stationarity(problem, mode.held)
     for _ in range(POLISH):
-        slope = problem.weighted(problem.likelihood.expand(problem.y, gaussian.mean).slope)
-        alpha = gaussian.alpha + gaussian.shrunk(slope - gaussian.alpha)
-        moved = replace(gaussian, made=gaussian.factor, known=(alpha, gaussian.prior.product(alpha)))
-        new_residual = stationarity(problem, moved.mean[0], moved.alpha[0])
+        gaussian = gaussian if gaussian.chord else problem.prior.given(held, RULE)
+        moved, _ = problem.map(move, gaussian.newton(held, RULE)[0], 1.0)
+        new_residual = stationarity(problem, moved)
         if not new_residual < residual:
             break
-        gaussian, residual = moved, new_residual
-    return gaussian, residual
+        held, residual = moved, new_residual
+    return replace(mode, held=held, gaussian=gaussian.moved_to(held)), residual
 
 
-def stationarity(problem: Problem, f: Array, alpha: Array) -> float:
+def stationarity(problem: Problem, held: Held) -> float:
     """Largest entry of −Σ⁻¹φ + c0 (y − σ(c0 φ)), y in {0, 1}, divided by c0 (R eq. 20)."""
-    slope = problem.likelihood.expand(problem.y, f[None]).slope[0]
-    return float(np.max(np.abs(problem.weighted(slope) - alpha)) / problem.likelihood.scale)
+    return float(problem.map(_residual, held)[1]["max_residual"]) / problem.likelihood.scale
+
+
+def _residual(shard: Shard, likelihood: Likelihood) -> tuple[Shard, Sums]:
+    (residual,) = shard.kept.reshape(base.NEWTON, 1, -1)[base.RESIDUAL]
+    return shard, {"max_residual": float(np.max(np.abs(labels_of(shard, likelihood).clear_absent(residual))))}

@@ -21,16 +21,15 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator
 from gpclass.inference.around import target_around
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.importance import Importance, weighted_evidence, weighted_posterior
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
 from gpclass.model.problem import Problem
-from gpclass.posterior import Evidence, Posterior
+from gpclass.posterior import Evidence
 
 Transition: TypeAlias = "Callable[[Target, Particles, Generator, float], Particles]"
 COLDEST, KNEE = 1e-6, 0.2  # the paper's ladder: first positive β, and where its two halves meet
@@ -70,7 +69,7 @@ class Annealed(Importance):
     ----------
     n_samples : int
         Particles, N_imp in the paper.
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         Where particles start; the paper uses Laplace's Gaussian and the prior. By default the best Gaussian available
         for the likelihood.
     temperatures : int, optional
@@ -82,12 +81,8 @@ class Annealed(Importance):
 
     name: ClassVar[str] = "annealed"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, whole=("temperatures",))
-
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
         beta = ladder(problem.n, self.temperatures)
         state, log_w = anneal(target, beta, self.n_samples, rng)
-        return weighted_posterior(self.name, target, state.xi, log_w, len(beta) - 1)
+        return weighted_posterior(self.name, target, state.xi, log_w, gradient, len(beta) - 1)

@@ -7,18 +7,14 @@ short form of its sites, nearly the optimum (:mod:`gpclass.latent.centred`): sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
 from gpclass.inference.laplace import Laplace
-from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.variational import Variational
 from gpclass.latent.base import Gaussian, Target
-from gpclass.latent.centred import centred
-from gpclass.latent.dense import DenseGaussian, DensePrior
 from gpclass.likelihoods.base import Likelihood
-from gpclass.likelihoods.local import RowSites
 from gpclass.model.problem import Problem
 
 BASES: Mapping[str, Callable[[], Inference]] = {"ep": EP, "variational": Variational, "laplace": Laplace}
@@ -30,51 +26,65 @@ def gaussians_for(likelihood: Likelihood) -> list[str]:
     return [name for name, base in BASES.items() if base().ways[0].likelihood <= likelihood.offers()]
 
 
-def check_around(around: str | None) -> None:
-    """Reject an unknown name; None means the best available."""
-    if around is not None and around not in AROUND:
-        raise ValueError(f"around={around!r} is not known; use one of {', '.join(map(repr, AROUND))}")
+def guide_for(likelihood: Likelihood, name: str | None = None) -> Inference:
+    """A deterministic evidence for tuning: the named one, or by default Laplace's if the likelihood has it."""
+    has = gaussians_for(likelihood)
+    if not has:
+        raise ValueError(
+            f"likelihood={likelihood.name!r} has no Gaussian approximation to tune on: it offers neither 'match' nor "
+            "'average' nor 'expand' with 'third'; use hyperparameters='fixed' or 'cv'"
+        )
+    name = name or ("laplace" if "laplace" in has else has[0])
+    if name not in has:
+        raise ValueError(f"guide={name!r} does not support likelihood={likelihood.name!r}; use one of {_listed(has)}")
+    return BASES[name]()
 
 
-def target_around(problem: Problem, around: str | None, tol: float | None = None, power: float = 1.0) -> Target:
+def target_around(
+    problem: Problem, around: str | Inference | None, tol: float | None = None, power: float = 1.0
+) -> Target:
     """Coordinates around the prior, or around a Gaussian whose sites are weakened to ``power``.
 
     Parameters
     ----------
     problem : Problem
-    around : {"prior", "ep", "variational", "laplace"} or None
-        None: the best available for the likelihood.
+    around : {"prior", "ep", "variational", "laplace"}, Inference or None
+        None: the best available for the likelihood. An inference gives the settings of its Gaussian.
     tol : float, optional
-        Tolerance of the Gaussian; its default if None.
+        Sites need no smaller tolerance than this.
     power : float
         Below one: weaker sites, because a Gaussian site is narrower than the likelihood in some directions.
     """
-    names = gaussians_for(problem.likelihood)
-    around = names[0] if around is None else around
+    likelihood, names = problem.likelihood, gaussians_for(problem.likelihood)
+    if around is None:
+        around = names[0] if names else "prior"
     if around == "prior":
         return problem.prior.whitened(None)
-    if around not in names:
+    if isinstance(around, Inference):
+        base = around
+        if not base.gaussian:
+            raise ValueError(f"around={base!r} is not a Gaussian approximation; use {_listed(names)}")
+        if base.way(type(likelihood), problem.form.offers) is None:
+            raise ValueError(f"around={base!r} does not support likelihood={likelihood.name!r}")
+    elif around in names:
+        base = BASES[around]()
+    else:
         raise ValueError(
-            f"around={around!r} is not known for likelihood={problem.likelihood.name!r}; "
-            f"use one of {', '.join(map(repr, ['prior', *names]))}"
+            f"around={around!r} is not known for likelihood={likelihood.name!r}; use one of "
+            f"{_listed(['prior', *names])}"
         )
-    return problem.prior.whitened(weakened(_gaussian(problem, around, tol), power))
+    return problem.prior.whitened(_gaussian(problem, base, tol), power)
 
 
-def _gaussian(problem: Problem, around: str, tol: float | None) -> Gaussian:
-    prior = problem.prior
-    if around == "variational" and isinstance(prior, DensePrior) and prior.L > 1:
-        mode = Laplace()(problem).gaussian
-        return prior.from_kept(dict(zip(("alpha", "D"), centred(problem, mode.alpha, mode.D), strict=True)))
-    base = BASES[around]()
-    posterior: GaussianPosterior = (base if tol is None else base.with_site_tol(tol))(problem)
-    return posterior.gaussian
+def _gaussian(problem: Problem, base: Inference, tol: float | None) -> Gaussian:
+    if isinstance(base, Variational):
+        short = problem.prior.centred(lambda: Laplace()(problem).sites[0])
+        if short is not None and base != Variational():
+            raise ValueError(f"around={base!r}: the short form of its sites has no settings; use around='variational'")
+        if short is not None:
+            return short
+    return base.with_site_tol(max(tol or 0.0, base.site_tol))(problem).sites[0]
 
 
-def weakened(gaussian: Gaussian, power: float) -> Gaussian:
-    """The Gaussian with its sites weakened about its mean; unchanged under a low-rank prior."""
-    if power == 1.0 or not isinstance(gaussian, DenseGaussian) or gaussian.sites.D is None:
-        return gaussian
-    D = power * gaussian.D
-    b = gaussian.alpha + RowSites(gaussian.alpha, D).times(gaussian.mean)
-    return gaussian.prior.from_kept({"D": D, "alpha": gaussian.alpha, "mean": gaussian.mean, "b": b})
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
+from gpclass._settings import Settings
 from gpclass._typing import Generator
 from gpclass.inference.posteriors import GaussianPosterior, WhiteDraws
+from gpclass.latent.base import SiteRule, Start
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
@@ -34,18 +36,30 @@ class Way:
         return cls(frozenset(likelihood.split()), frozenset(prior.split()))
 
 
+class Outline(Protocol):
+    """What an inference knows of a problem before its first draw."""
+
+    @property
+    def log_z(self) -> float:
+        """A deterministic evidence."""
+
+    def complete(self, rng: Generator) -> Posterior:
+        """The posterior, by draws."""
+
+
 @dataclass(frozen=True)
-class Inference(ABC):
+class Inference(Settings, ABC):
     """Inference with θ fixed."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # by which settings and files know it
     ways: ClassVar[tuple[Way, ...]]  # alternative requirements on likelihood and prior; one of them suffices
     only_two: ClassVar[str] = ""  # why it takes two classes only; empty if it takes more
+    # likelihoods that "auto" tries, in this order
     prefers: ClassVar[tuple[str, ...]] = ("probit", "logit", "multinomial-probit", "softmax")
 
     evidence_kind: ClassVar[str | None] = "approximate"  # kind of its evidence, None if it has none
     gradient: ClassVar[bool] = False  # whether the evidence has a gradient in θ
-    gaussian: ClassVar[bool] = False  # whether the posterior is one Gaussian and the evidence deterministic
+    gradient_needs: ClassVar[frozenset[str]] = frozenset()  # what that needs of the likelihood, beyond ``ways``
     steps: ClassVar[bool] = False  # whether latent values can be moved step by step, given θ
     stochastic: ClassVar[bool] = False  # whether it draws until the estimator's ``tol`` is met
 
@@ -54,9 +68,9 @@ class Inference(ABC):
         problem: Problem,
         noise: Generator | None = None,
         *,
-        start: Any = None,
+        start: Start | None = None,
         gradient: bool = False,
-    ) -> Any:
+    ) -> Posterior:
         """The posterior of ``problem``.
 
         Parameters
@@ -64,8 +78,8 @@ class Inference(ABC):
         problem : Problem
         noise : Generator, optional
             Source of randomness; a fixed one by default.
-        start : Posterior or Start, optional
-            Of a neighbouring problem; a starting point for methods that can use one.
+        start : Start, optional
+            Of the posterior of a neighbouring problem, for methods that can use it.
         gradient : bool
             Whether to compute the gradient of the evidence.
 
@@ -73,19 +87,47 @@ class Inference(ABC):
         -------
         Posterior
         """
+        refused = self.why_no_gradient(problem.likelihood) if gradient else ""
+        if refused:
+            raise ValueError(refused)
         began = time.perf_counter()
         rng = np.random.default_rng(0) if noise is None else noise
-        posterior: Any = self.infer(problem, rng, start, gradient)
-        return replace(posterior, report=posterior.report.judged(time.perf_counter() - began))
+        posterior = self.infer(problem, rng, start, gradient)
+        return posterior.with_report(posterior.report.judged(time.perf_counter() - began))
 
     @abstractmethod
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> Posterior:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> Posterior:
         """The posterior; the interface of :meth:`__call__`, which measures the time."""
+
+    def why_no_gradient(self, likelihood: Likelihood) -> str:
+        """Why the evidence has no gradient with a likelihood; empty if it has one."""
+        missing = self.gradient_needs - likelihood.offers()
+        if self.gradient and not missing:
+            return ""
+        of = f" under likelihood={likelihood.name!r}, which does not offer {', '.join(map(repr, sorted(missing)))}"
+        return f"the evidence of inference={self.name!r} has no gradient{of if self.gradient else ''}"
+
+    def brief(self) -> Self:
+        """Itself with settings for a run of a second, for tests; unchanged unless its own take longer."""
+        return self
 
     # ---- what strategies may request --------------------------------------------------------------------------
 
     @property
-    def guide(self) -> Inference:
+    def rule(self) -> SiteRule | None:
+        """How sites are described, if the posterior is the prior times Gaussian sites, with a deterministic evidence.
+
+        :meth:`infer` then returns a :class:`GaussianPosterior` with its ``start``, such as that of
+        :meth:`gpclass.inference.sweeps.FixedPoint.posterior`.
+        """
+        return None
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the posterior is one Gaussian and the evidence deterministic."""
+        return self.rule is not None
+
+    def guide(self, likelihood: Likelihood) -> Inference:
         """A cheaper inference for the first part of an ascent; itself by default."""
         return self
 
@@ -102,6 +144,14 @@ class Inference(ABC):
         """Itself with the estimator's tolerance, if it draws until that is met."""
         return self
 
+    def coarser(self, tol: float) -> Self:
+        """Itself with no more draws than probabilities of this error need, if it draws until a tolerance is met."""
+        return self
+
+    def most_draws(self, problem: Problem, n: int) -> int:
+        """Largest number of draws that it makes for n rows like those of ``problem``; 0 if it is deterministic."""
+        return 0
+
     @property
     def site_tol(self) -> float:
         """How far sites may be from their fixed point; 0 without such a setting."""
@@ -111,13 +161,9 @@ class Inference(ABC):
         """Itself with another ``site_tol``, if it has such a setting."""
         return self
 
-    def outline(self, problem: Problem, start: Posterior | None = None) -> Any:
+    def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """What is known before the first draw, with a deterministic ``log_z``; None if nothing is."""
         return None
-
-    def complete(self, outline: Any, rng: Generator) -> Posterior:
-        """The posterior completed from an outline."""
-        raise NotImplementedError
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:
         """The class of the posterior of ``problem``, without computing it."""

@@ -28,7 +28,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum, WhiteKernel
 
-from gpclass._settings import check_settings
+from gpclass._settings import SHARE
 from gpclass._typing import Array, IntArray
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
@@ -36,11 +36,11 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.mcmc import ChainSettings, annealed, collect
 from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Start
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
-from gpclass.posterior import Posterior
 
 TRIALS = 5  # sweeps in which the acceptance of a number of controls is measured
 GROWTH = 1.5  # factor by which controls are added
@@ -70,12 +70,9 @@ class ControlVariables(ChainSettings):
     name: ClassVar[str] = "control-variables"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand", "covariance whitened"),)
     only_two: ClassVar[str] = "it moves one latent function"
+    limits: ClassVar = {"acceptance": SHARE}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, whole=("controls",), share=("acceptance",))
-
-    def infer(self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         check_smooth(problem.kernel)
         target = whiten(problem)
         controls, state, accepted = self._choose(problem, target, rng)
@@ -87,7 +84,7 @@ class ControlVariables(ChainSettings):
             if draw is not None:
                 rates.append(rate)
                 kept[:, draw], log_lik[:, draw] = state.eta, state.r
-        evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
+        evidence = annealed(target_around(problem, None), elliptical_step, rng) if self.evidence else None
         details = {"controls": controls.M, "latent_acceptance": float(np.mean(rates))}
         return collect(self, target, kept.reshape(-1, problem.n), log_lik, evidence, details)
 

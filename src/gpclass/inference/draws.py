@@ -1,10 +1,10 @@
 r"""How many draws a tolerance needs: decided by pilots, never by the final draws.
 
-A pilot of M draws predicts the error of other numbers of draws. Draws come in mirrored pairs, whose independent error is
-known accurately from the pilot's own pairs. Orthogonal directions (:mod:`gpclass.orthant.uniforms`) remove a share of
-that variance, the more the more of the n directions a randomisation has; the share is measured on the rows with the
-largest errors together. If many more draws than the pilot's are needed, a larger pilot runs first. The number is fixed by
-draws that are discarded: an estimate accepted because its own error looked small would be biased.
+A pilot of M draws predicts the error of other numbers of draws. Draws come in mirrored pairs, whose independent error
+is known accurately from the pilot's own pairs. Orthogonal directions (:mod:`gpclass.orthant.uniforms`) remove a share
+of that variance, the more the more of the n directions a randomisation has; the share is measured on the rows with
+the largest errors together. If many more draws than the pilot's are needed, a larger pilot runs first. The number is
+fixed by draws that are discarded: an estimate accepted because its own error looked small would be biased.
 Cost: the pilots, together less than half of the final draws.
 """
 
@@ -17,10 +17,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from gpclass.likelihoods.base import Likelihood
+from gpclass.numerics.groups import widening
 from gpclass.orthant.uniforms import directions, mirrored_pairs, replicate_sizes
 from gpclass.posterior import LatentMixture
 from gpclass.predict import predict_proba
-from gpclass.predict.results import widening
 
 PILOTS = 4  # at most
 GROWTH, WORTH = (

@@ -21,7 +21,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpclass.inference.base import Way
 from gpclass.inference.exact import Exact
 from gpclass.likelihoods.binary import K0, Probit
 
@@ -42,8 +41,8 @@ class DSGQ(Exact):
     k0: float | None = None
     k0_bounds: tuple[float, float] | str = "fixed"
 
+    limits: ClassVar = {"k0_bounds": ("fixed",)}
     name: ClassVar[str] = "dsgq"
-    ways: ClassVar[tuple[Way, ...]] = (Way.needs("orthant match", "box given"),)
     only_two: ClassVar[str] = "its link is a stretched probit of one latent value"
 
     @property

@@ -19,9 +19,8 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import WhiteChains, run_latent_chains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
 from gpclass.model.problem import Problem
-from gpclass.posterior import Posterior
 
 THIN = (3, 6)  # by default, for one latent value per row and for several
 
@@ -32,7 +31,7 @@ class EllipticalSlice(WhiteChains):
 
     Parameters
     ----------
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         The Gaussian whose ellipses are used; "prior" is Murray's sampler. By default the best for the likelihood.
     thin : int, optional
         Steps between kept draws; by default 3 for two classes and 6 for more.
@@ -47,7 +46,7 @@ class EllipticalSlice(WhiteChains):
     def every(self, problem: Problem) -> int:
         return self.thin or THIN[problem.n_latents > 1]
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
 
         def step(state: Particles, rng: Generator, _warming: bool) -> Particles:

@@ -8,16 +8,34 @@ Reference: Murray, Adams & MacKay (2010), Elliptical slice sampling.
 
 from __future__ import annotations
 
+from typing import Protocol, Self
+
 import numpy as np
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.particles import Particles
-from gpclass.latent.base import Target
 
 MOST_SHRINKS = 200  # the bracket is then below 1e-30 of the circle: only rounding can cause that
 
 
-def elliptical_step(target: Target, state: Particles, rng: Generator, power: float = 1.0) -> Particles:
+class Ellipses(Protocol):
+    """What the step needs of a :class:`~gpclass.latent.base.Target`."""
+
+    @property
+    def m(self) -> Array:
+        """Mean of the Gaussian."""
+
+    def spread(self, xi: Array, /) -> Array:
+        """f − m of ξ."""
+
+    def log_ratio(self, f: Array, /) -> Array:
+        """r(f), (M,)."""
+
+    def of_chains(self, chains: IntArray, /) -> Self:
+        """That of some of the chains."""
+
+
+def elliptical_step(target: Ellipses, state: Particles, rng: Generator, power: float = 1.0) -> Particles:
     """One step of every particle; leaves N(ξ; 0, I) exp(power · r) invariant."""
     M = len(state.xi)
     nu = rng.standard_normal(state.xi.shape)

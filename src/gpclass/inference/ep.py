@@ -19,20 +19,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point, starting
-from gpclass.latent.base import Held, SiteRule, labels_of
-from gpclass.latent.dense import DenseGaussian, DensePrior
+from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point
+from gpclass.latent.base import Held, SiteRule, Start, labels_of
+from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.likelihoods.many import without_cavity
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels
-from gpclass.posterior import Posterior
 from gpclass.propagation import expectation_propagation
 
 PARALLEL = 20  # sweeps of all rows at once, before rows are visited one after another
@@ -120,43 +118,43 @@ class EP(ByFixedPoint):
     name: ClassVar[str] = "ep"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("match", "given"),)
 
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_sweeps", "block"))
+    @property
+    def rule(self) -> SiteRule:
+        return RULE
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> GaussianPosterior:
         return self.sites(problem, start).posterior(problem, RULE, "approximate", gradient)
 
-    def sites(self, problem: Problem, start: Posterior | None = None) -> FixedPoint:
+    def sites(self, problem: Problem, start: Start | None = None) -> FixedPoint:
         """The fixed point alone."""
-        near, prior = starting(start, RULE), problem.prior
-        if isinstance(prior, DensePrior) and prior.L == 1:
-            found = fixed_point(problem, RULE, near, min(self.max_sweeps, PARALLEL), self.tol)
+        full = "covariance" in problem.form.offers
+        if full and problem.n_latents == 1:
+            found = fixed_point(problem, RULE, start, min(self.max_sweeps, PARALLEL), self.tol)
             near_by = found.sweeps < PARALLEL and found.change < ASTRAY
-            return found if found.converged or near_by else self._sequential(problem, prior)
-        found = fixed_point(problem, RULE, near, self.max_sweeps, self.tol)
-        if not isinstance(found.gaussian, DenseGaussian) or problem.likelihood.powers:
+            return found if found.converged or near_by else self._sequential(problem)
+        found = fixed_point(problem, RULE, start, self.max_sweeps, self.tol)
+        if not full or problem.likelihood.powers:
             return found
         labels = labels_of(found.held[0], problem.likelihood)
         lost = int(without_cavity(labels, found.gaussian.marginals.cavity()[1]).sum())
         return replace(found, lost=lost, converged=found.converged and not lost)
 
-    def _sequential(self, problem: Problem, prior: DensePrior) -> FixedPoint:
+    def _sequential(self, problem: Problem) -> FixedPoint:
         """Sites one after another, in blocks, from none."""
         (shard,) = problem.rows.held
         likelihood = problem.likelihood
         assert isinstance(likelihood, BinaryLikelihood)
         labels = labels_of(shard, likelihood)
         found = expectation_propagation(
-            prior.K,
+            dense_prior(problem).K,
             LikelihoodFactors(likelihood, labels.y, None if labels.plain else np.asarray(labels.power)),
             copies=None if isinstance(labels.copies, float) else labels.copies,
             max_sweeps=self.max_sweeps,
             block=self.block,
             tol=self.tol,
         )
-        copies, (t, h) = labels.copies, (found.sites.precision, found.sites.shift)
-        numbers = np.stack([t / copies, h / copies])
-        known = ((h - t * found.mean)[None], found.mean[None])
-        gaussian = DenseGaussian(prior, likelihood.sites(labels.y, numbers), copies, None, known)
+        numbers = np.stack([found.sites.precision, found.sites.shift]) / labels.copies
         held: Held = (shard.with_values(numbers),)
-        return FixedPoint(held, gaussian, found.log_z, found.sweeps, found.converged, found.change)
+        return FixedPoint(
+            held, problem.prior.given(held, RULE), found.log_z, found.sweeps, found.converged, found.change
+        )

@@ -31,7 +31,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.draws import HEAVY, Enough, Law, enough, unmet
@@ -48,9 +47,9 @@ from gpclass.inference.posteriors import (
 )
 from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
-from gpclass.latent.base import Start
-from gpclass.latent.dense import DenseGaussian, dense_prior
-from gpclass.likelihoods import Probit, nested
+from gpclass.latent.base import Start, labels_of
+from gpclass.latent.dense import dense_prior
+from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
@@ -77,6 +76,7 @@ DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB per array
 class Outline:
     """What is known of a problem before the first draw: EP's guide, and with it EP's evidence."""
 
+    settings: Exact
     problem: Problem  # its rows, repeated by their weights
     box: Box
     ep: SiteApproximation  # on the box's coordinates
@@ -86,6 +86,10 @@ class Outline:
     def log_z(self) -> float:
         """EP's log evidence; it does not depend on any random number."""
         return self.ep.log_z
+
+    def complete(self, rng: np.random.Generator) -> NoisyDraws:
+        """The posterior by draws from the guide."""
+        return self.settings.complete(self, rng)
 
 
 @dataclass(frozen=True)
@@ -126,11 +130,7 @@ class Exact(Inference):
     gradient: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("n_samples", "first", "max_samples", "sweeps"))
-
-    @property
-    def guide(self) -> EP:
+    def guide(self, likelihood: Likelihood) -> EP:
         """EP, whose evidence is maximised before exact steps finish."""
         return EP(tol=EP_TOL)
 
@@ -145,11 +145,17 @@ class Exact(Inference):
         """
         return replace(self, n_samples=self.n_samples or n_samples, sweeps=self.sweeps or FEW_SWEEPS)
 
+    def brief(self) -> Exact:
+        return replace(self, n_samples=60)
+
     def with_tol(self, tol: float) -> Exact:
         return replace(self, tol=tol)
 
+    def coarser(self, tol: float) -> Exact:
+        return self if self.n_samples is not None else self.with_tol(max(self.tol, tol))
+
     def infer(
-        self, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+        self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior, in the orthant if there is one."""
         outline = self.outline(problem, start)
@@ -171,7 +177,7 @@ class Exact(Inference):
         rows = problem.unrolled()
         return rows if rows.weights is None or "split" in offers else None
 
-    def outline(self, problem: Problem, start: Posterior | None = None) -> Outline | None:
+    def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """The guide alone, to be completed if EP's evidence is promising; None unless noisy values are drawn."""
         rows = self._noisy(problem)
         if rows is None:
@@ -180,12 +186,11 @@ class Exact(Inference):
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
-        return Outline(rows, box, ep, Start(RULE.name, found.held))
+        return Outline(self, rows, box, ep, Start(RULE, found.held, found.gaussian))
 
-    def row_sites(self, problem: Problem, start: Posterior | None) -> FixedPoint:
+    def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""
-        near = start if isinstance(start, Start) or start is None or start.rows == problem.n else None
-        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, near)
+        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
 
     def complete(self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False) -> NoisyDraws:
         problem, box, ep = outline.problem, outline.box, outline.ep
@@ -227,8 +232,8 @@ class Exact(Inference):
         most = self.max_samples or MOST[problem.n_latents > 1]
         return max(self.first, min(most, DRAWS_IN_MEMORY // (problem.n * problem.n_latents)))
 
-    def most_of_u(self, problem: Problem, n: int) -> int:
-        """Largest number of draws from EP's Gaussian for n rows, within memory and time."""
+    def most_draws(self, problem: Problem, n: int) -> int:
+        """From EP's Gaussian, within memory and time."""
         if self.n_samples is not None:
             return self.n_samples
         k = problem.prior.white_dimension()
@@ -348,11 +353,10 @@ def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sit
     A site of precision t on f has the variance 1/t − 1/λ on f plus noise of precision λ. The mean of the noisy values
     is that of f plus α/λ, α = K⁻¹E[f].
     """
-    gaussian = found.gaussian
-    assert isinstance(gaussian, DenseGaussian)
-    precision, (t, h) = noise_precision(problem), (gaussian.t, gaussian.h)
+    (shard,), (mean,), precision = found.held, found.gaussian.marginals.mean, noise_precision(problem)
+    t, h = labels_of(shard, problem.likelihood).copies * shard.kept[:2]
     stretch = 1.0 / np.maximum(1.0 - t / precision, SHARPEST)
-    mean = gaussian.mean[0] + gaussian.alpha[0] / precision
+    mean = mean + (h - t * mean) / precision
     sites = Sites(t * stretch * box.scale**2, problem.y * h * stretch * box.scale)
     return sites, problem.y * mean / box.scale
 
@@ -361,9 +365,7 @@ def _on_the_box(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, A
     """EP's sites of many classes and their mean, in the units of the box."""
     (shard,) = found.held
     sites = nested.PointSites.of(shard.kept[: RULE.numbers(problem.likelihood, problem.n_latents)])
-    gaussian = found.gaussian
-    assert isinstance(gaussian, DenseGaussian)
-    m, Q = nested.differences(problem.y, *gaussian.marginals.cavity())
+    m, Q = nested.differences(problem.y, *found.gaussian.marginals.cavity())
     mean_v = nested.local_moments(m, Q, sites)[0]
     placed = Sites(sites.t.ravel() * box.scale**2, sites.h.ravel() * box.scale)
     return placed, mean_v.ravel() / box.scale

@@ -31,7 +31,7 @@ from gpclass.latent.low_rank_dense import draw_inducing
 from gpclass.model.problem import Problem
 from gpclass.orthant.uniforms import point_sets, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.posterior import Evidence, Report
 
 if TYPE_CHECKING:
     from gpclass.inference.exact import Exact
@@ -56,11 +56,11 @@ def through_noisy_values(
 def _with_gradient(posterior: WhiteDraws) -> WhiteDraws:
     assert posterior.evidence is not None
     slope, slope_Z = posterior.problem.prior.score(posterior.eta, posterior.weights)
-    return replace(posterior, evidence=replace(posterior.evidence, gradient=slope), gradient_Z=slope_Z)
+    return replace(posterior, evidence=replace(posterior.evidence, gradient=slope, gradient_Z=slope_Z))
 
 
 def around_ep(
-    settings: Exact, problem: Problem, rng: np.random.Generator, start: Posterior | None, gradient: bool
+    settings: Exact, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
 ) -> WhiteDraws:
     """Weighted draws from EP's Gaussian, for any powers of the likelihood and any prior."""
     ep = settings.row_sites(problem, start)
@@ -94,7 +94,7 @@ def around_ep(
                 warnings=(HEAVY,) if heavy(log_w) else (),
                 details={"ep_log_evidence": ep.value},
             ),
-            start=Start(RULE.name, ep.held),
+            guide=Start(RULE, ep.held, ep.gaussian),
         )
 
     if settings.n_samples is not None:
@@ -107,7 +107,7 @@ def around_ep(
         def law(posterior: WhiteDraws) -> Law:
             return Law.of(posterior.latent(X), problem.likelihood, targets[0].dimension)
 
-        most = settings.most_of_u(problem, problem.n)
+        most = settings.most_draws(problem, problem.n)
         got = enough(draws, law, rng, tol=settings.tol, first=settings.first, most=most)
     posterior = got.drawn
     if not got.met:

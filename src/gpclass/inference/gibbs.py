@@ -28,20 +28,18 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr, ndtri_exp
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
 from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import ChainSettings, annealed, collect
 from gpclass.inference.posteriors import WhiteDraws
+from gpclass.latent.base import Start
 from gpclass.latent.basis import inverse
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
-from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
-from gpclass.posterior import Posterior
 
 Scan: TypeAlias = "Callable[[Array, Generator], Array]"
 MOST_SHRINKS = 100
@@ -67,16 +65,12 @@ class Gibbs(ChainSettings):
     jitter: float = 0.01
 
     name: ClassVar[str] = "gibbs"
-    ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand", "covariance whitened"),)
-    only_two: ClassVar[str] = "it scans one latent value per row"
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand third", "covariance whitened"),)
+    only_two: ClassVar[str] = "its scan is written for one latent value per row"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, positive=("jitter",))
-
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
-        if problem.likelihood.name == "probit" and whole:
+        if "orthant" in problem.likelihood.offers() and whole:
             target = whiten(problem)
             sampler = NoisyScan.of(problem, target)
             v = sampler.first(self.chains, rng)
@@ -89,7 +83,7 @@ class Gibbs(ChainSettings):
             f = self._scans(problem, f, partial(latent_scan, target, Q), lambda f, _: f, rng)
             eta = np.asarray(solve_triangular(target.L, f.reshape(-1, problem.n).T, lower=True)).T
         log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
-        evidence = annealed(target_around(problem, "ep"), elliptical_step, rng) if self.evidence else None
+        evidence = annealed(target_around(problem, None), elliptical_step, rng) if self.evidence else None
         return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
 
     def _scans(self, problem: Problem, state: Array, scan: Scan, latents: Scan, rng: Generator) -> Array:
@@ -152,21 +146,20 @@ def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:
     """One pass over all latent values of every chain by slices on the ellipse of the conditional prior."""
     g = f.T.copy()  # (n, chains)
     n, chains = g.shape
+    likelihood = target.problem.likelihood
     y = np.broadcast_to(target.y[:, None] if target.y.ndim == 1 else target.y.T, g.shape)
     powers = np.ones(n) if target.problem.weights is None else target.problem.weights
     nu = rng.standard_normal(g.shape) / np.sqrt(np.diag(Q))[:, None]
     drop = np.log(rng.random(g.shape))
     turn = rng.uniform(0.0, 2.0 * np.pi, g.shape)
-    assert isinstance(target.problem.likelihood, BinaryLikelihood)
-    log_prob = target.problem.likelihood.log_prob
     for i in range(n):
         mean = g[i] - (Q[i] @ g) / Q[i, i]
         gap, angle = g[i] - mean, turn[i]
-        level = powers[i] * log_prob(y[i], g[i]) + drop[i]
+        level = powers[i] * likelihood.log(y[i], g[i : i + 1]) + drop[i]
         low, high = angle - 2.0 * np.pi, angle
         for _ in range(MOST_SHRINKS):
             tried = mean + gap * np.cos(angle) + nu[i] * np.sin(angle)
-            miss = powers[i] * log_prob(y[i], tried) <= level
+            miss = powers[i] * likelihood.log(y[i], tried[None]) <= level
             if not miss.any():
                 break
             # Chains that have hit keep their angle: their bracket closes on it.

@@ -12,15 +12,15 @@ Reference: Atiya, Abdel-Gawad & Fayed (2020), sections 5.1-5.7.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from scipy.special import softmax
 
-from gpclass._settings import check_settings
 from gpclass._typing import Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import NoisyDraws, noise_factor, noisy_latents
+from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.plan import coordinate_order
@@ -50,9 +50,7 @@ class GPCMC(Inference):
     order: str = "random"
 
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("orthant", "box"),)
-
-    def __post_init__(self) -> None:
-        check_settings(self, whole=("n_samples", "runs"))
+    limits: ClassVar = {"order": ("random", "interleaved", "given")}
 
     @property
     def name(self) -> str:  # type: ignore[override]  # by its setting
@@ -64,15 +62,18 @@ class GPCMC(Inference):
         """The soft count is biased at finite M."""
         return "approximate" if self.soft else "unbiased"
 
+    def brief(self) -> Self:
+        return replace(self, n_samples=2000)
+
     def posterior_type(self, problem: Problem) -> type[Posterior]:
         return NoisyDraws
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> NoisyDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> NoisyDraws:
         rows = problem.repeated()
         if rows is None:
             raise ValueError(f"inference={self.name!r} takes whole-number weights; use inference='ep' for others")
         problem, box = rows, rows.prior.box()
-        place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # checked there
+        place = coordinate_order(self.order, box, rng)  # type: ignore[arg-type]  # one of limits
         box = box.take(place)
         result = bootstrap(box, self.n_samples, rng, soft=self.soft, runs=self.runs, keep=True)
         if result.x is None or not len(result.log_w):

@@ -18,16 +18,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
+from gpclass._settings import SHARE
 from gpclass._typing import Array, Generator
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
 from gpclass.inference.mcmc import WhiteChains, run_latent_chains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
 from gpclass.model.problem import Problem
-from gpclass.posterior import Posterior
 
 JITTER = 0.2  # share by which the step size is varied from trajectory to trajectory
 QUARTER, MOST_STEPS = 0.5 * np.pi, 64  # length of a trajectory, and its largest number of steps
@@ -106,7 +105,7 @@ class LatentHMC(WhiteChains):
 
     Parameters
     ----------
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         The Gaussian whose coordinates are used; by default the best available for the likelihood.
     leapfrog : int, optional
         Leapfrog steps per trajectory; by default as many as make it π/2 long.
@@ -124,12 +123,9 @@ class LatentHMC(WhiteChains):
         Way.needs("slope", "whitened covariance"),
         Way.needs("smear slope", "whitened"),
     )
+    limits: ClassVar = {"acceptance": SHARE}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_settings(self, whole=("leapfrog",), share=("acceptance",))
-
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         target = target_around(problem, self.around)
         epsilon = StepSize(0.2, self.acceptance)
         accepted: list[float] = []

@@ -14,21 +14,22 @@ Reference: Filippone (2014), eq. 7 and 8; Filippone & Girolami (2014).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
+from scipy.special import softmax
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator
-from gpclass.inference.around import check_around, target_around
+from gpclass.inference.around import AROUND, BASES, gaussians_for, target_around
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
+from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.posterior import Evidence, Report
 
 FEWEST_EFFECTIVE = 50  # effective draws below which probabilities are unreliable
 POWER = 0.8  # of the sites, with several latent values per row
@@ -43,13 +44,13 @@ class Importance(Inference):
     ----------
     n_samples : int, optional
         Draws, N_imp in the paper; by default 1000 for two classes and 4000 for more.
-    around : {"ep", "variational", "laplace", "prior"}, optional
-        The importance distribution; the paper uses Laplace's. By default the best for the likelihood: EP's, or for
-        softmax the variational Gaussian.
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
+        The importance distribution, or an inference whose Gaussian it is; the paper uses Laplace's. By default the best
+        for the likelihood: EP's, or for softmax the variational Gaussian.
     """
 
     n_samples: int | None = None
-    around: str | None = None
+    around: str | Inference | None = None
 
     name: ClassVar[str] = "importance"
     ways: ClassVar[tuple[Way, ...]] = (
@@ -58,17 +59,26 @@ class Importance(Inference):
     )
     prefers: ClassVar[tuple[str, ...]] = ("probit", "logit", "softmax", "multinomial-probit")
     evidence_kind: ClassVar[str | None] = "unbiased"
+    gradient: ClassVar[bool] = True
+    gradient_needs: ClassVar[frozenset[str]] = frozenset(["smear"])
+    limits: ClassVar = {"around": AROUND}
 
-    def __post_init__(self) -> None:
-        check_settings(self, whole=("n_samples",))
-        check_around(self.around)
+    def brief(self) -> Self:
+        return replace(self, n_samples=50)
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> WhiteDraws:
+    def guide(self, likelihood: Likelihood) -> Inference:
+        """The Gaussian behind the draws, or the best one if they are around the prior."""
+        if isinstance(self.around, Inference):
+            return self.around
+        names = [self.around] if self.around in BASES else gaussians_for(likelihood)
+        return BASES[str(names[0])]().guide(likelihood) if names else self
+
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
         several = problem.n_latents > 1
         target = target_around(problem, self.around, power=POWER if several else 1.0)
         state = Particles.draw(target, self.n_samples or DRAWS[several], rng)
-        return weighted_posterior(self.name, target, state.xi, state.r)
+        return weighted_posterior(self.name, target, state.xi, state.r, gradient)
 
 
 def weighted_evidence(log_w: Array) -> Evidence:
@@ -77,7 +87,7 @@ def weighted_evidence(log_w: Array) -> Evidence:
 
 
 def weighted_posterior(
-    method: str, target: Target, xi: Array, log_w: Array, iterations: int | None = None
+    method: str, target: Target, xi: Array, log_w: Array, gradient: bool, iterations: int | None = None
 ) -> WhiteDraws:
     """The posterior of independent weighted draws, with their figures."""
     ess, found = effective_size(log_w), []
@@ -88,13 +98,14 @@ def weighted_posterior(
             f"the importance weights are uneven: {ess:.0f} effective of {len(log_w)} draws, k-hat "
             f"{khat:.2f}; raise n_samples, or use inference='annealed' or 'exact'"
         )
-    weights = np.exp(log_w - log_w.max())
+    eta, weights, evidence = target.prior_coordinates(xi), softmax(log_w), weighted_evidence(log_w)
+    slope, slope_Z = target.problem.prior.score(eta, weights) if gradient else (None, None)
     return WhiteDraws.of(
         target,
-        target.prior_coordinates(xi),
-        weights=weights / weights.sum(),
+        eta,
+        weights=weights,
         group=np.arange(len(log_w)),
-        evidence=weighted_evidence(log_w),
+        evidence=replace(evidence, gradient=slope, gradient_Z=slope_Z),
         report=Report(
             method=method,
             iterations=iterations,

@@ -24,7 +24,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import GaussianPosterior
@@ -35,7 +34,6 @@ from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, times_precision
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels, Shard, Sums, blank
-from gpclass.posterior import Posterior
 
 CHORD_GAIN = 0.2  # keep a factor while each step shrinks the Newton decrement at least this much
 HALVINGS = 30
@@ -87,14 +85,14 @@ class Laplace(Inference):
     name: ClassVar[str] = "laplace"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("expand third", "given"),)
     gradient: ClassVar[bool] = True
-    gaussian: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_iter",))
+    @property
+    def rule(self) -> SiteRule:
+        return RULE
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> GaussianPosterior:
         """Newton's method from zero, or from a neighbouring mode."""
-        mode = find_mode(problem, None if start is None else start.start, self.max_iter, self.tol)
+        mode = find_mode(problem, start, self.max_iter, self.tol)
         return mode.posterior(problem, RULE, "approximate", gradient, extra=True)
 
 
@@ -138,11 +136,12 @@ def _begin(problem: Problem, start: Start | None) -> tuple[Held, float]:
     """Rows at zero, or at a neighbouring mode if better; and Ψ there."""
     held, _ = problem.rows.map(blank, problem.rows.held, base.NEWTON * problem.n_latents)
     held, sums = problem.map(move, held, 0.0)
-    if start is None or start.name != RULE.name:
+    near = None if start is None else start.of(RULE, problem)
+    if near is None or not near.held:
         return held, sums["psi"]
-    warm = problem.prior.times(start.held)
-    warm, near = problem.map(move, warm, 0.0)
-    return (warm, near["psi"]) if near["psi"] > sums["psi"] else (held, sums["psi"])
+    warm = problem.prior.times(near.held)
+    warm, there = problem.map(move, warm, 0.0)
+    return (warm, there["psi"]) if there["psi"] > sums["psi"] else (held, sums["psi"])
 
 
 def _line_search(problem: Problem, aimed: Held, psi: float) -> tuple[Held, float] | None:

@@ -9,28 +9,31 @@ Reference: Vehtari et al. (2021), Rank-normalization, folding, and localization:
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.annealed import Annealed, Transition, annealed_evidence, ladder
-from gpclass.inference.around import check_around
+from gpclass.inference.around import AROUND
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.diagnostics import chain_figures
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.base import Start, Target
 from gpclass.model.problem import Problem
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.posterior import Evidence, Report
 
 Step: TypeAlias = "Callable[[Particles, Generator, bool], Particles]"
 LOOKED_AT = 20  # latent values whose diagnostics are computed, evenly chosen: each costs about a millisecond
 EVIDENCE_PARTICLES = 100
 BATCH = 20  # effective draws of a batch, at least: the dependence of neighbours then takes 5 % off an error
 MOST_BATCHES = 8  # of a chain
+SHORT_BATCH = 8  # effective draws of a batch, at least, if longer ones would make fewer than FEW_GROUPS of all chains
+FEW_GROUPS = 8
 
 
 @dataclass(frozen=True)
@@ -60,14 +63,10 @@ class ChainSettings(Inference):
     ways: ClassVar[tuple[Way, ...]] = Annealed.ways
     prefers: ClassVar[tuple[str, ...]] = Annealed.prefers
     evidence_kind: ClassVar[str | None] = None
+    limits: ClassVar = {"chains": 2, "warmup": 0, "draws": 4}
 
-    def __post_init__(self) -> None:
-        for field, least in (("chains", 2), ("warmup", 0), ("draws", 4), ("thin", 1)):
-            value = getattr(self, field)
-            if value is None and field == "thin":  # what suits the problem
-                continue
-            if value is None or int(value) != value or value < least:
-                raise ValueError(f"{type(self).__name__}: {field} must be a whole number from {least}, got {value!r}")
+    def brief(self) -> Self:
+        return replace(self, chains=2, warmup=10, draws=20)
 
     def every(self, problem: Problem) -> int:
         """Steps between kept draws."""
@@ -82,15 +81,6 @@ class ChainSettings(Inference):
         for i in range(-self.warmup, self.draws * thin):
             yield i // thin if i >= 0 and (i + 1) % thin == 0 else None
 
-    @property
-    def coordinates(self) -> str | None:
-        """The Gaussian whose coordinates are used, by name; None: the best available for the likelihood."""
-        return None
-
-    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
-        """One step of the latent values given θ, if the sampler has one (:attr:`Inference.steps`)."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class WhiteChains(ChainSettings):
@@ -98,23 +88,20 @@ class WhiteChains(ChainSettings):
 
     Parameters
     ----------
-    around : {"ep", "variational", "laplace", "prior"}, optional
+    around : {"ep", "variational", "laplace", "prior"} or Inference, optional
         That Gaussian; by default the best available for the likelihood.
     chains, warmup, draws, thin, evidence
         See :class:`ChainSettings`.
     """
 
-    around: str | None = None
+    around: str | Inference | None = None
 
     steps: ClassVar[bool] = True
+    limits: ClassVar = {"around": AROUND}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_around(self.around)
-
-    @property
-    def coordinates(self) -> str | None:
-        return self.around
+    @abstractmethod
+    def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
+        """One step of the latent values given θ, for the strategy that alternates."""
 
 
 def run_latent_chains(
@@ -122,7 +109,7 @@ def run_latent_chains(
     target: Target,
     step: Step,
     rng: Generator,
-    start: Posterior | None,
+    start: Start | None,
     *,
     transition: Transition,
     details: Callable[[], dict[str, Any]] = dict,
@@ -164,7 +151,7 @@ def collect(
         target,
         eta,
         weights=np.full(total, 1.0 / total),
-        group=chain_batches(settings.chains, settings.draws, figures.ess_bulk),
+        group=chain_batches(np.repeat(np.arange(settings.chains), settings.draws), figures.ess_bulk),
         evidence=evidence,
         report=Report(
             method=settings.name,
@@ -188,16 +175,23 @@ def collect(
     )
 
 
-def chain_batches(chains: int, draws: int, ess: float) -> IntArray:
-    """Groups of the draws, chain by chain: batches of about ``BATCH`` effective draws, nearly independent."""
-    each = int(np.clip(np.nan_to_num(ess) / (BATCH * chains), 1, MOST_BATCHES))
-    batch = np.arange(draws) * each // draws
-    return np.asarray((each * np.arange(chains)[:, None] + batch).ravel())
+def chain_batches(chain: IntArray, ess: float) -> IntArray:
+    """Groups of draws that come chain by chain: batches of about ``BATCH`` effective draws, nearly independent.
+
+    ``chain`` (S,) are the chains of the draws, ``ess`` how many of all that the chains made are effective.
+    """
+    sizes = np.bincount(chain)
+    per_chain = np.nan_to_num(ess) / len(sizes)
+    few = min(per_chain / SHORT_BATCH, FEW_GROUPS / len(sizes))
+    each = int(np.clip(max(per_chain / BATCH, few), 1, MOST_BATCHES))
+    batch = np.concatenate([np.arange(size) * each // max(size, 1) for size in sizes])
+    return np.asarray(each * chain + batch)
 
 
-def _start(chains: int, target: Target, start: Posterior | None, rng: Generator) -> Array:
+def _start(chains: int, target: Target, start: Start | None, rng: Generator) -> Array:
     """Where the chains start: draws of ``start`` if it has any for these rows, else draws of q."""
-    if isinstance(start, WhiteDraws) and start.eta.shape[1] == target.problem.prior.white_dimension():
+    if start is not None and start.eta is not None and start.eta.shape[1] == target.problem.prior.white_dimension():
+        assert start.weights is not None
         chosen = rng.choice(len(start.weights), size=chains, p=start.weights)
         return target.from_prior_coordinates(start.eta[chosen], rng)
     return rng.standard_normal((chains, target.dimension))

@@ -46,7 +46,6 @@ class GaussianPosterior(Posterior):
     evidence: Evidence
     report: Report
     start: Start | None = field(default=None, repr=False)  # rows' values, for a neighbouring θ
-    gradient_Z: Array | None = None  # (m, d), of log Z by the inducing inputs, if requested
 
     @property
     def n_components(self) -> int:
@@ -90,9 +89,7 @@ class ModePosterior(GaussianPosterior):
 
     def latent(self, X_new: Array) -> LatentMixture:
         """The kriged mode, with variance zero."""
-        gaussian: Any = self.gaussian
-        mean = gaussian.prior.cross(X_new)[0].T @ gaussian.alpha[0]
-        return LatentMixture.single(mean, np.zeros(len(X_new)))
+        return LatentMixture.single(self.gaussian.means(X_new)[:, 0], np.zeros(len(X_new)))
 
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """The kriged mode n times, (n, m, 1)."""
@@ -135,8 +132,7 @@ class WhiteDraws(WeightedDraws):
     report: Report
     roots: list[Array] | None = None  # of the prior, if not the problem's own
     recipe: LatentRecipe | None = None  # recipe of the draws; a file may store it instead of eta
-    start: Start | None = field(default=None, repr=False)  # of the guide behind the draws
-    gradient_Z: Array | None = None  # (m, d), when the gradient was requested
+    guide: Start | None = field(default=None, repr=False)  # of the Gaussian behind the draws
 
     draws = "eta"
     stored = ("problem", "eta", "weights", "group", "evidence", "report", "roots", "recipe")
@@ -153,6 +149,10 @@ class WhiteDraws(WeightedDraws):
     ) -> WhiteDraws:
         """Draws of a sampler."""
         return cls(target.problem, eta, weights, group, evidence, report, target.roots)
+
+    @property
+    def start(self) -> Start:
+        return replace(self.guide or Start(), eta=self.eta, weights=self.weights)
 
     @property
     def f(self) -> Array:
@@ -222,7 +222,7 @@ class NoisyDraws(WeightedDraws):
     group: IntArray  # (M,)
     evidence: Evidence
     report: Report
-    start: Start | None = field(default=None, repr=False)  # of EP on the rows
+    start: Start | None = field(default=None, repr=False)  # EP's sites on the rows
     recipe: Recipe | LatentRecipe | None = None  # of the draws; a file may store it instead of A
 
     draws = "A"
@@ -232,7 +232,8 @@ class NoisyDraws(WeightedDraws):
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
         prior, L = dense_prior(self.problem), len(self.A)
         cross, diag = prior.per_latent(prior.cross(X_new)), prior.per_latent(prior.variances(X_new))
-        means = np.stack([a.T @ k for a, k in zip(self.A, cross, strict=True)], axis=2)
+        each = [a.T @ k for a, k in zip(self.A, cross, strict=True)]
+        means = each[0][:, :, None] if L == 1 else np.stack(each, axis=2)
         variances = np.maximum(self.factor.variances(cross, diag), 0.0)  # (m, L)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 
@@ -269,10 +270,7 @@ class NoisyDraws(WeightedDraws):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> NoisyDraws:
-        """The draws with their factor; the draws are remade if the file does not hold them.
-
-        Files of earlier versions hold EP's sites too.
-        """
+        """The draws with their factor; the draws are remade if the file does not hold them."""
         problem, state = state["problem"], {name: state[name] for name in cls.stored}
         with few_threads(problem.n):
             found = noise_factor(problem)

@@ -13,6 +13,7 @@ References: Minka (2001); Opper & Archambeau (2009); Anderson (1965) for the mix
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -27,7 +28,7 @@ from gpclass.model.problem import Problem
 from gpclass.model.rows import Shard, Sums
 from gpclass.numerics.anderson import smallest_residual
 from gpclass.numerics.linalg import NotPositiveDefiniteError
-from gpclass.posterior import Evidence, Posterior, Report
+from gpclass.posterior import Evidence, Report
 
 SLOWEST = 0.05  # smallest step of a damped sweep
 FIRST = 0.7  # step of a careful rule while q still moves far: parallel updates overshoot
@@ -70,8 +71,8 @@ class FixedPoint:
             jitter=self.gaussian.jitter,
             details=self.gaussian.details,
         )
-        evidence, start = Evidence(self.value, kind=kind, gradient=slope), Start(rule.name, self.held)
-        return GaussianPosterior(problem, self.gaussian, evidence, report, start, slope_Z)
+        evidence = Evidence(self.value, None, kind, slope, slope_Z)
+        return GaussianPosterior(problem, self.gaussian, evidence, report, Start(rule, self.held, self.gaussian))
 
 
 class ByFixedPoint(Inference):
@@ -79,10 +80,8 @@ class ByFixedPoint(Inference):
 
     tol: float
     gradient: ClassVar[bool] = True
-    gaussian: ClassVar[bool] = True
 
-    @property
-    def guide(self) -> Self:
+    def guide(self, likelihood: Likelihood) -> Self:
         """Itself with looser sites: the evidence is stationary, so an error of 1e-4 in them is one of 1e-8 in it."""
         return self.with_site_tol(100 * self.tol)
 
@@ -92,12 +91,6 @@ class ByFixedPoint(Inference):
 
     def with_site_tol(self, tol: float) -> Self:
         return replace(self, tol=tol)  # type: ignore[call-arg]  # a field of the subclasses
-
-
-def starting(start: Posterior | None, rule: SiteRule) -> Start | None:
-    """Rows' values of a neighbouring posterior, if they are of this rule."""
-    found: Start | None = None if start is None else start.start
-    return found if found is not None and found.name == rule.name else None
 
 
 def fixed_point(
@@ -111,12 +104,13 @@ def fixed_point(
 
     Sweeps converge linearly: if each leaves a share r of the change of the last, q still moves by r/(1 − r) of it.
     """
-    prior, warm = problem.prior, bool(start is not None and start.held)
-    if start is not None and start.held:
-        held = start.held
+    prior, near = problem.prior, None if start is None else start.of(rule, problem)
+    warm = near is not None and bool(near.held)
+    if near is not None and near.held:
+        held = near.held
         q = prior.given(held, rule)
     else:
-        held, q = prior.begin(rule, None if start is None else start.gaussian)
+        held, q = prior.begin(rule, None if near is None else near.gaussian)
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
@@ -185,7 +179,7 @@ class _Mixing:
     Residuals are the changes of q in units of its own spread.
     """
 
-    changes: list[tuple[Array, Array]] = field(default_factory=list)
+    changes: list[Sequence[Array]] = field(default_factory=list)
 
     def shares(self, q: Gaussian, after: Gaussian) -> Array | None:
         """One share per sweep, newest first, summing to one; None while there is nothing to mix."""

@@ -22,17 +22,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpclass._settings import check_settings
 from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.inference.sweeps import ByFixedPoint, fixed_point, starting
-from gpclass.latent.base import SiteRule
+from gpclass.inference.sweeps import ByFixedPoint, fixed_point
+from gpclass.latent.base import SiteRule, Start
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels
-from gpclass.posterior import Posterior
 
 
 class AverageCurvature(SiteRule):
@@ -104,9 +102,10 @@ class Variational(ByFixedPoint):
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("average", "given"),)
     evidence_kind: ClassVar[str | None] = "bound"
 
-    def __post_init__(self) -> None:
-        check_settings(self, positive=("tol",), whole=("max_iter",))
+    @property
+    def rule(self) -> SiteRule:
+        return RULE
 
-    def infer(self, problem: Problem, rng: Generator, start: Posterior | None, gradient: bool) -> GaussianPosterior:
-        found = fixed_point(problem, RULE, starting(start, RULE), self.max_iter, self.tol)
+    def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> GaussianPosterior:
+        found = fixed_point(problem, RULE, start, self.max_iter, self.tol)
         return found.posterior(problem, RULE, "bound", gradient)

@@ -4,14 +4,19 @@ A :class:`Form` is how the prior is represented (dense; low rank through inducin
 :class:`LatentPrior`, the joint Gaussian of the latent values at the rows, L per row, which hides its storage.
 A prior offers some of
 
-==============  ==================================================================================
-offer           what it gives
-==============  ==================================================================================
-``given``       the Gaussian that sites make of it (Laplace, EP, variational)
-``whitened``    the posterior in coordinates in which a Gaussian is standard normal (samplers)
-``box``         the orthant of noisy latent values (the exact engine, gpc-mc)
-``covariance``  the covariance matrix itself (Gibbs, control variables)
-==============  ==================================================================================
+================  ================================================================================
+offer             what it gives
+================  ================================================================================
+``given``         the Gaussian that sites make of it (Laplace, EP, variational)
+``whitened``      the posterior in coordinates in which a Gaussian is standard normal (samplers)
+``box``           the orthant of noisy latent values (the exact engine, gpc-mc)
+``covariance``    all rows in memory with their covariance matrix (Gibbs, control variables)
+``expected``      the expected log density of the latent values as a function of θ (EM)
+``latents``       the density of the latent values given θ (alternate)
+``latent_slope``  its gradient in θ (alternate by Hamiltonian dynamics)
+================  ================================================================================
+
+Members of a prior that belong to an offer other than ``given`` raise ``NotImplementedError`` by default.
 
 Rows store their numbers in shards (:mod:`gpclass.model.rows`); ``held`` denotes all shards with some values. A
 :class:`SiteRule` defines how these numbers describe a site, and how a sweep changes it.
@@ -23,9 +28,9 @@ whose copies share f; with inducing inputs each copy has a separate residual.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from gpclass.orthant.box import Box
 
 Held: TypeAlias = "tuple[Any, ...]"  # shards with values, in any process
+ExpectedPrior: TypeAlias = "Callable[[Problem], tuple[float, Array]]"  # E_q log p(f | θ) and its gradient, at θ
 
 F, ALPHA, RESIDUAL, STEP_ALPHA, STEP_F, SITE_D, SITE_B = range(7)  # Newton's method stores L of each per row
 NEWTON = 7
@@ -96,22 +102,28 @@ class Swept:
     value: float  # evidence or bound at the old sites
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Start:
-    """Row values of a neighbouring posterior, and the rule or method that they belong to."""
+    """What an inference at a neighbouring θ may start from: sites of the rows, or weighted draws."""
 
-    name: str
-    held: Held
-    gaussian: Gaussian | None = None  # if the values are of other rows: its marginals give the start
+    rule: SiteRule | None = None  # of the sites
+    held: Held = ()  # rows with their sites; empty if the sites are of other rows
+    gaussian: Gaussian | None = None  # that the sites make of the prior: its marginals give sites of other rows
+    eta: Array | None = None  # (S, k), draws in white coordinates of the prior
+    weights: Array | None = None  # (S,), of the draws
 
-    @property
-    def start(self) -> Start:
-        """Itself: an inference starts from it as from a posterior."""
-        return self
+    def of(self, rule: SiteRule, problem: Problem) -> Start | None:
+        """What it has for a rule: sites of the rows of ``problem``, or the Gaussian alone; None if they are others."""
+        if self.rule is None or self.rule.name != rule.name:
+            return None
+        same = self.gaussian is None or self.gaussian.prior.problem.n == problem.n
+        return self if same else replace(self, held=())
 
 
 class Gaussian(ABC):
     """The prior times Gaussian sites."""
+
+    prior: LatentPrior  # of which it is a posterior
 
     @property
     def chord(self) -> bool:
@@ -153,11 +165,11 @@ class Gaussian(ABC):
         """How far the two Gaussians are, relative to this one's spread."""
 
     @abstractmethod
-    def difference(self, after: Gaussian) -> tuple[Array, Array]:
+    def difference(self, after: Gaussian) -> Sequence[Array]:
         """The change from this Gaussian to another, linear in the sites: small enough to store."""
 
     @abstractmethod
-    def in_units(self, difference: tuple[Array, Array]) -> Array:
+    def in_units(self, difference: Sequence[Array]) -> Array:
         """A difference as one vector in units of this Gaussian's spread, for mixing."""
 
     @abstractmethod
@@ -166,6 +178,19 @@ class Gaussian(ABC):
 
         With ``extra``, Laplace's implicit part is added: (I + W K)⁻¹ s αᵀ, s = :meth:`Likelihood.third`.
         """
+
+    def expected_prior(self, held: Held, rule: SiteRule) -> ExpectedPrior:
+        """E_q[log p(f | θ)], q this Gaussian, without its constant, as a function of the problem at θ."""
+        raise NotImplementedError
+
+    @property
+    def marginals(self) -> RowMarginals:
+        """Of all rows, one copy's site each, if the rows are in memory (``covariance``)."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def means(self, X_new: Array) -> Array:
+        """Means of the latent values at new points, (m, L)."""
 
     @abstractmethod
     def latent(self, X_new: Array) -> LatentMixture:
@@ -177,7 +202,7 @@ class Gaussian(ABC):
 
     @abstractmethod
     def draw_rows(self, rng: Generator) -> Array:
-        """One draw of the latent values at the rows, (L n,), or of what represents them."""
+        """One draw in the coordinates of the prior, (k,): the latent values at the rows, or what stands for them."""
 
     @abstractmethod
     def vectors(self) -> Array:
@@ -202,9 +227,9 @@ class Target(ABC):
     ``f`` is the argument of :meth:`log_ratio`: latent values at the rows, or values at the inducing inputs.
     """
 
-    problem: Problem
+    problem: Problem  # whose posterior it is
     m: Array  # mean of q
-    jitter: float
+    jitter: float  # added to the diagonal of a covariance
 
     @property
     @abstractmethod
@@ -257,15 +282,39 @@ class Target(ABC):
         """Roots of the prior that η belongs to, if not the problem's own."""
         return None
 
-    def of_chains(self, chains: IntArray) -> Target:
+    def of_chains(self, chains: IntArray) -> Self:
         """The target of some of the chains; the same for all, unless each has separate labels."""
         return self
+
+
+class GivenLatents(ABC):
+    """The latent values, or what stands for them, at one θ: f = root η, and both densities that moves of θ need."""
+
+    @abstractmethod
+    def latents(self, eta: Array) -> Array:
+        """f of η, both (k,)."""
+
+    @abstractmethod
+    def white(self, f: Array) -> Array:
+        """η of f."""
+
+    @abstractmethod
+    def log_density(self, white: Array) -> float:
+        """Log p(f | θ) without its constant, for the η of f."""
+
+    @abstractmethod
+    def log_likelihood(self, f: Array) -> float:
+        """Log p(y | f)."""
+
+    def slope(self, f: Array, white: Array) -> Array:
+        """Gradient of log p(f | θ) + log p(y|f) in θ, f held (``latent_slope``)."""
+        raise NotImplementedError
 
 
 class LatentPrior(ABC):
     """The joint Gaussian of the latent values at the rows, L per row, at one θ."""
 
-    problem: Problem
+    problem: Problem  # at that θ
 
     @abstractmethod
     def given(self, held: Held, rule: SiteRule) -> Gaussian:
@@ -287,25 +336,37 @@ class LatentPrior(ABC):
     def from_kept(self, kept: dict[str, Array]) -> Gaussian:
         """The Gaussian of :meth:`Gaussian.kept`."""
 
-    @abstractmethod
     def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
         """New latent values in terms of white coordinates of the prior (or of other roots of it)."""
+        raise NotImplementedError
 
-    @abstractmethod
     def white_dimension(self) -> int:
         """Length of η."""
+        raise NotImplementedError
 
-    @abstractmethod
     def joint_root(self, X_new: Array, features: Features) -> list[Array]:
         """Per kernel a root of the covariance of f(X_new) given η."""
+        raise NotImplementedError
 
-    @abstractmethod
     def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> Target:
         """The posterior in coordinates in which a Gaussian, or the prior, is standard normal."""
+        raise NotImplementedError
 
-    @abstractmethod
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         """Gradients of the exact log evidence by θ and by the inducing inputs, if any, from weighted draws η (M, k)."""
+        raise NotImplementedError
+
+    def given_latents(self) -> GivenLatents:
+        """The latent values given θ."""
+        raise NotImplementedError
+
+    def centred(self, mode: Callable[[], Gaussian]) -> Gaussian | None:
+        """A Gaussian at the posterior's mean from the one at its mode, if the variational one cannot be whitened."""
+        return None
+
+    def survey(self) -> dict[str, Any]:
+        """Figures for the report on how well the rows are represented."""
+        return {}
 
     def as_dense(self) -> Problem | None:
         """The same problem with full matrices, if they are small and its own form does not draw noisy values."""
@@ -319,14 +380,48 @@ class LatentPrior(ABC):
 class Form(ABC):
     """How a prior is represented: settings, without data. A new prior is one file and one row of the registry."""
 
-    name: ClassVar[str]
-    offers: ClassVar[frozenset[str]]
+    name: ClassVar[str]  # by which settings and files know it
+    offers: ClassVar[frozenset[str]]  # what its priors give (the module's table)
+    lacks: ClassVar[Mapping[str, str]] = {}  # why it does not offer something
     predicts_from_rows: ClassVar[bool]  # whether predictions need the rows, so that a file must store them
+    moves: ClassVar[bool] = False  # whether it has inputs of its own that an ascent of the evidence moves
+
+    @classmethod
+    def asked(cls, settings: Any) -> Form | None:
+        """The form that parameters of an estimator ask for, other than ``latent_prior``; None if they do not."""
+        return None
+
+    @classmethod
+    def example(cls, X: Array) -> Form:
+        """A small one for these rows, for tests."""
+        return cls()
+
+    def checked(self, n: int, d: int, kernels: int) -> Form:
+        """The form for n rows of d columns and so many kernels; settings that do not go with them are rejected."""
+        return self
+
+    @property
+    def marks(self) -> tuple[Any, ...]:
+        """What tells it from others of its class: its fields."""
+        return tuple(vars(self).values())
 
     @property
     def inducing(self) -> Array | None:
-        """Inducing inputs (m, d), if there are any."""
+        """Inputs of its own, (m, d), if it has any and they are placed."""
         return None
+
+    def at(self, Z: Array) -> Form:
+        """The same with other inputs of its own, if it ``moves``."""
+        raise NotImplementedError
+
+    @property
+    def cure(self) -> str:
+        """What to do if a fit is far from that of the dense prior; empty if they are not to be compared."""
+        return ""
+
+    def for_few_rows(self) -> Form:
+        """The same for a part of the rows that fits into memory."""
+        return self
 
     @abstractmethod
     def rows(self, source: Source) -> Rows:
@@ -336,8 +431,8 @@ class Form(ABC):
     def prior(self, problem: Problem) -> LatentPrior:
         """The prior at the problem's θ."""
 
-    def placed(self, problem: Problem, rng: Generator) -> Form:
-        """The form with everything that depends on the rows' features and on θ chosen."""
+    def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> Form:
+        """The form with everything that depends on the rows' features and on θ chosen, at most so many inputs."""
         return self
 
 

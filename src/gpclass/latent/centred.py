@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.latent.dense import DenseGaussian, dense_prior
+from gpclass.latent.base import Gaussian
+from gpclass.latent.dense import DenseGaussian, DensePrior, dense_prior
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.local import RowSites
 from gpclass.likelihoods.many import one_hot, softmax_at
@@ -42,9 +43,10 @@ class _At:
     curvature: Array  # (n,), Σ_c E_q π_c (1 − π_c)
 
 
-def centred(problem: Problem, alpha: Array, D: Array) -> tuple[Array, Array]:
-    """α and D of the moved Gaussian, both (C, n), from those of Laplace's."""
-    prior = dense_prior(problem)
+def centred(prior: DensePrior, mode: Gaussian) -> DenseGaussian:
+    """The moved Gaussian from Laplace's."""
+    assert isinstance(mode, DenseGaussian)
+    problem, alpha, D = prior.problem, mode.alpha, mode.D
     z = normal_points(problem.n_latents, POINTS).T
     z = np.hstack([z, -z])
     for _ in range(ROUNDS):
@@ -62,7 +64,7 @@ def centred(problem: Problem, alpha: Array, D: Array) -> tuple[Array, Array]:
         spread = (at.mean * (1.0 - at.mean)).sum(axis=0)
         kappa = np.divide(at.curvature, spread, out=np.ones_like(spread), where=spread > 0)
         D = 0.5 * (D + problem.weighted(kappa * at.mean))
-    return alpha, D
+    return prior.from_kept({"alpha": alpha, "D": D})
 
 
 def _uphill(problem: Problem, at: _At, step: Array, off: Array) -> _At | None:

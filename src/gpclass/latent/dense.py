@@ -9,7 +9,7 @@ Fails when: a root of K is needed and K has no factor even with jitter (:mod:`gp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -45,8 +45,14 @@ class Dense(Form):
     """The prior as full covariance matrices."""
 
     name: ClassVar[str] = "dense"
-    offers: ClassVar[frozenset[str]] = frozenset(["given", "whitened", "box", "covariance"])
+    offers: ClassVar[frozenset[str]] = frozenset(
+        ["given", "whitened", "box", "covariance", "expected", "latents", "latent_slope"]
+    )
     predicts_from_rows: ClassVar[bool] = True
+
+    @classmethod
+    def asked(cls, settings: Any) -> Dense:
+        return Dense()  # whatever they are: the default
 
     def rows(self, source: Source) -> Rows:
         """One shard in memory."""
@@ -156,6 +162,17 @@ class DensePrior(Covariances, LatentPrior):
                 yield G
 
         return self.pull(blocks()), None
+
+    def given_latents(self) -> base.GivenLatents:
+        from gpclass.latent.given_latents import DenseLatents  # it builds on this module
+
+        return DenseLatents(self, self.per_latent(self.roots))
+
+    def centred(self, mode: Callable[[], Gaussian]) -> Gaussian | None:
+        """Of several latent values, whose variational sites have no short form (:mod:`gpclass.latent.centred`)."""
+        from gpclass.latent.centred import centred  # it builds on this module
+
+        return None if self.L == 1 else centred(self, mode())
 
     def box(self) -> Box:
         """Noisy latent values: the orthant v > 0, or factors of v if the likelihood (or a weight) has no orthant."""
@@ -311,7 +328,7 @@ class DenseGaussian(Gaussian):
         assert isinstance(after, DenseGaussian)
         return after.sites.W - self.sites.W, after.sites.b - self.sites.b
 
-    def in_units(self, difference: tuple[Array, Array]) -> Array:
+    def in_units(self, difference: Sequence[Array]) -> Array:
         (var, sd), (dW, db) = self._units, difference
         return np.concatenate([(dW * var).ravel(), (db * sd).ravel()])
 
@@ -333,6 +350,17 @@ class DenseGaussian(Gaussian):
         blocks = zip(self.factor.blocks(), left, self.alpha, strict=True)
         return self.prior.pull(rank_one(M, a[:, None], b[:, None]) for M, a, b in blocks), None
 
+    def expected_prior(self, held: Held, rule: SiteRule) -> base.ExpectedPrior:
+        from gpclass.latent.expected_prior import DenseExpected  # it builds on this module
+
+        return DenseExpected.of_gaussian(self)
+
+    def means(self, X_new: Array) -> Array:
+        return self._means(self.prior.per_latent(self.prior.cross(X_new)))
+
+    def _means(self, cross: list[Array]) -> Array:
+        return np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
+
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per point, with the covariance between the latent values of a point."""
         m, L, problem = len(X_new), self.prior.L, self.prior.problem
@@ -343,7 +371,7 @@ class DenseGaussian(Gaussian):
             new = X_new[block]
             cross = self.prior.per_latent(self.prior.cross(new))
             diag = self.prior.per_latent(self.prior.variances(new))
-            mean[block] = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
+            mean[block] = self._means(cross)
             covariance[block] = self.factor.predict(cross, diag)
         return LatentMixture(np.ones(1), mean[None], covariance[None], np.zeros(1, dtype=np.intp))
 
@@ -351,8 +379,7 @@ class DenseGaussian(Gaussian):
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
         cross = self.prior.per_latent(self.prior.cross(X_new))
         prior = self.prior.per_latent(self.prior.joint(X_new))
-        mean = np.stack([k.T @ a for k, a in zip(cross, self.alpha, strict=True)], axis=1)
-        return mean + self.factor.draw(cross, prior, n, rng)
+        return self._means(cross) + self.factor.draw(cross, prior, n, rng)
 
     def draw_rows(self, rng: Generator) -> Array:
         if self.prior.L > 1 and self.sites.D is None:

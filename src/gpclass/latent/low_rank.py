@@ -12,6 +12,7 @@ References: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,7 +23,7 @@ from gpclass.latent import base
 from gpclass.latent import low_rank_passes as passes
 from gpclass.latent.base import Features, Form, Gaussian, Held, LatentPrior, SiteRule, Swept, per_latent
 from gpclass.latent.basis import Basis
-from gpclass.latent.inducing import MOST, choose_inducing, sample_rows
+from gpclass.latent.inducing import MOST, check_inducing, choose_inducing, sample_rows
 from gpclass.latent.low_rank_gradient import gaussian_gradient, score
 from gpclass.latent.low_rank_q import Q, Spec
 from gpclass.model.rows import Rows, Source
@@ -60,14 +61,42 @@ class LowRank(Form):
     keep: bool = True
 
     name: ClassVar[str] = "inducing"
-    offers: ClassVar[frozenset[str]] = frozenset(["given", "whitened"])
+    offers: ClassVar[frozenset[str]] = frozenset(["given", "whitened", "expected", "latents"])
+    lacks: ClassVar = {
+        "box": "it draws the noisy latent values of all rows, whose n × n covariance inducing inputs avoid",
+        "covariance": "it works with the n × n covariance of the latent values, which inducing inputs avoid",
+        "latent_slope": "the values at the inducing inputs have no gradient in θ here; use move='metropolis'",
+    }
     predicts_from_rows: ClassVar[bool] = False
+    moves: ClassVar[bool] = True
 
     @classmethod
-    def for_rows(cls, n: int, m: int | None, how: Any = "kmeans", kernels: int = 1) -> LowRank:
-        """Inducing inputs to be placed for n rows; blocks are stored if memory allows."""
-        keep = 8.0 * n * (m or MOST) * kernels < KEPT * available_memory()
-        return cls(None, m, how, keep)
+    def asked(cls, settings: Any) -> LowRank | None:
+        """With ``n_inducing`` or an array ``inducing``."""
+        m, how = settings.n_inducing, settings.inducing
+        if m is None and isinstance(how, str):
+            return None
+        return cls(m=None if isinstance(m, str) and m == "auto" else m, how=how)
+
+    @classmethod
+    def example(cls, X: Array) -> LowRank:
+        return cls(X[:3] + 0.1, 3)
+
+    def checked(self, n: int, d: int, kernels: int) -> LowRank:
+        """Blocks are stored if memory allows."""
+        m = check_inducing("auto" if self.m is None else self.m, self.how, n, d)
+        return replace(self, m=m, keep=8.0 * n * (m or MOST) * kernels < KEPT * available_memory())
+
+    @property
+    def marks(self) -> tuple[Any, ...]:
+        return (self.m, self.how) if self.Z is None else (self.Z,)
+
+    @property
+    def cure(self) -> str:
+        return "" if self.Z is None else f"raise n_inducing, for instance to {2 * len(self.Z)}"
+
+    def for_few_rows(self) -> LowRank:
+        return replace(self, keep=True)
 
     @property
     def inducing(self) -> Array | None:
@@ -143,6 +172,15 @@ class LowRankPrior(LatentPrior):
         found = [basis.features(X_new) for basis in self.bases]
         return Features([A.T for A, _ in found], [rest for _, rest in found])
 
+    def survey(self) -> dict[str, Any]:
+        """Far rows, and the mean share of the prior variance that the inducing inputs do not explain."""
+        problem, Z, covariance = self.problem, self.bases[0].Z, self.problem.covariance
+        K = covariance(Z, Z.copy())  # as of different points: without white noise
+        floor = max(float(K.min()), 0.0) if len(Z) > 1 else 0.0
+        noise = float(np.mean(covariance.diag(Z) - np.diag(K)))
+        _, sums = problem.map(passes.survey, problem.rows.held, self.spec, floor, noise)
+        return {"n_inducing": len(Z), "far_rows": sums["far"], "prior_variance_left": sums["left"] / problem.n}
+
     def as_dense(self) -> Problem | None:
         from gpclass.latent.low_rank_dense import as_dense  # it builds on the dense prior
 
@@ -158,6 +196,11 @@ class LowRankPrior(LatentPrior):
             scale = float(np.mean(basis.covariance.diag(X_new)))
             roots.append(factor(basis.covariance(X_new) - V.T @ V, what=what, scale=scale)[0])
         return roots
+
+    def given_latents(self) -> base.GivenLatents:
+        from gpclass.latent.given_latents import InducingLatents  # it builds on this module
+
+        return InducingLatents(self, self.spec.per_latent([basis.L for basis in self.bases]))
 
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         return score(self.problem, self.spec, eta, weights)
@@ -219,8 +262,9 @@ class LowRankGaussian(Gaussian):
         assert after.q.gram is not None
         return after.q.gram - self.q.gram, after.q.shift - self.q.shift
 
-    def in_units(self, difference: tuple[Array, Array]) -> Array:
-        return self.q.whitened(*difference)
+    def in_units(self, difference: Sequence[Array]) -> Array:
+        gram, shift = difference
+        return self.q.whitened(gram, shift)
 
     def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
         """Sums over the rows (:mod:`gpclass.latent.low_rank_gradient`)."""
@@ -232,6 +276,15 @@ class LowRankGaussian(Gaussian):
             held, sums = problem.map(passes.take_out, held, spec, rule, third["b"], towards)
             nu = sums["nu"]
         return gaussian_gradient(problem, spec, held, rule, self.q, nu)
+
+    def expected_prior(self, held: Held, rule: SiteRule) -> base.ExpectedPrior:
+        from gpclass.latent.expected_prior import LowRankExpected  # it builds on this module
+
+        return LowRankExpected.of_gaussian(self, held, rule)
+
+    def means(self, X_new: Array) -> Array:
+        spec = self.prior.spec
+        return spec.spread([basis.features(X_new)[0] for basis in spec.bases], self.q.mean).T
 
     def latent(self, X_new: Array) -> LatentMixture:
         spec, m = self.prior.spec, len(X_new)
@@ -262,3 +315,10 @@ class LowRankGaussian(Gaussian):
 
     def kept(self) -> dict[str, Array]:
         return {"mean": self.q.mean, "L": self.q.L}
+
+
+def low_rank_prior(problem: Problem) -> LowRankPrior:
+    """The prior of a problem whose form has inducing inputs."""
+    prior = problem.prior
+    assert isinstance(prior, LowRankPrior)
+    return prior

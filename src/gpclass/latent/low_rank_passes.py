@@ -10,6 +10,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.latent import base
 from gpclass.latent.base import SiteRule
+from gpclass.latent.basis import blocks
 from gpclass.latent.low_rank_q import Accumulator, Q, Spec
 from gpclass.latent.low_rank_rows import Seen, row_blocks, seen_blocks
 from gpclass.likelihoods.base import Likelihood
@@ -98,6 +99,25 @@ def aim(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q) 
         gain = (view[base.STEP_F][:, rows] * view[base.RESIDUAL][:, rows]).sum(axis=0)
         decrement += float(np.sum(block.labels.copies * gain))
     return shard.with_values(values), {"decrement": decrement}
+
+
+ROUNDING = 1e-6  # of a prior variance: less is due to jitter
+FAR = 0.9  # unexplained share of the explainable variance from which a row counts as far
+
+
+def survey(shard: Shard, likelihood: Likelihood, spec: Spec, floor: float, noise: float) -> tuple[Shard, Sums]:
+    """Counts rows that are far from every inducing input, and sums the unexplained prior variances.
+
+    ``floor`` is the covariance of the inducing inputs that are farthest apart: what all rows share, such as a constant.
+    ``noise`` is the variance of white noise, which no inducing input can explain. Only the first kernel is examined.
+    """
+    far, left = 0, 0.0
+    for _, A, rest in blocks(shard, spec.bases[:1]):
+        total = rest[0] + np.einsum("ij,ij->i", A[0], A[0])
+        explicable = np.maximum(total - noise - floor, ROUNDING * total)
+        far += int(np.sum(rest[0] - noise > FAR * explicable))
+        left += float(np.sum(rest[0] / np.maximum(total, 1e-300)))
+    return shard, {"far": far, "left": left}
 
 
 # ---- the implicit part of the gradient of Laplace's evidence: x = s − (K + W⁻¹)⁻¹ K s -------------------------

@@ -13,7 +13,6 @@ Cost: L n m multiply-adds and n terms of the likelihood per draw.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,7 @@ from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent.base import Target
-from gpclass.latent.low_rank import LowRankPrior
+from gpclass.latent.low_rank import LowRankPrior, low_rank_prior
 from gpclass.latent.low_rank_q import Q, Spec
 from gpclass.latent.low_rank_rows import row_blocks
 from gpclass.likelihoods.base import Likelihood
@@ -50,11 +49,9 @@ class LowRankTarget(Target):
         """That of K_zz."""
         return self._prior.jitter
 
-    @cached_property
+    @property
     def _prior(self) -> LowRankPrior:
-        prior = self.problem.prior
-        assert isinstance(prior, LowRankPrior)
-        return prior
+        return low_rank_prior(self.problem)
 
     @property
     def dimension(self) -> int:

@@ -28,12 +28,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logsumexp
 
 from gpclass._typing import Array, Generator, IntArray
-from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.likelihoods.averages import normal_points
+from gpclass.likelihoods.local import RowMarginals, RowSites, symmetric_root
 from gpclass.likelihoods.split import Split
 from gpclass.model.rows import Labels
 
+POINTS = 512  # of an average over a Gaussian, and their mirror images, if it has no better way
 OPTIONAL = ("slope", "expand", "third", "average", "match", "smear", "orthant", "split")
 
 
@@ -58,11 +61,12 @@ class Averages:
 class Likelihood(ABC):
     """From the latent values of a row to the probability of its label."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # by which settings and files know it
     many: ClassVar[bool]  # whether there is one latent value per class; else one for two classes
     site_step: ClassVar[float] = 1.0  # step of a matched site if all rows are matched at once
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
     average_error: ClassVar[float] = 0.0  # of ``average``'s value, by which a bound may fall by itself
+    monotone: ClassVar[bool] = False  # whether the probability of the second class rises with the one latent value
 
     @property
     def scale(self) -> float:
@@ -83,6 +87,10 @@ class Likelihood(ABC):
     def n_latents(self, n_classes: int) -> int:
         """L, the latent values of a row."""
         return n_classes if self.many else 1
+
+    def n_classes(self, n_latents: int) -> int:
+        """C, from the latent values of a row."""
+        return n_latents if self.many else 2
 
     def encode(self, index: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Labels as this likelihood takes them, from class indices 0 to C − 1."""
@@ -107,6 +115,41 @@ class Likelihood(ABC):
     @abstractmethod
     def draw_labels(self, f: Array, rng: Generator) -> npt.NDArray[Any]:
         """Labels drawn given f (..., L, r), (..., r)."""
+
+    # ---- for predictions --------------------------------------------------------------------------------------
+
+    def log_classes(self, f: Array) -> Array:
+        """Log probability of every class, (..., r, C), for f (..., r, L)."""
+        r, L = f.shape[-2:]
+        each = [self.encode(np.full(r, c)) for c in range(self.n_classes(L))]
+        return np.stack([self.log(y, np.swapaxes(f, -1, -2)) for y in each], axis=-1)
+
+    def log_averaged(self, means: Array, covariances: Array) -> Array:
+        """Log probabilities of the classes averaged over Gaussians, (S, m, C); here at fixed points.
+
+        Parameters
+        ----------
+        means : (S, m, L) array
+        covariances : (1 or S, m, L, L) array
+        """
+        z = normal_points(means.shape[2], POINTS)
+        spread = np.einsum("smab,nb->nsma", symmetric_root(covariances), np.vstack([z, -z]))
+        return np.asarray(logsumexp(self.log_classes(means + spread), axis=0) - np.log(2 * POINTS))
+
+    def predictive(self, mean: Array, var: Array) -> Array:
+        """Probability of the second class, (S, r), for mean (S, r) and var (1 or S, r) (if ``monotone``).
+
+        To 2e-7, possibly in single precision.
+        """
+        raise NotOffered(self, "monotone")
+
+    def log_predictive(self, mean: Array, var: Array) -> tuple[Array, Array]:
+        """Log probabilities of the second and of the first class, averaged over N(mean, var) (if ``monotone``)."""
+        raise NotOffered(self, "monotone")
+
+    def log_inverse_link(self, f: Array) -> tuple[Array, Array]:
+        """Log probabilities of the second and of the first class given f (if ``monotone``)."""
+        raise NotOffered(self, "monotone")
 
     # ---- what some have ---------------------------------------------------------------------------------------
 

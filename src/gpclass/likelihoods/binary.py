@@ -30,6 +30,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, logit, ndtr, ndtri
 
+from gpclass._settings import Settings
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.likelihoods import noisy_logit, smeared, split
 from gpclass.likelihoods.base import Averages, Expansion, Likelihood
@@ -38,17 +39,19 @@ from gpclass.likelihoods.powered import Power
 from gpclass.likelihoods.split import STEP, PowerLink, Split
 from gpclass.model.rows import Labels
 from gpclass.numerics import special
+from gpclass.numerics.fast_normal import normal_cdf
 from gpclass.numerics.tilted import Link
 from gpclass.propagation.sites import log_site_mass
 
 FINE = 0.1  # spacing of the table, relative to the averaged link's width, that keeps its error below 1e-7
+MANY = 1000  # components from which averages are in single precision
 TABLE = 500  # nodes of a table of link averages
 SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean suffice
 K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
 
 
 @dataclass(frozen=True)
-class BinaryLikelihood(Likelihood):
+class BinaryLikelihood(Settings, Likelihood):
     """A link Λ with a scale; see :class:`Probit` and :class:`Logit`.
 
     Parameters
@@ -63,16 +66,8 @@ class BinaryLikelihood(Likelihood):
     scale_bounds: tuple[float, float] | str = "fixed"
 
     many: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0.0):
-            raise ValueError(f"the scale of a likelihood must be finite and positive, got {self.scale!r}")
-        bounds = self.scale_bounds
-        if isinstance(bounds, str):
-            if bounds != "fixed":
-                raise ValueError(f"scale_bounds must be a pair (low, high) or 'fixed', got {bounds!r}")
-        elif len(bounds) != 2 or not 0.0 < bounds[0] <= bounds[1] < math.inf:
-            raise ValueError(f"scale_bounds must satisfy 0 < low <= high < inf, got {bounds!r}")
+    monotone: ClassVar[bool] = True
+    limits: ClassVar = {"scale_bounds": ("fixed",)}
 
     def with_scale(self, scale: float) -> Self:
         return replace(self, scale=float(scale))
@@ -102,17 +97,6 @@ class BinaryLikelihood(Likelihood):
     @abstractmethod
     def _nodes(a: Array, b: Array) -> Iterator[tuple[IntArray, Array, Array]]:
         """Quadrature for E g(u), u ~ N(a, b), g = -log Λ(-u) or a derivative of it."""
-
-    @abstractmethod
-    def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
-        """Both log p(y=+1) and log p(y=-1), averaged over f ~ N(mean, var)."""
-
-    @abstractmethod
-    def predictive(self, mean: Array, var: Array) -> Array:
-        """p(y=+1) averaged over f ~ N(mean, var), (S, r) for mean (S, r) and var (1 or S, r): for many at once.
-
-        Absolute precision 1e-7; :meth:`log_predictive` is for small probabilities.
-        """
 
     # -------------------------------------------------------------------------------- what all links share
 
@@ -297,8 +281,11 @@ class Probit(BinaryLikelihood):
         return log_z, (z + b * excess) / root, b / (1.0 + b) * (1.0 + b * tau)
 
     def predictive(self, mean: Array, var: Array) -> Array:
-        """Φ(s m/√(1 + s² v))."""
-        return np.asarray(ndtr(mean * (self.scale / np.sqrt(1.0 + self.scale**2 * var))))
+        """Φ(s m/√(1 + s² v)), in single precision for very many."""
+        stretch = self.scale / np.sqrt(1.0 + self.scale**2 * var)
+        if len(mean) < MANY:
+            return np.asarray(ndtr(mean * stretch))
+        return normal_cdf(np.multiply(mean, stretch, dtype=np.float32, casting="same_kind"))
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         """Log Φ(±s m/√(1 + s² v))."""

@@ -46,18 +46,8 @@ class MultiLikelihood(Likelihood):
     many: ClassVar[bool] = True
 
     @abstractmethod
-    def log_prob(self, f: Array) -> Array:
+    def log_classes(self, f: Array) -> Array:
         """Log probability of every class, for latent values f (..., C)."""
-
-    @abstractmethod
-    def log_predictive(self, means: Array, covariances: Array) -> Array:
-        """Log probabilities averaged over N(means, covariances), (S, m, C).
-
-        Parameters
-        ----------
-        means : (S, m, C) array
-        covariances : (1 or S, m, C, C) array
-        """
 
     def log(self, y: IntArray, f: Array) -> Array:
         return np.asarray(self._by_row(f)[..., np.arange(len(y)), y])
@@ -68,7 +58,7 @@ class MultiLikelihood(Likelihood):
 
     def _by_row(self, f: Array) -> Array:
         """Log probability of every class, (..., r, C), for f (..., C, r)."""
-        return self.log_prob(np.ascontiguousarray(np.swapaxes(f, -1, -2)))
+        return self.log_classes(np.ascontiguousarray(np.swapaxes(f, -1, -2)))
 
 
 @dataclass(frozen=True)
@@ -78,10 +68,10 @@ class Softmax(MultiLikelihood):
     name: ClassVar[str] = "softmax"
     average_error: ClassVar[float] = 3e-3
 
-    def log_prob(self, f: Array) -> Array:
+    def log_classes(self, f: Array) -> Array:
         return np.asarray(f - logsumexp(f, axis=-1, keepdims=True))
 
-    def log_predictive(self, means: Array, covariances: Array) -> Array:
+    def log_averaged(self, means: Array, covariances: Array) -> Array:
         S, m, C = means.shape
         if S >= ENOUGH and C > 2:
             return averages.log_softmax_few_nodes(means, covariances)
@@ -173,11 +163,11 @@ class MultinomialProbit(MultiLikelihood):
     powers: ClassVar[bool] = False
     site_step: ClassVar[float] = 0.7
 
-    def log_prob(self, f: Array) -> Array:
+    def log_classes(self, f: Array) -> Array:
         flat = f.reshape(-1, f.shape[-1])
         return log_largest(flat, np.ones(f.shape[-1]), fine=False).reshape(f.shape)
 
-    def log_predictive(self, means: Array, covariances: Array) -> Array:
+    def log_averaged(self, means: Array, covariances: Array) -> Array:
         S, m, C = means.shape
         full = np.broadcast_to(covariances, (S, m, C, C)).reshape(-1, C, C)
         return averages.log_probit_average(means.reshape(-1, C), full, fine=S == 1).reshape(S, m, C)

@@ -58,6 +58,19 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise now what :func:`replacing` would raise later: before long work, by making a file and removing it."""
+    target = Path(os.path.realpath(path))
+    _mode(target, path)
+    folder = next(place for place in target.parents if os.path.lexists(place))
+    try:
+        probe = folder / f".{secrets.token_hex(8)}"
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        probe.unlink()
+    except OSError as error:
+        raise type(error)(f"{os.fspath(path)} cannot be written: {error.strerror} ({folder})") from error
+
+
 def _mode(target: Path, path: str | os.PathLike[str]) -> int | None:
     """The mode of the file that will be replaced; None if there is none."""
     try:

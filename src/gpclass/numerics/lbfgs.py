@@ -107,6 +107,12 @@ def step(at: Ascent, objective: Objective, bounds: Array) -> Ascent:
     return replace(at, iterations=at.iterations + 1, evaluations=at.evaluations + spent, stuck=True)
 
 
+def inverse_curvature(at: Ascent, p: int) -> Array:
+    """That of minus F by the first p variables, (p, p), as the remembered steps have it."""
+    unit = np.eye(p, len(at.x))
+    return np.array([_direction(replace(at, slope=one), np.zeros(len(one), dtype=bool))[:p] for one in unit])
+
+
 def _direction(at: Ascent, rests: Array) -> Array:
     """The two-loop recursion on the free variables."""
     g = np.where(rests, 0.0, at.slope)

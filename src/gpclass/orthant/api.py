@@ -62,6 +62,11 @@ class OrthantEstimate:
     seconds: float = 0.0
     details: dict[str, Any] = field(default_factory=dict)  # site power, defensive share, jitter, ...
 
+    @property
+    def probability(self) -> float:
+        """The probability itself; 0 where it is smaller than any floating-point number, about 10⁻³⁰⁸."""
+        return float(np.exp(self.log_probability))
+
 
 def orthant_probability(
     cov: npt.ArrayLike,

@@ -26,6 +26,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gpclass._typing import Array, IntArray
+from gpclass.numerics.groups import group_error
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.special import log_diff_ndtr
 from gpclass.orthant.box import Box
@@ -128,7 +129,6 @@ def _error(log_ps: Array, variances: Array, share: Array, log_p: float) -> float
         return float("nan")
     relative = np.exp(log_ps - log_p)
     if len(relative) >= 8:
-        gaps = share * (relative - 1)
-        return float(np.sqrt(len(gaps) / (len(gaps) - 1) * (gaps @ gaps)))
+        return float(group_error(share * (relative - 1)))
     inner = np.where(relative > 0, relative, 0.0) ** 2 * np.where(np.isfinite(variances), variances, 0.0)
     return float(np.sqrt(share**2 @ inner))

@@ -156,7 +156,7 @@ def coordinate_order(
 
 
 def permutation(order: npt.ArrayLike, n: int) -> IntArray:
-    """An ``order=`` argument that is no name."""
+    """The permutation that an ``order=`` argument gives as numbers."""
     place = np.asarray(order)
     if place.shape != (n,) or not np.array_equal(np.sort(place), np.arange(n)):
         raise ValueError(f"order must name one of {ORDERS} or be a permutation of 0..{n - 1}")

@@ -113,11 +113,11 @@ def sobol(n: int, M: int, rng: np.random.Generator) -> Array:
 def orthogonal(n: int, M: int, rng: np.random.Generator) -> Array:
     """Normals in blocks of up to n orthogonal directions, as uniforms (n, M).
 
-    The directions are the columns of a random orthogonal matrix (up to their signs, which mirroring supplies), and
+    The directions are the columns of a random orthogonal matrix, their signs random (a factorisation's are not), and
     their lengths those of independent normal vectors: each column is a standard normal vector, exactly.
     """
     Z = np.asfortranarray(rng.standard_normal((n, M)))
-    length = np.sqrt(rng.chisquare(n, M))
+    length = np.sqrt(rng.chisquare(n, M)) * rng.choice((-1.0, 1.0), M)
     for a in range(0, M, n):
         packed, tau, _, _ = lapack.dgeqrf(Z[:, a : a + n])
         Z[:, a : a + n] = lapack.dorgqr(packed, tau)[0]

@@ -2,7 +2,8 @@
 
 With weights w_m of mean W, log P = log W and its standard error is that of W divided by W (delta method).
 Draws that share a group (a randomised lattice, a resampled batch) are dependent; the groups are then the
-independent units, se² = G/(G−1) Σ_g (Σ_{m in g} (w_m − W))² / (M W)². k-hat is the shape of the
+independent units, se² = G/(G−1) Σ_g (Σ_{m in g} (w_m − W))² / (M W)², widened if they are few
+(:func:`gpclass.numerics.groups.group_error`). k-hat is the shape of the
 generalised Pareto distribution fitted to the largest weights (arviz_stats): above 0.7 the error may be
 underestimated, unless the weights are nearly even and the tail consists of negligible differences.
 Cost: O(M log M). Reference: Vehtari et al. (2024), Pareto smoothed importance sampling.
@@ -17,6 +18,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gpclass._typing import Array, IntArray
+from gpclass.numerics.groups import group_error
 
 KHAT_LIMIT = 0.7
 EVEN = 0.98  # share of effective draws above which the tail is irrelevant: errors are as honest at any k-hat
@@ -39,11 +41,8 @@ def relative_weights(log_w: Array) -> Array:
 
 def relative_error(log_w: Array, group: IntArray) -> float:
     """Standard error of log mean w; NaN with too few groups."""
-    gaps = np.bincount(group, weights=relative_weights(log_w) - 1)
-    gaps = gaps[np.bincount(group) > 0]
-    if len(gaps) < 2:
-        return float("nan")
-    return float(np.sqrt(len(gaps) / (len(gaps) - 1) * (gaps @ gaps)) / len(log_w))
+    gaps = np.asarray(np.bincount(group, weights=relative_weights(log_w) - 1), dtype=float)
+    return float(group_error(gaps[np.bincount(group) > 0]) / len(log_w))
 
 
 def effective_size(log_w: Array) -> float:

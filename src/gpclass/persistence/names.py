@@ -1,11 +1,14 @@
 """The names of classes in model files, and where each class is in the current code.
 
 A file names ``posterior/gaussian``, not the module of the class, so that code can move without making files
-unreadable. Three tables hold everything; no other name in a file becomes a class.
+unreadable. Three tables and the registry hold everything; no other name in a file becomes a class.
 
 ``PATHS``
-    Stable name to ``module:Class``. The writer writes these names alone. When a class moves, its path changes here
-    and its name does not. A name is never reused for something else.
+    Stable name to ``module:Class``. When a class moves, its path changes here and its name does not. A name is never
+    reused for something else.
+the registry
+    Inferences, strategies, likelihoods and forms of the prior, each under its registered name: ``inference/laplace``.
+    So whatever is registered can be saved. The writer writes these names and those of ``PATHS`` alone.
 ``LEGACY``
     Names in files of the first edition, which were the paths of modules, to stable names. It is complete, and nothing
     is ever added to it.
@@ -16,8 +19,7 @@ unreadable. Three tables hold everything; no other name in a file becomes a clas
     gets another. A field that was added with a default needs no migration.
 
 A stable name is the name of an estimator, or a kind, with a word if there are several of the kind:
-``posterior/gaussian``, ``inference/laplace``. The words are those of the registry if it has one. Names for many
-classes end in ``many`` (settings: in their link), names for inducing inputs in ``inducing``.
+``posterior/sites``, ``inference/laplace``.
 
 Cost: a class is imported when a file names it. Fails when: a name is in none of the tables.
 """
@@ -28,6 +30,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from gpclass.likelihoods import LIKELIHOODS
+from gpclass.registry import FORMS, INFERENCES, STRATEGIES
+
 PATHS: dict[str, str] = {
     # Estimators
     "GPClassifier": "gpclass.estimators.classifier:GPClassifier",
@@ -37,35 +42,8 @@ PATHS: dict[str, str] = {
     "Anisotropy": "gpclass.geostat.coordinates:Anisotropy",
     "ChordalCoordinates": "gpclass.geostat.coordinates:ChordalCoordinates",
     "WithKernelOf": "gpclass.compare.presets:WithKernelOf",
-    # Settings of inferences
-    "inference/exact": "gpclass.inference.exact:Exact",
-    "inference/ep": "gpclass.inference.ep:EP",
-    "inference/gpc-mc": "gpclass.inference.gpc_mc:GPCMC",
-    "inference/laplace": "gpclass.inference.laplace:Laplace",
-    "inference/variational": "gpclass.inference.variational:Variational",
-    "inference/amp": "gpclass.inference.amp:AMP",
-    "inference/dsgq": "gpclass.inference.dsgq:DSGQ",
-    "inference/importance": "gpclass.inference.importance:Importance",
-    "inference/annealed": "gpclass.inference.annealed:Annealed",
-    "inference/elliptical-slice": "gpclass.inference.elliptical_slice:EllipticalSlice",
-    "inference/hmc": "gpclass.inference.hmc:LatentHMC",
-    "inference/gibbs": "gpclass.inference.gibbs:Gibbs",
-    "inference/control-variables": "gpclass.inference.control_variables:ControlVariables",
-    # Settings of strategies for the kernel parameters
-    "strategy/fixed": "gpclass.hyper.fixed:Fixed",
-    "strategy/maximize": "gpclass.hyper.maximize:Maximize",
-    "strategy/map": "gpclass.hyper.maximize:Map",
-    "strategy/em": "gpclass.hyper.em:EM",
-    "strategy/cv": "gpclass.hyper.cross_validation:CrossValidation",
-    "strategy/hmc": "gpclass.hyper.hmc:HMC",
-    "strategy/pseudo-marginal": "gpclass.hyper.pseudo_marginal:PseudoMarginal",
     "strategy/stages": "gpclass.hyper.staged.settings:Stages",
-    "strategy/alternate": "gpclass.hyper.alternate:Alternate",
-    # Likelihoods and priors
-    "likelihood/probit": "gpclass.likelihoods.binary:Probit",
-    "likelihood/logit": "gpclass.likelihoods.binary:Logit",
-    "likelihood/softmax": "gpclass.likelihoods.many:Softmax",
-    "likelihood/multinomial-probit": "gpclass.likelihoods.many:MultinomialProbit",
+    # Priors of parameters
     "prior/gamma": "gpclass.priors:Gamma",
     "prior/log-normal": "gpclass.priors:LogNormal",
     "prior/half-normal": "gpclass.priors:HalfNormal",
@@ -77,8 +55,6 @@ PATHS: dict[str, str] = {
     # Problems
     "problem": "gpclass.model.problem:Problem",
     "rows": "gpclass.model.rows:Rows",
-    "form/dense": "gpclass.latent.dense:Dense",
-    "form/inducing": "gpclass.latent.low_rank:LowRank",
     # Posteriors and what belongs to them
     "posterior/sites": "gpclass.inference.posteriors:GaussianPosterior",
     "posterior/kriged-mode": "gpclass.inference.posteriors:ModePosterior",
@@ -106,9 +82,9 @@ PATHS: dict[str, str] = {
     "variogram/fit": "gpclass.geostat.fitting:VariogramFit",
     "variogram/empirical": "gpclass.geostat.variogram:EmpiricalVariogram",
     # Columns of tables
-    "table/encoding": "gpclass.estimators.tables:Encoding",
-    "table/numbers": "gpclass.estimators.tables:NumberColumn",
-    "table/categories": "gpclass.estimators.tables:CategoryColumn",
+    "table/encoding": "gpclass.estimators.columns:Encoding",
+    "table/numbers": "gpclass.estimators.columns:NumberColumn",
+    "table/categories": "gpclass.estimators.columns:CategoryColumn",
 }
 
 MIGRATIONS: dict[str, str] = {
@@ -249,23 +225,44 @@ LEGACY: Mapping[str, str] = {
 }
 
 
+def registered() -> dict[str, type]:
+    """The classes of the registry by their stable names, each once: under its first name there."""
+    tables: dict[str, Mapping[str, type]] = {
+        "inference": {name: type(row.default) for name, row in INFERENCES.items()},
+        "strategy": {name: type(row.default) for name, row in STRATEGIES.items()},
+        "likelihood": LIKELIHOODS,
+        "form": FORMS,
+    }
+    found: dict[type, str] = {}
+    for kind, table in tables.items():
+        for name, cls in table.items():
+            found.setdefault(cls, f"{kind}/{name}")
+    return {name: cls for cls, name in found.items()}
+
+
+def written() -> set[str]:
+    """Every name that a new file may hold."""
+    return {*PATHS, *registered()}
+
+
 def name_of(cls: type) -> str | None:
     """The stable name of a class; None if it has none, and then it cannot be in a file."""
     path = f"{cls.__module__}:{cls.__qualname__}"
-    return next((name for name, known in PATHS.items() if known == path), None)
+    here = (name for name, known in PATHS.items() if known == path)
+    return next(here, None) or next((name for name, own in registered().items() if own is cls), None)
 
 
 def stable(name: str) -> str:
     """The stable name for a name in a file, stable or legacy; any other is an error."""
     found = LEGACY.get(name, name)
-    if found not in PATHS and found not in MIGRATIONS:
+    if found not in MIGRATIONS and found not in written():
         raise ValueError(f"{name!r} is not a class of a saved model")
     return found
 
 
 def migration(name: str) -> Callable[[dict[str, Any]], Any]:
     """The function that reads what a file holds under a retired name; a present name takes the same fields."""
-    if MIGRATIONS[name] in PATHS:
+    if MIGRATIONS[name] in written():
         cls = class_of(MIGRATIONS[name])
         return lambda state: cls(**state)
     migrations: Any = import_module("gpclass.persistence.migrations")
@@ -273,6 +270,8 @@ def migration(name: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def class_of(name: str) -> Any:
-    """The class of a stable name of ``PATHS``, its module imported if needed."""
+    """The class of a stable name, its module imported if needed."""
+    if name not in PATHS:
+        return registered()[name]
     module, _, bare = PATHS[name].partition(":")
     return getattr(import_module(module), bare)

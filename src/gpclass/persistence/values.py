@@ -22,7 +22,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from inspect import isabstract
+from inspect import isabstract, signature
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -71,7 +71,7 @@ def register(name: str, cls: type) -> type:
     if "/" not in name or names.name_of(cls) not in (None, name):
         raise ValueError(f"{name!r}: give a class one name, with a prefix of your own, such as 'mine/robust-probit'")
     path = f"{cls.__module__}:{cls.__qualname__}"
-    if names.PATHS.setdefault(name, path) != path or name in names.MIGRATIONS:
+    if name in names.MIGRATIONS or name in names.registered() or names.PATHS.setdefault(name, path) != path:
         raise ValueError(f"{name!r} is the name of another class: choose another")
     return cls
 
@@ -275,6 +275,9 @@ def _bare(cls: Any, state: Mapping[str, Any]) -> Any:
     for key in state:
         if not key.isidentifier() or key.startswith("__"):
             raise ValueError(f"{key!r} is not an attribute")
+    if issubclass(cls, BaseEstimator):  # parameters that are newer than the file
+        own = signature(cls).parameters.values()
+        vars(made).update({p.name: p.default for p in own if p.default is not p.empty})
     vars(made).update(state)
     return made
 

@@ -20,6 +20,8 @@ from gpclass.plots._style import PALETTE, axes_for, plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SPAN = (0.01, 0.99)  # quantiles between which a number varies
+
 
 def partial_dependence(
     clf: Any,
@@ -39,7 +41,7 @@ def partial_dependence(
     clf : fitted classifier
     X : array-like of shape (n, d)
     feature : int
-        Column to vary, between its 1 % and 99 % quantiles.
+        Column to vary, between its 1 % and 99 % quantiles, or over its categories.
     label : optional
         The class; the last by default.
     feature_name : str, optional
@@ -53,16 +55,22 @@ def partial_dependence(
     if not 0 <= feature < d:
         raise ValueError(f"feature {feature} is out of range: X has {d} columns")
     c = class_index(label, clf.classes_, len(clf.classes_) - 1)
-    name, values = numeric_column(X, feature)
+    name, values = _column(X, feature)
     rows = np.unique(np.linspace(0, n - 1, min(max_rows, n)).astype(int))
-    low, high = np.quantile(values, [0.01, 0.99])
-    at = np.linspace(low, high, resolution)
+    words = values.dtype.kind in "OUb"
+    low, high = (0.0, 0.0) if words else np.quantile(values, SPAN)
+    at = np.array(sorted(set(values)), values.dtype) if words else np.linspace(low, high, resolution)
     # each row, each value
-    points = _with_column(X, np.repeat(rows, resolution), feature, np.tile(at, len(rows)))
-    p = np.asarray(clf.predict_proba(points))[:, c].reshape(len(rows), resolution)
+    points = _with_column(X, np.repeat(rows, len(at)), feature, np.tile(at, len(rows)))
+    p = np.asarray(clf.predict_proba(points))[:, c].reshape(len(rows), len(at))
     axes: Axes = axes_for(ax, size=(4.0, 3.0))
-    axes.plot(at, p.T, color=PALETTE[7], linewidth=0.6, alpha=0.6, rasterized=True)
-    axes.plot(at, p.mean(axis=0), color=PALETTE[0], linewidth=2.4)
+    place = np.arange(len(at)) if words else at
+    if words:
+        axes.bar(place, p.mean(axis=0), width=0.6, color=PALETTE[0])
+        axes.set_xticks(place, [plain(str(word)) for word in at], rotation=30 if len(at) > 4 else 0)
+    else:
+        axes.plot(place, p.mean(axis=0), color=PALETTE[0], linewidth=2.4, zorder=3)
+    axes.plot(place, p.T, color=PALETTE[7], linewidth=0.6, alpha=0.6, rasterized=True)
     axes.set(
         xlabel=plain(feature_name or name), ylabel=plain(f"probability of class {clf.classes_[c]}"), ylim=(0.0, 1.0)
     )
@@ -70,13 +78,24 @@ def partial_dependence(
 
 
 def numeric_column(X: Any, k: int) -> tuple[str, Array]:
-    """Name and values of column k of an array or frame; raises if it is not numeric."""
+    """Name and values, but for missing ones, of column k of an array or frame; raises if it is not numeric."""
+    name, values = _column(X, k)
+    if values.dtype.kind != "f":
+        raise ValueError(f"column {name!r} is not numeric")
+    return name, values
+
+
+def _column(X: Any, k: int) -> tuple[str, Any]:
+    """Name of column k of an array or frame, and its values without missing ones: numbers, truth values or objects."""
     name = X.columns[k] if hasattr(X, "columns") else f"feature {k + 1}"
-    column = X[name] if hasattr(X, "columns") else np.asarray(X)[:, k]
-    try:
-        return str(name), np.asarray(column, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"column {name!r} is not numeric: partial dependence needs a numeric one") from error
+    column = np.asarray(X[name] if hasattr(X, "columns") else np.asarray(X)[:, k])
+    if column.dtype.kind != "b":
+        try:
+            column = column.astype(float)
+        except (TypeError, ValueError):
+            column = column.astype(object)
+    known = [value is not None and value == value for value in column.tolist()]  # NaN differs from itself
+    return str(name), column[np.array(known, dtype=bool)]
 
 
 def _with_column(X: Any, rows: IntArray, k: int, values: Array) -> Any:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.estimators.pipelines import final_step, seen_by_final
-from gpclass.names import feature_names
+from gpclass.estimators.pipelines import final_step, predict_uncertainty
+from gpclass.names import class_index, feature_names
 from gpclass.plots import _style as style
 
 WRONG = "on the wrong side"
@@ -25,6 +25,7 @@ def decision_map(
     X: Any,
     y: Any = None,
     *,
+    label: Any = None,
     panel: str | None = None,
     features: tuple[int, int] | None = None,
     feature_names: Sequence[str] | None = None,
@@ -43,6 +44,8 @@ def decision_map(
         Sets the range of the map; also drawn if ``y`` is given.
     y : array-like of shape (n,), optional
         Labels. Samples on the wrong side of the decision line are circled.
+    label : optional
+        The class whose probability is drawn; by default the second of two, and of more the most probable one.
     panel : {None, "interval", "mcse"}
         A second panel: the width of the credible interval of p(x), or its Monte Carlo standard error.
     features : (int, int), optional
@@ -61,12 +64,15 @@ def decision_map(
     axes = style.axes_for(ax, 2 if panel else 1)
     main = axes[0] if panel else axes
     proba = plane.table(clf.predict_proba(plane.points))
-    if len(classes) == 2:
-        _binary_map(main, plane, proba[..., 1], labels[1])
-    else:
+    c = class_index(label, classes.tolist(), 1) if label is not None or len(classes) == 2 else None
+    if c is None:
         _class_map(main, plane, proba)
+    else:
+        _binary_map(main, plane, proba[..., c], labels[c])
     if panel:
-        _uncertainty_panel(axes[1], clf, plane, panel, level, proba)
+        _uncertainty_panel(
+            axes[1], clf, plane, panel, level, None if c is None else proba[..., c], None if len(classes) == 2 else c
+        )
     plane.label(axes)
     if y is not None:
         wrong = np.asarray(clf.predict(X)) != np.asarray(y)
@@ -96,7 +102,8 @@ def uncertainty_map(
     """
     plane = _Plane.over(X, features, feature_names, resolution)
     axes = style.axes_for(ax)
-    _uncertainty_panel(axes, clf, plane, show, level, plane.table(clf.predict_proba(plane.points)))
+    p = plane.table(clf.predict_proba(plane.points))[..., 1] if len(clf.classes_) == 2 else None
+    _uncertainty_panel(axes, clf, plane, show, level, p)
     plane.label(axes)
     return axes
 
@@ -215,22 +222,25 @@ def _class_map(ax: Any, plane: _Plane, proba: Array) -> None:
     ax.set_title("Most probable class (paler: less certain)", fontsize=10)
 
 
-def _uncertainty_panel(ax: Any, clf: Any, plane: _Plane, panel: str, level: float, proba: Array) -> None:
+def _uncertainty_panel(
+    ax: Any, clf: Any, plane: _Plane, panel: str, level: float, p: Array | None, c: int | None = None
+) -> None:
+    """Uncertainty of class c, by default of the most uncertain one, and the decision line of a probability p."""
     if panel not in ("interval", "mcse"):
         raise ValueError(f"panel must be 'interval' or 'mcse', not {panel!r}")
-    final = final_step(clf)
-    if not hasattr(final, "predict_uncertainty"):
-        raise ValueError(f"{type(final).__name__} has no predict_uncertainty: use panel=None")
-    u = final.predict_uncertainty(seen_by_final(clf, plane.points), level=level)
+    if not hasattr(final_step(clf), "predict_uncertainty"):
+        raise ValueError(f"{type(final_step(clf)).__name__} has no predict_uncertainty: use panel=None")
+    u = predict_uncertainty(clf, plane.points, level)
     shown = np.asarray(u.mcse) if panel == "mcse" else np.asarray(u.upper) - np.asarray(u.lower)
-    shown = plane.table(shown).max(axis=-1)  # the most uncertain class
+    shown = plane.table(shown)
+    shown = shown.max(axis=-1) if c is None else shown[..., c]
     if not np.any(np.isfinite(shown)):
         raise ValueError("this method draws no samples, so it has no Monte Carlo error: use panel='interval'")
     image = ax.pcolormesh(plane.x, plane.y, shown, cmap="cividis", **style.MESH)
     ax.figure.colorbar(image, ax=ax).set_label(style.spread_label(panel, level))
     ax.set_title("Uncertainty of the map", fontsize=10)
-    if proba.shape[-1] == 2:
-        style.decision_line(ax, plane.x, plane.y, proba[..., 1])
+    if p is not None:
+        style.decision_line(ax, plane.x, plane.y, p)
 
 
 def _samples(ax: Any, xy: Array, y: Any, classes: Any, labels: list[str], wrong: Any) -> None:

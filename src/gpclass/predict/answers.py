@@ -9,19 +9,17 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.likelihoods.base import Likelihood
-from gpclass.likelihoods.binary import BinaryLikelihood
-from gpclass.likelihoods.many import MultiLikelihood
 from gpclass.posterior import LatentMixture, Posterior
 from gpclass.predict.many import many_proba, many_uncertainty
 from gpclass.predict.results import Prediction, Uncertainty
 from gpclass.predict.two import two_proba, two_uncertainty
 
-BLOCK_ELEMENTS = 8_000_000  # components × points of one mixture: 64 MB
+BLOCK_ELEMENTS = 1_000_000  # components × points of one mixture: 8 MB
 
 T = TypeVar("T", Prediction, Uncertainty)
 
 
-def predict_proba(mixture: LatentMixture, likelihood: Likelihood) -> Prediction:
+def predict_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = True) -> Prediction:
     """Probabilities of the classes, in their order, at the points of a mixture.
 
     Parameters
@@ -30,11 +28,10 @@ def predict_proba(mixture: LatentMixture, likelihood: Likelihood) -> Prediction:
         Latent values at m points.
     likelihood : Likelihood
         The link to average.
+    errors : bool
+        Whether the Monte Carlo errors are needed.
     """
-    if isinstance(likelihood, BinaryLikelihood):
-        return two_proba(mixture, likelihood)
-    assert isinstance(likelihood, MultiLikelihood)
-    return many_proba(mixture, likelihood)
+    return (two_proba if likelihood.monotone else many_proba)(mixture, likelihood, errors)
 
 
 def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0.9) -> Uncertainty:
@@ -51,10 +48,7 @@ def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"level is the probability of the interval and must lie between 0 and 1, got {level!r}")
-    if isinstance(likelihood, BinaryLikelihood):
-        return two_uncertainty(mixture, likelihood, level)
-    assert isinstance(likelihood, MultiLikelihood)
-    return many_uncertainty(mixture, likelihood, level)
+    return (two_uncertainty if likelihood.monotone else many_uncertainty)(mixture, likelihood, level)
 
 
 def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:

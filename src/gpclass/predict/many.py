@@ -14,14 +14,13 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.likelihoods.averages import normal_points
-from gpclass.likelihoods.many import MultiLikelihood
+from gpclass.likelihoods.base import Likelihood
+from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.posterior import LatentMixture
 from gpclass.predict.results import (
     Prediction,
     Uncertainty,
     even_components,
-    group_error,
-    group_starts,
     log_sum,
     point_blocks,
 )
@@ -30,31 +29,31 @@ CELLS = 500_000  # components × points × classes taken at once
 POINTS = 512  # points of the mixture for an interval
 
 
-def many_proba(mixture: LatentMixture, likelihood: MultiLikelihood) -> Prediction:
+def many_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = True) -> Prediction:
     """Probabilities of the C classes at the points of a mixture."""
-    m, C = mixture.means.shape[1:]
+    m, C = mixture.means.shape[1], likelihood.n_classes(mixture.means.shape[2])
     log_proba = np.empty((m, C))
     mcse = np.full((m, C), np.nan)
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None, None]
     starts, order = group_starts(mixture.group)
     for block in _blocks(mixture):
-        each = likelihood.log_predictive(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
+        each = likelihood.log_averaged(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
         log_proba[block] = log_sum(log_w + each)
-        if len(starts) > 1:
+        if len(starts) > 1 and errors:
             off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
-            mcse[block] = group_error(off, starts, order)
+            mcse[block] = group_error(summed(off, starts, order))
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 
-def many_uncertainty(mixture: LatentMixture, likelihood: MultiLikelihood, level: float) -> Uncertainty:
+def many_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:
     """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of each p_c(x)."""
     prediction = many_proba(mixture, likelihood)
     tail = 0.5 * (1.0 - level)
     lower, upper = np.empty_like(prediction.proba), np.empty_like(prediction.proba)
     for block in _blocks(mixture):
         f, w = _points(mixture, block)
-        p = np.exp(likelihood.log_prob(f))  # (N, r, C)
+        p = np.exp(likelihood.log_classes(f))  # (N, r, C)
         lower[block], upper[block] = _quantiles(p, w, (tail, 1.0 - tail))
     return Uncertainty(
         proba=prediction.proba,

@@ -9,12 +9,12 @@ independent groups (chains, batches, or single draws) of components that may dep
 
     mcse² = G/(G-1) Σ_g ( Σ_{s ∈ g} w_s (g_s - p) )²,
 
-widened for few groups (:func:`gpclass.predict.results.group_error`). It is the error of the computed number. The
+widened for few groups (:func:`gpclass.numerics.groups.group_error`). It is the error of the computed number. The
 credible interval differs: it holds p(x) = Λ(f(x)) itself, and comes from the quantiles of the mixture through the
 monotone link.
 
-Cost: O(S m) link averages; for quantiles about ten evaluations of the mixture's distribution function, O(S m)
-each. Memory is bounded: points are taken in blocks.
+Cost: O(S m) link averages; for quantiles one pass that gathers the components in bins, and a few evaluations of the
+distribution function of these. Memory is bounded: points are taken in blocks.
 Fails when: all components share one group, whose error is unknown (mcse is NaN).
 Reference: Owen (2013), Monte Carlo theory, methods and examples, §9.2; Geyer (1992), Practical MCMC.
 """
@@ -27,14 +27,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
-from gpclass.likelihoods.binary import BinaryLikelihood
+from gpclass.likelihoods.base import Likelihood
+from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.posterior import LatentMixture
 from gpclass.predict.results import (
     Prediction,
     Uncertainty,
-    even_components,
-    group_error,
-    group_starts,
     log_sum,
     point_blocks,
 )
@@ -43,12 +41,13 @@ _CELLS = 500_000  # components × points taken at once: 4 MB per array, under 64
 RARE = 1e-3  # probabilities below it are summed in logs
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
-QUANTILE_COMPONENTS = 4000  # of a mixture, that its quantiles are solved on
+BINNED = 500  # components of a mixture, above which its quantiles are solved on bins
+BINS = 100
 _PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
 _MAX_STEPS = 200
 
 
-def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Prediction:
+def two_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = True) -> Prediction:
     """Probabilities of the classes -1 and +1 (in this order) at the points of a mixture, one latent value each."""
     _check_binary(mixture)
     m = mixture.means.shape[1]
@@ -61,7 +60,7 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predictio
         mean, var = mixture.means[:, points, 0], mixture.covariances[:, points, 0, 0]
         block = np.arange(points.start, points.stop)
         if len(mixture.weights) > 1:
-            p, error = _ordinary(mixture, likelihood, mean, var, starts, order)
+            p, error = _ordinary(mixture, likelihood, mean, var, starts if errors else starts[:1], order)
             log_proba[block] = np.log(np.column_stack([1.0 - p, p]))
             mcse[block] = error[:, None]
             rare = np.flatnonzero((p < RARE) | (p > 1.0 - RARE))
@@ -71,19 +70,19 @@ def two_proba(mixture: LatentMixture, likelihood: BinaryLikelihood) -> Predictio
         plus, minus = likelihood.log_predictive(mean, var)
         log_proba[block, 0] = log_sum(log_w + minus)
         log_proba[block, 1] = log_sum(log_w + plus)
-        if len(starts) > 1:
+        if len(starts) > 1 and errors:
             # Both classes have the same error; the rarer one shows it without cancellation.
             rarer = np.where(log_proba[block, 1] < log_proba[block, 0], plus, minus)
             log_p = log_proba[block].min(axis=1)
             off = np.exp(log_w + (rarer - log_p)) - mixture.weights[:, None]  # (S, r) w_s (g_s - p)/p
-            mcse[block] = (np.exp(log_p) * group_error(off, starts, order))[:, None]
+            mcse[block] = (np.exp(log_p) * group_error(summed(off, starts, order)))[:, None]
     np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one except for rounding
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
 
 
 def _ordinary(
     mixture: LatentMixture,
-    likelihood: BinaryLikelihood,
+    likelihood: Likelihood,
     mean: Array,
     var: Array,
     starts: IntArray,
@@ -93,26 +92,25 @@ def _ordinary(
 
     Components go in their groups' order, so that sums over groups are matrix products or differences of rows.
     """
-    w = mixture.weights
     g = likelihood.predictive(mean, var)  # (S, r)
-    p = np.clip(w @ g, EDGE, 1.0 - EDGE)
+    w = mixture.weights.astype(g.dtype)
+    p = np.clip((w @ g).astype(np.float64), EDGE, 1.0 - EDGE)
     if len(starts) == 1:
         return p, np.full(len(p), np.nan)
     if len(starts) <= MANY_GROUPS:
-        sums = np.zeros((len(starts), len(w)))
+        sums = np.zeros((len(starts), len(w)), dtype=g.dtype)
         bounds = np.append(starts, len(w))
         for row, (begin, end) in enumerate(pairwise(bounds)):
             sums[row, order[begin:end]] = w[order[begin:end]]
-        return p, group_error(sums @ g - sums.sum(axis=1)[:, None] * p, starts, order)
-    return p, group_error(w[:, None] * (g - p), starts, order)
+        return p, group_error(sums @ g - sums.sum(axis=1)[:, None] * p)
+    return p, group_error(summed(w[:, None] * (g - p), starts, order))
 
 
-def two_uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level: float) -> Uncertainty:
+def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:
     """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of p(x)."""
     prediction = two_proba(mixture, likelihood)
     tail = 0.5 * (1.0 - level)
-    low = likelihood.log_inverse_link(mixture_quantile(mixture, tail))
-    high = likelihood.log_inverse_link(mixture_quantile(mixture, 1.0 - tail))
+    low, high = map(likelihood.log_inverse_link, mixture_quantiles(mixture, (tail, 1.0 - tail)))
     return Uncertainty(
         proba=prediction.proba,
         mcse=prediction.mcse,
@@ -125,31 +123,51 @@ def two_uncertainty(mixture: LatentMixture, likelihood: BinaryLikelihood, level:
 
 def mixture_quantile(mixture: LatentMixture, level: float) -> Array:
     """The quantile of the (single) latent value at each point, (m,)."""
+    return mixture_quantiles(mixture, (level,))[0]
+
+
+def mixture_quantiles(mixture: LatentMixture, levels: tuple[float, ...]) -> list[Array]:
+    """Quantiles of the (single) latent value at each point, (m,) each."""
     _check_binary(mixture)
-    means, sds = mixture.means[..., 0], np.sqrt(mixture.covariances[..., 0, 0])
+    means, variances = mixture.means[..., 0], mixture.covariances[..., 0, 0]
     if len(mixture.weights) == 1:
-        return np.asarray(means[0] + ndtri(level) * sds[0])
-    weights = mixture.weights
-    if len(weights) > QUANTILE_COMPONENTS:  # evenly by weight: sufficient for a limit of an interval
-        chosen = even_components(weights, QUANTILE_COMPONENTS)
-        means, sds = means[chosen], sds if len(sds) == 1 else sds[chosen]
-        weights = np.full(QUANTILE_COMPONENTS, 1.0 / QUANTILE_COMPONENTS)
-    out = np.empty(means.shape[1])
-    for block in point_blocks(len(weights), means.shape[1], _CELLS):
-        out[block] = _solve_quantile(weights, means[:, block], sds[:, block], level)
-    return out
+        return [np.asarray(means[0] + ndtri(level) * np.sqrt(variances[0])) for level in levels]
+    found = np.empty((len(levels), means.shape[1]))
+    for block in point_blocks(len(mixture.weights), means.shape[1], _CELLS):
+        weights, mu, var = mixture.weights[:, None], means[:, block], variances[:, block]
+        if len(weights) > BINNED and len(var) == 1:
+            weights, mu, var = _binned(mixture.weights, mu, var)
+        for row, level in zip(found, levels, strict=True):
+            row[block] = _solve_quantile(weights, mu, np.sqrt(var), level)
+    return list(found)
+
+
+def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Array, Array]:
+    """Components of one variance per point, gathered in equal bins of their means: weights, means, variance.
+
+    The width of a bin, a hundredth of the range, moves a limit by less than a few draws do.
+    """
+    S, r = mu.shape
+    low = mu.min(axis=0)
+    width = np.maximum((mu.max(axis=0) - low) / (BINS - 1), 1e-300)
+    place = np.empty((S, r), dtype=np.intp)
+    np.rint((mu - low) / width, out=place, casting="unsafe")
+    place += BINS * np.arange(r)
+    mass = np.asarray(np.bincount(place.ravel(), np.repeat(w, r), BINS * r), dtype=np.float64)
+    return mass.reshape(r, BINS).T, low + width * np.arange(BINS)[:, None], var + width**2 / 12.0
 
 
 def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
     """Root of Σ_s w_s Φ((q - μ_s)/sd_s) = level for r points: Newton's step, or bisection if it leaves the bracket.
 
-    Shapes: w (S,), mu (S, r), sd (1 or S, r). The quantiles of the components bracket that of the mixture.
+    Shapes: w (S, 1 or r), mu (S, r), sd (1 or S, r). The quantiles of the components bracket that of the mixture.
     """
     at_level = mu + ndtri(level) * sd
-    used = w > 0.0
-    low, high = at_level[used].min(axis=0), at_level[used].max(axis=0)
-    centre = w @ mu
-    spread = np.sqrt(w @ (mu - centre) ** 2 + (w @ sd**2 if len(sd) == len(w) else sd[0] ** 2))
+    used = np.broadcast_to(w > 0.0, mu.shape)
+    low, high = at_level.min(axis=0, where=used, initial=np.inf), at_level.max(axis=0, where=used, initial=-np.inf)
+    centre = np.sum(w * mu, axis=0)
+    spread = np.sqrt(np.sum(w * ((mu - centre) ** 2 + sd**2), axis=0))
+    own = w.shape[1] > 1  # weights of each point's own
     q = np.clip(centre + ndtri(level) * spread, low, high)
     todo = np.flatnonzero(high - low > _PRECISION * spread)
     for _ in range(_MAX_STEPS):
@@ -158,8 +176,9 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             z = (q[todo] - mu[:, todo]) / sd[:, todo]  # ±inf if a component has no variance
             z = np.where(np.isnan(z), np.inf, z)  # on such a component its step has been taken
-            excess = w @ ndtr(z) - level
-            density = w @ (np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * sd[:, todo]))
+            share = w[:, todo] if own else w
+            excess = np.sum(share * ndtr(z), axis=0) - level
+            density = np.sum(share * (np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * sd[:, todo])), axis=0)
             step = excess / density
         low[todo] = np.where(excess < 0.0, q[todo], low[todo])
         high[todo] = np.where(excess < 0.0, high[todo], q[todo])
@@ -170,7 +189,7 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
         done = (np.abs(step) <= small) | (high[todo] - low[todo] <= small)
         q[todo] = moved
         todo = todo[~done]
-    return q
+    return np.asarray(q)
 
 
 def _check_binary(mixture: LatentMixture) -> None:

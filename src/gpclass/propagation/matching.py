@@ -18,22 +18,13 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-import numpy as np
 from scipy.optimize import root
 
 from gpclass._typing import Array
-from gpclass.propagation.factors import SHARPEST, Factors
-from gpclass.propagation.sites import Sites
+from gpclass.propagation.factors import SHARPEST
 
 ROUNDING = 1e-12  # of a tilted moment: as many copies multiply it
 TiltedOne: TypeAlias = Callable[[int, float, float], tuple[float, float, float]]
-
-
-def match_all(factors: Factors, mean: Array, var: Array) -> Sites:
-    """All sites at once, from the cavities (n,)."""
-    _, tilted_mean, tilted_var = factors.tilted(mean, var)
-    t = np.maximum(1 / np.maximum(tilted_var, SHARPEST * var) - 1 / var, 0.0)
-    return Sites(t, tilted_mean * (1 / var + t) - mean / var)
 
 
 def match(tilted_one: TiltedOne, k: int, precision: float, shift: float) -> tuple[float, float] | None:

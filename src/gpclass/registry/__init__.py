@@ -16,7 +16,7 @@ from gpclass.registry.matrix import (
     inferences_for,
     takes_many,
 )
-from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES, Method, get_inference, get_strategy, methods
+from gpclass.registry.rows import FORMS, INFERENCES, STRATEGIES, Method, get_form, get_inference, get_strategy, methods
 
 __all__ = [
     "FORMS",
@@ -29,6 +29,7 @@ __all__ = [
     "check_combination",
     "choose_likelihood",
     "counts",
+    "get_form",
     "get_inference",
     "get_strategy",
     "goes_with",

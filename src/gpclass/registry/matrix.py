@@ -45,11 +45,21 @@ def why_no_likelihood(inference: Inference, form: type[Form], many: bool) -> str
         return f"inference={inference.name!r} takes two classes: {inference.only_two}"
     missing = min((way.prior - form.offers for way in inference.ways), key=len)
     if missing:
-        return (
-            f"inference={inference.name!r} does not run with the prior {form.name!r}: it needs "
-            f"{' and '.join(map(repr, sorted(missing)))} of it"
-        )
+        reasons = (form.lacks.get(offer, f"it needs {offer!r} of the prior") for offer in sorted(missing))
+        return f"inference={inference.name!r} does not run with the prior {form.name!r}: {'; '.join(reasons)}"
     return f"inference={inference.name!r} has no likelihood of {'many' if many else 'two'} classes"
+
+
+def why_not_strategy(strategy: Strategy, inference: Inference, form: type[Form], many: bool) -> str:
+    """Why a strategy does not take an inference or a form of the prior, and what it takes; empty if it takes both."""
+    if strategy.takes(inference):
+        return strategy.lacks(form)
+    here = (row.default for row in INFERENCES.values() if likelihoods_for(row.default, form, many))
+    taken = ", ".join(repr(other.name) for other in here if strategy.takes(other))
+    others = (row.default for row in STRATEGIES.values() if row.default.takes(inference))
+    able = ", ".join(repr(other.name) for other in others if not other.lacks(form))
+    hints = (f"inference may be {taken}" if taken else "", f"hyperparameters may be {able}")
+    return "; ".join([strategy.why_not(inference), " or ".join(hint for hint in hints if hint)])
 
 
 def cell(inference: Inference, strategy: Strategy, form: type[Form], classes: str) -> Cell:
@@ -58,10 +68,9 @@ def cell(inference: Inference, strategy: Strategy, form: type[Form], classes: st
     able = likelihoods_for(inference, form, many)
     if not able:
         likelihood, reason = None, why_no_likelihood(inference, form, many)
-    elif not strategy.takes(inference):
-        likelihood, reason = None, strategy.why_not(inference)
     else:
-        likelihood, reason = able[0], ""
+        reason = why_not_strategy(strategy, inference, form, many)
+        likelihood = None if reason else able[0]
     return Cell(inference.name, strategy.name, classes, form.name, likelihood, reason)
 
 
@@ -139,8 +148,11 @@ def check_combination(inference: Inference, strategy: Strategy, likelihood: Like
         raise ValueError(
             f"inference={inference.name!r} does not support likelihood={likelihood.name!r}; it supports {handled}"
         )
-    if not strategy.takes(inference):
-        raise ValueError(strategy.why_not(inference))
+    reason = why_not_strategy(strategy, inference, form, likelihood.many)
+    if not reason and strategy.needs == "gradient":
+        reason = inference.why_no_gradient(likelihood)
+    if reason:
+        raise ValueError(reason)
 
 
 def _not_with(inference: Inference, form: type[Form], many: bool) -> str:
@@ -148,7 +160,7 @@ def _not_with(inference: Inference, form: type[Form], many: bool) -> str:
     able = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, many)]
     return (
         f"{why_no_likelihood(inference, form, many)}; inference may be {', '.join(map(repr, able))}, "
-        "or n_inducing=None for the dense model"
+        "or the dense prior, with n_inducing=None and latent_prior=None"
     )
 
 

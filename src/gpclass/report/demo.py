@@ -22,6 +22,7 @@ from gpclass.numerics.threads import few_threads
 
 SUMMARY = "Fit every method to one problem, print a table and write a report."
 METHODS = ("exact", "ep", "laplace", "variational", "gpc-mc", "elliptical-slice", "amp")
+REPORT = "report.html"
 TITLE = "Gaussian process classification: which approximation to trust"
 
 
@@ -57,7 +58,7 @@ def run_demo(
             random_state=seed,
             verbose=verbose,
         )
-        path = write_report(comparison, Path(out) / "report.html", title=TITLE, description=description)
+        path = write_report(comparison, Path(out) / REPORT, title=TITLE, description=description)
     return comparison, path
 
 

@@ -160,11 +160,11 @@ def dependence_figures(c: Comparison) -> list[Figure]:
     if best is None or is_plane(c):
         return []
     found = []
-    for k in numeric_features(c)[:MAX_FEATURES]:
-        name = c.feature_names[k]
+    numeric = numeric_features(c)
+    for k, name in enumerate(c.feature_names[:MAX_FEATURES]):
         paint = partial(plots.partial_dependence, best.estimator, c.X, k, feature_name=name, max_rows=24)
         alt = f"Mean probability of class {c.classes[-1]} against {name}, with a thin line for each row."
-        caption = f"{name}, in its own units ({best.name})"
+        caption = f"{name}, {'in its own units' if k in numeric else 'by category'} ({best.name})"
         found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, caption, adapt=True))
     return found
 

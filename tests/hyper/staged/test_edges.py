@@ -12,7 +12,6 @@ from gpclass.data.sources import Labels as Collected
 from gpclass.hyper.staged import ascent, climb
 from gpclass.hyper.staged.ascent import LOOSE
 from gpclass.hyper.staged.checkpoint import Checkpoint
-from gpclass.hyper.staged.quality import look_over
 from gpclass.hyper.staged.stage import Rule, Stage
 from gpclass.inference import EP
 from gpclass.latent.basis import whiten
@@ -186,7 +185,7 @@ def test_left_out_rows_without_weight_do_not_stop_the_fit():
 
 
 def stages_guide():
-    return EP().guide
+    return EP().guide(Probit())
 
 
 # ---- what is kept, and what is computed --------------------------------------------------------------------------
@@ -251,7 +250,7 @@ def test_noise_is_not_for_inducing_inputs_to_explain():
     rng = np.random.default_rng
     sizes = [len(choose_inducing(ArraySource(X, y), k, None, "random", rng(0))) for k in (plain, noisy)]
     assert sizes[0] == sizes[1] < 100
-    far = [look_over(problem_of(X, y, k).placed(rng(0)))["far_rows"] for k in (plain, noisy)]
+    far = [problem_of(X, y, k).placed(rng(0)).prior.survey()["far_rows"] for k in (plain, noisy)]
     assert far[0] == far[1] < 100
 
 

@@ -21,17 +21,16 @@ Reference: R §3.2.2, §4.2; Murray, Adams & MacKay (2010) for the draws.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.special import expit, log_expit, logit, logsumexp
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.geostat.aitchison.distribution import Aitchison, _check_measure
 from gpclass.geostat.aitchison.normal import HypercubeNormal
 from gpclass.inference.elliptical_step import elliptical_step
@@ -63,6 +62,21 @@ class FieldMoments:
     logit_mean: Array  # (n,)
     logit_covariance: Array  # (n, n)
     ess: float  # effective number of draws
+
+
+@dataclass(frozen=True, eq=False)
+class _Logits:
+    """What elliptical slices move: logits m + L u given white noise u."""
+
+    m: Array  # (n,)
+    L: Array  # (n, n)
+    log_ratio: Callable[[Array], Array]
+
+    def spread(self, u: Array) -> Array:
+        return np.asarray(u @ self.L.T)
+
+    def of_chains(self, chains: IntArray) -> _Logits:
+        return self
 
 
 @dataclass(frozen=True)
@@ -203,11 +217,7 @@ class AitchisonField:
         centre, C = self._laplace
         u = centre + rng.standard_normal((n, len(centre))) @ C.T
         x = self._centre + u @ self._L.T
-        # A target of elliptical slice steps: white noise (n, sites) to logits, the same for every chain.
-        target: Any = SimpleNamespace(m=self._centre, log_ratio=self._log_likelihood)
-        target.spread = lambda u: u @ self._L.T
-        target.of_chains = lambda chains: target
-        state = Particles(u, x, self._log_likelihood(x))
+        target, state = _Logits(self._centre, self._L, self._log_likelihood), Particles(u, x, self._log_likelihood(x))
         for _ in range(burn_in):
             state = elliptical_step(target, state, rng)
         return np.asarray(expit(state.f))

@@ -5,7 +5,8 @@
 3. Some rows move θ and Z together, then four times as many, and finally all; each ascent starts from q(u) of the last
    and from its curvature. Each evaluation starts from the sites of the last, so that two to four sweeps suffice; the
    gradient by all m d coordinates of Z costs about as much as three sweeps.
-4. The requested inference runs on all rows at the end of the ascent.
+4. The requested inference runs on all rows at the end of the ascent; if its evidence has a Monte Carlo error, after a
+   few steps of θ on that evidence.
 
 Z has many coordinates, and the evidence still rises slowly after predictions no longer improve. So some rows are held
 out of all stages (only k-means uses them, without their labels), and the ascent ends when their log loss no longer
@@ -28,26 +29,29 @@ from typing import Any
 import numpy as np
 
 from gpclass.hyper.base import Fit, Run
-from gpclass.hyper.maximize import Maximize, fit_at
+from gpclass.hyper.maximize import Climb as Top
+from gpclass.hyper.maximize import Maximize, fit_at, polish
 from gpclass.hyper.staged.checkpoint import Checkpoint, standing, take_up
 from gpclass.hyper.staged.climb import Climb
 from gpclass.hyper.staged.stage import Rule, Stage
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
+from gpclass.numerics.lbfgs import inverse_curvature
 from gpclass.priors import PriorSet
 from gpclass.progress import progress
 
 MAX_ITER, TOL = 60, 1e-5  # over all rows, by default
 LOOSE = 0.5  # how far sites may be from their fixed point: the evidence is then wrong by about 0.1 nats
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
+SEED = 0  # of the last steps: a resumed fit takes the same ones
 FEWEST_LEFT_OUT = 50  # rows needed for an informative log loss
 
 
 def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None) -> Fit:
     """Maximise through the stages, then infer on all rows."""
     rng = np.random.default_rng(int(run.rng.integers(2**63)))
-    stages, guide = strategy.stages, loose(inference.guide)
+    stages, guide = strategy.stages, loose(inference.guide(problem.likelihood))
     details: dict[str, Any] = {}
     if stages.move_inducing and not all(covariance.fast for covariance in problem.covariances):
         stages, details = replace(stages, move_inducing=False), dict(KEPT_INDUCING)
@@ -63,21 +67,26 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
             absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
             done = int(kept["earlier_evaluations"])
         climb = Climb(stages, guide, prior, run, rng, absent, checkpoint, bar, label, done)
-        at = climb.run(problem, None if kept is None else standing(kept, problem, guide.name, rng))
+        at = climb.run(problem, None if kept is None else standing(kept, problem, guide, rng))
         climb.begins(f"{problem.n:,} rows, at most {max_iter} steps")
-        rule = Rule(max_iter, strategy.tol or TOL, stages.window, stages.gain, to_the_end=True)
+        tols = (strategy.tol or TOL, stages.window, stages.gain, strategy.gradient_tol)
+        rule = Rule(max_iter, *tols, to_the_end=True)
         free = stages.move_inducing
         stage = Stage(at.problem, guide, rule, prior, free, absent, earlier=at.earlier, tell=bar.update)
         resumed = take_up(stage, kept) if kept is not None and "sites" in kept else None
         state = stage.run(resumed, lambda now: checkpoint.save(stage, now, at.problem, climb.evaluations))
         climb.begins(f"{problem.n:,} rows, the posterior")
-        chosen = stage.chosen(state)
-        posterior = inference(chosen, run.rng.spawn(1)[0], start=stage.back())
+        chosen, last, spent = stage.chosen(state), stage.back(), 0
+        if inference.evidence_kind == "unbiased" and len(chosen.theta):
+            top = Top(chosen.theta, state.value, 0, True, "", inverse_curvature(state, len(chosen.theta)), last)
+            theta, last, spent = polish(chosen, inference, top, prior, strategy, SEED)
+            chosen = chosen.at(theta)
+        posterior = inference(chosen, run.rng.spawn(1)[0], start=last)
     details["ascent_ended_by"] = stage.reason(state)
     if absent is not None:
         loss = stage.losses[-1] if stage.losses else None
         details |= {"rows_left_out": len(absent), "log_loss_left_out": loss}
-    return fit_at(chosen, posterior, climb.evaluations + state.evaluations, prior).with_details(details)
+    return fit_at(chosen, posterior, climb.evaluations + state.evaluations + spent, prior).with_details(details)
 
 
 def loose(guide: Inference) -> Inference:

@@ -20,10 +20,9 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.checkpoint import of_others, read_archive, write_archive
-from gpclass.hyper.expected_prior import RULES
 from gpclass.hyper.staged.stage import Earlier, Stage, Standing, inducing, with_inducing
+from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
-from gpclass.latent.low_rank import LowRank, LowRankGaussian
 from gpclass.model.problem import Problem
 from gpclass.model.rows import collect_values, put_values
 from gpclass.numerics.fingerprint import fingerprint
@@ -44,9 +43,7 @@ class Checkpoint:
         """The checkpoint of a problem before its inducing inputs are placed, with these settings."""
         if path is None:
             return cls(None, "")
-        form = problem.form
-        assert isinstance(form, LowRank)
-        model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood, form.m, form.how)
+        model = (problem.kernel, problem.theta, problem.bounds, problem.likelihood, *problem.form.marks)
         return cls(Path(path), fingerprint(*problem.rows.marks(), *model, *settings))
 
     def load(self) -> dict[str, Array] | None:
@@ -62,12 +59,10 @@ class Checkpoint:
         """Write the state of the stage; ``start`` is where it began, after so many earlier evaluations."""
         if self.path is None:
             return
-        found, problem, name = stage.accepted, stage.problem, stage.guide.name
-        assert found is not None
-        assert found.start is not None
-        # Numbers per row that describe the sites; all that Laplace stores.
-        k = None if name == "laplace" else RULES[name].numbers(problem.likelihood, problem.n_latents)
-        _, sums = problem.rows.map(collect_values, found.start.held, k)
+        problem = stage.problem
+        assert stage.accepted is not None
+        _, held, rule = stage.accepted.sites
+        _, sums = problem.rows.map(collect_values, held, rule.numbers(problem.likelihood, problem.n_latents))
         arrays = {
             **state.arrays(),
             "theta0": start.theta,
@@ -98,8 +93,8 @@ class Checkpoint:
             arrays |= at.earlier.state.arrays()
             arrays |= {"count": np.asarray(at.earlier.count), "unit": at.earlier.unit}
             near = None if at.earlier.near is None else at.earlier.near.gaussian
-            if isinstance(near, LowRankGaussian):
-                arrays |= {"near_mean": near.q.mean, "near_L": near.q.L}
+            if near is not None:
+                arrays |= {f"near_{name}": array for name, array in near.kept().items()}
         write_archive(self.path, {"version": VERSION, "mark": self.mark}, arrays)
 
     @contextmanager
@@ -113,7 +108,7 @@ class Checkpoint:
             raise
 
 
-def standing(arrays: dict[str, Array], problem: Problem, method: str, rng: np.random.Generator) -> Standing:
+def standing(arrays: dict[str, Array], problem: Problem, guide: Inference, rng: np.random.Generator) -> Standing:
     """Where a file says the ascent stood; ``rng`` goes on from there, if it was before the ascent over all rows."""
     earlier, start = None, with_inducing(problem.at(arrays["theta0"]), arrays["Z0"])
     if "sizes" not in arrays:
@@ -122,8 +117,8 @@ def standing(arrays: dict[str, Array], problem: Problem, method: str, rng: np.ra
     if "count" in arrays:
         near = None
         if "near_mean" in arrays:
-            kept = {"mean": arrays["near_mean"], "L": arrays["near_L"]}
-            near = Start(method, (), start.prior.from_kept(kept))
+            kept = {name.removeprefix("near_"): array for name, array in arrays.items() if name.startswith("near_")}
+            near = Start(guide.rule, (), start.prior.from_kept(kept))
         earlier = Earlier(Ascent.from_arrays(arrays), float(arrays["count"]), arrays["unit"], near)
     return Standing(start, earlier, tuple(int(rows) for rows in arrays["sizes"]))
 
@@ -132,7 +127,7 @@ def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
     """Restore a stage from a file."""
     state = Ascent.from_arrays(arrays)
     held, _ = stage.problem.rows.map(put_values, stage.problem.rows.held, arrays["sites"])
-    stage.near = Start(stage.guide.name, held)
+    stage.near = Start(stage.guide.rule, held)
     stage.unit, stage.losses = arrays["unit"], arrays["losses"].tolist()
     stage.gained = float(arrays["gained"])
     stage.guide = stage.guide.with_site_tol(float(arrays["tol"]))

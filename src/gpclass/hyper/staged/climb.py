@@ -21,9 +21,7 @@ from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing, inducing, with_inducing
 from gpclass.hyper.starts import elsewhere
 from gpclass.inference.base import Inference
-from gpclass.latent.base import Start
 from gpclass.latent.inducing import sample_rows
-from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Local
 from gpclass.numerics.lbfgs import Ascent
@@ -81,7 +79,6 @@ class Climb:
             few = part_of(problem, s.few_rows if n >= 2 * s.few_rows else n, self.rng, self.absent)
             if n < 2 * s.few_rows or _of_all_classes(few):
                 self.begins(f"{few.n:,} rows")
-                assert isinstance(few.form, LowRank)
                 placed = few.form.placed(few, self.rng, at_most=FEW_INDUCING)
                 problem = problem.at(self._few(replace(few, form=placed)))
         problem = problem.placed(self.rng)
@@ -93,14 +90,14 @@ class Climb:
 
     def _some(self, at: Standing, part: Problem) -> Standing:
         """The end of an ascent over a part of the rows."""
-        problem, name = at.problem, self.guide.name
+        problem = at.problem
         rule = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN)
         look = None if self.absent is None else problem.rows.take(self.absent)
         stage = Stage(part, self.guide, rule, self.prior, left_out=look, earlier=at.earlier)
         state = stage.run()
         self.evaluations += state.evaluations
         some, last = stage.chosen(state), stage.accepted
-        near = None if last is None or name == "laplace" else Start(name, (), last.gaussian)
+        near = None if last is None or last.start is None else replace(last.start, held=())
         moved = with_inducing(problem.at(some.theta), inducing(some))
         return replace(at, problem=moved, earlier=Earlier(state, stage.count, stage.unit, near))
 
@@ -146,9 +143,7 @@ def part_of(problem: Problem, rows: int, rng: np.random.Generator, without: IntA
     chosen = sample_rows(problem.n, rows, rng)
     if without is not None:
         chosen = np.setdiff1d(chosen, without, assume_unique=True)
-    form = problem.form
-    assert isinstance(form, LowRank)
-    return replace(problem.on(*problem.rows.take(chosen)), form=replace(form, keep=True))
+    return replace(problem.on(*problem.rows.take(chosen)), form=problem.form.for_few_rows())
 
 
 def _of_all_classes(part: Problem) -> bool:

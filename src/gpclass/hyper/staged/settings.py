@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from gpclass._settings import check_settings
-
-STOPS = ("held-out", "evidence")
+from gpclass._settings import Settings
 
 
 @dataclass(frozen=True)
-class Stages:
+class Stages(Settings):
     """How evidence is maximised with inducing inputs: from few rows to all (:mod:`gpclass.hyper.staged.ascent`).
 
     Parameters
@@ -38,8 +37,4 @@ class Stages:
     few_rows: int = 2000
     some_rows: int = 6000
 
-    def __post_init__(self) -> None:
-        whole = ("window", "held_out", "few_rows", "some_rows")
-        check_settings(self, positive=("gain",), whole=whole)
-        if self.stop not in STOPS:
-            raise ValueError(f"Stages: stop must be one of {STOPS}, got {self.stop!r}")
+    limits: ClassVar = {"stop": ("held-out", "evidence")}

@@ -17,14 +17,13 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.maximize import value_and_slope
 from gpclass.inference.base import Inference
-from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.latent.base import Start
 from gpclass.latent.inducing import length_scales
-from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Work, bring_back, leave_out
 from gpclass.numerics.lbfgs import Ascent, step
 from gpclass.numerics.linalg import NotPositiveDefiniteError
+from gpclass.posterior import Posterior
 from gpclass.predict import predict_proba
 from gpclass.priors import PriorSet
 
@@ -41,6 +40,7 @@ class Rule:
     tol: float  # least share of the log evidence that an iteration gains
     window: int = 4  # iterations over which the log loss of the held-out rows must fall
     gain: float = 1e-3  # by at least this, or by ``SHARE`` of it if that is less
+    gradient_tol: float = 0.0  # largest component of the gradient at which it ends
     to_the_end: bool = False  # whether sites are tightened if their error may hide a rise
 
 
@@ -77,8 +77,8 @@ class Stage:
     earlier: Earlier | None = None  # an ascent that this one continues
     tell: Callable[..., None] | None = None
     gained: float = np.inf  # by the last iteration, as a share of the log evidence
-    last: GaussianPosterior | None = None  # the posterior of the last evaluation
-    accepted: GaussianPosterior | None = None  # that of the last accepted step
+    last: Posterior | None = None  # the posterior of the last evaluation
+    accepted: Posterior | None = None  # that of the last accepted step
     near: Start | None = None  # start of evaluations before the first accepted step; else that of ``earlier``
     losses: list[float] = field(default_factory=list)  # of the held-out rows, after each iteration
 
@@ -133,6 +133,8 @@ class Stage:
             return f"max_iter={self.rule.max_iter}"
         if self.gained < self.rule.tol:
             return "the evidence"
+        if self._steepest(state) <= self.rule.gradient_tol:
+            return "the gradient"
         w = self.rule.window
         if len(self.losses) > w:
             before = min(self.losses[:-w])
@@ -142,14 +144,15 @@ class Stage:
 
     def _hidden(self, state: Ascent) -> bool:
         """Whether a rise may be hidden by the sites: the evidence ended the ascent, and is less accurate."""
-        by_evidence = state.stuck or self.gained < self.rule.tol
         error = SITES_ERROR * self.guide.site_tol**2
-        return (
-            self.rule.to_the_end
-            and by_evidence
-            and state.iterations < self.rule.max_iter
-            and error > self.rule.tol * max(1.0, abs(state.value))
-        )
+        by_evidence = state.stuck or self.gained < self.rule.tol
+        hidden = by_evidence and error > self.rule.tol * max(1.0, abs(state.value))
+        hidden |= self._steepest(state) <= self.rule.gradient_tol < error
+        return self.rule.to_the_end and hidden and state.iterations < self.rule.max_iter
+
+    def _steepest(self, state: Ascent) -> float:
+        """Largest component of the gradient along which a variable can move."""
+        return float(np.max(np.abs(np.clip(state.x + state.slope, *self.bounds.T) - state.x), initial=0.0))
 
     def variables(self) -> Array:
         """Where it starts."""
@@ -180,13 +183,14 @@ class Stage:
         """Log evidence (and log prior) with gradient."""
         problem = self.at(x)
         try:
-            found: GaussianPosterior = self.guide(problem, start=self._from(), gradient=True)
+            found = self.guide(problem, start=self._from(), gradient=True)
         except (NotPositiveDefiniteError, np.linalg.LinAlgError, FloatingPointError):
             return None
         value, slope = value_and_slope(found, self.prior, x[: self.p])
         if self.free_Z:
-            assert found.gradient_Z is not None
-            slope = np.concatenate([slope, (found.gradient_Z * self.unit).ravel()])
+            assert found.evidence is not None
+            assert found.evidence.gradient_Z is not None
+            slope = np.concatenate([slope, (found.evidence.gradient_Z * self.unit).ravel()])
         if not (np.isfinite(value) and np.isfinite(slope).all()):
             return None
         self.last = found
@@ -217,9 +221,7 @@ def inducing(problem: Problem) -> Array:
 
 def with_inducing(problem: Problem, Z: Array) -> Problem:
     """The same problem with other inducing inputs."""
-    form = problem.form
-    assert isinstance(form, LowRank)
-    return replace(problem, form=form.at(Z))
+    return replace(problem, form=problem.form.at(Z))
 
 
 def over(problem: Problem, work: Work, *arguments: Any) -> Problem:

@@ -10,49 +10,23 @@ Fails when: K has no factor; EM adds a small jitter to prevent that.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array
-from gpclass.inference.ep import RULE as EP_RULE
-from gpclass.inference.laplace import RULE as LAPLACE_RULE
-from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.inference.variational import RULE as VARIATIONAL_RULE
-from gpclass.latent.base import SiteRule, Start, labels_of
-from gpclass.latent.basis import blocks
+from gpclass.latent.base import Held, SiteRule
 from gpclass.latent.dense import DenseGaussian, dense_prior
-from gpclass.latent.low_rank import LowRankGaussian, LowRankPrior
+from gpclass.latent.low_rank import LowRankGaussian, low_rank_prior
 from gpclass.latent.low_rank_gradient import AllSums, finish
-from gpclass.latent.low_rank_rows import Seen
+from gpclass.latent.low_rank_rows import seen_blocks
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky, mirror_lower
 
-RULES: dict[str, SiteRule] = {rule.name: rule for rule in (EP_RULE, LAPLACE_RULE, VARIATIONAL_RULE)}
-
-
-class ExpectedPrior(ABC):
-    """E_q[log p(f | θ)] as a function of θ."""
-
-    @abstractmethod
-    def value_and_slope(self, problem: Problem) -> tuple[float, Array]:
-        """At the θ of ``problem``, without its constant."""
-
-    @staticmethod
-    def of(posterior: GaussianPosterior) -> ExpectedPrior:
-        """That of a Gaussian posterior."""
-        gaussian = posterior.gaussian
-        if isinstance(gaussian, DenseGaussian):
-            return DenseExpected.of_gaussian(gaussian)
-        assert isinstance(gaussian, LowRankGaussian)
-        assert posterior.start is not None
-        return LowRankExpected.of_gaussian(gaussian, posterior.start)
-
 
 @dataclass(frozen=True, eq=False)
-class DenseExpected(ExpectedPrior):
+class DenseExpected:
     """With the moments S_c of the latent values at the rows."""
 
     moments: list[Array]  # (n, n) per kernel; latent values that share one are summed
@@ -68,19 +42,19 @@ class DenseExpected(ExpectedPrior):
             return cls([np.sum(found, axis=0)], prior.L)
         return cls(found, 1)
 
-    def value_and_slope(self, problem: Problem) -> tuple[float, Array]:
-        value, G = 0.0, []
-        for K, S in zip(dense_prior(problem).kernel_matrices, self.moments, strict=True):
+    def __call__(self, problem: Problem) -> tuple[float, Array]:
+        prior, value, G = dense_prior(problem), 0.0, []
+        for K, S in zip(prior.kernel_matrices, self.moments, strict=True):
             L = cholesky(K)
             inverse = mirror_lower(np.asarray(lapack.dpotri(L, lower=1)[0]))
             KS = inverse @ S
             value += -self.copies * np.log(np.diag(L)).sum() - 0.5 * np.trace(KS)
             G.append(0.5 * (KS @ inverse - self.copies * inverse))
-        return float(value), dense_prior(problem).pull(G)
+        return float(value), prior.pull(G)
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankExpected(ExpectedPrior):
+class LowRankExpected:
     """With the moments of the latent values at the rows in low-rank form, S_c = M_c M_cᵀ + diag(v_c)."""
 
     X: Array  # (n, d)
@@ -88,33 +62,27 @@ class LowRankExpected(ExpectedPrior):
     v: Array  # (L, n)
 
     @classmethod
-    def of_gaussian(cls, gaussian: LowRankGaussian, start: Start) -> LowRankExpected:
+    def of_gaussian(cls, gaussian: LowRankGaussian, held: Held, rule: SiteRule) -> LowRankExpected:
         """From q(u) and the rows' sites."""
-        prior, q = gaussian.prior, gaussian.q
-        problem, spec, rule = prior.problem, prior.spec, RULES[start.name]
-        root = cholesky(q.covariance)
-        k, L = rule.numbers(problem.likelihood, spec.L), spec.L
+        q, problem, spec = gaussian.q, gaussian.prior.problem, gaussian.prior.spec
+        root, L = cholesky(q.covariance), spec.L
         M: list[list[Array]] = [[] for _ in range(L)]
         v, X = [], []
-        for shard in problem.rows.executor.fetch(start.held):
+        for shard in problem.rows.executor.fetch(held):
             X.append(shard.rows())
-            for rows, A, rest in blocks(shard, spec.bases):
-                labels, lam = labels_of(shard, problem.likelihood, rows), spec.rest(rest)
-                seen = Seen.of(rule.sites(problem.likelihood, labels, shard.kept[:k, rows]), lam)
-                mean = seen.marginals(*q.marginals(spec, A)).mean
+            for block, seen in seen_blocks(shard, problem.likelihood, spec, rule):
+                mean, lam = seen.marginals(*q.marginals(spec, block.A)).mean, block.rest
                 H = np.eye(L) - lam.T[:, :, None] * seen.S
                 own = np.einsum("rcc->cr", seen.S)
                 v.append(np.maximum(lam - lam**2 * own, 0.0))
-                each = spec.per_latent(A)
+                each = spec.per_latent(block.A)
                 for c in range(L):
                     F = np.hstack([H[:, c, d, None] * each[d] for d in range(L)]) @ root
                     M[c].append(np.column_stack([mean[c], F]))
         return cls(np.vstack(X), [np.vstack(part) for part in M], np.concatenate(v, axis=1))
 
-    def value_and_slope(self, problem: Problem) -> tuple[float, Array]:
-        prior = problem.prior
-        assert isinstance(prior, LowRankPrior)
-        spec = prior.spec
+    def __call__(self, problem: Problem) -> tuple[float, Array]:
+        spec = low_rank_prior(problem).spec
         found = [basis.features(self.X) for basis in spec.bases]
         value, sums, bars, lams = 0.0, AllSums(spec, False), [], []
         for c in range(spec.L):

@@ -12,71 +12,52 @@ Fails when: a covariance has no factor even with jitter.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from gpclass._typing import Array
+from gpclass.latent.base import GivenLatents, LatentPrior
 from gpclass.latent.dense import DensePrior
 from gpclass.latent.low_rank import LowRankPrior
 from gpclass.latent.low_rank_target import log_likelihood
-from gpclass.model.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
-class GivenLatents(ABC):
-    """The prior of the latent values at one θ."""
+class Rooted(GivenLatents):
+    """Values whose covariances have triangular roots."""
 
-    problem: Problem
+    prior: LatentPrior
     roots: list[Array]  # one per latent value
 
-    @classmethod
-    def of(cls, problem: Problem) -> GivenLatents:
-        """Factor the covariances at the problem's θ."""
-        prior = problem.prior
-        if isinstance(prior, DensePrior):
-            return DenseLatents(problem, prior.per_latent(prior.roots))
-        assert isinstance(prior, LowRankPrior)
-        return InducingLatents(problem, prior.spec.per_latent([basis.L for basis in prior.bases]))
-
     def latents(self, eta: Array) -> Array:
-        """f of η, both (k,)."""
         return np.concatenate([L @ e for L, e in zip(self.roots, self._split(eta), strict=True)])
 
     def white(self, f: Array) -> Array:
-        """η of f."""
         pairs = zip(self.roots, self._split(f), strict=True)
         return np.concatenate([solve_triangular(L, f_c, lower=True, check_finite=False) for L, f_c in pairs])
 
     def log_density(self, white: Array) -> float:
-        """Log N(f; 0, K) without its constant, for the η of f."""
         return -0.5 * float(white @ white) - sum(float(np.log(np.diag(L)).sum()) for L in self.roots)
-
-    @abstractmethod
-    def log_likelihood(self, f: Array) -> float:
-        """Log p(y | f)."""
-
-    @abstractmethod
-    def slope(self, f: Array, white: Array) -> Array:
-        """Gradient of log N(f; 0, K) + log p(y|f) in θ."""
 
     def _split(self, values: Array) -> list[Array]:
         return np.split(values, len(self.roots))
 
 
-class DenseLatents(GivenLatents):
+@dataclass(frozen=True, eq=False)
+class DenseLatents(Rooted):
     """Values at the rows."""
 
+    prior: DensePrior
+
     def log_likelihood(self, f: Array) -> float:
-        problem = self.problem
+        problem = self.prior.problem
         log_p = problem.likelihood.log(problem.y, f.reshape(problem.n_latents, problem.n))
         return float(problem.weighted(log_p).sum())
 
     def slope(self, f: Array, white: Array) -> Array:
-        problem, prior = self.problem, self.problem.prior
-        assert isinstance(prior, DensePrior)
+        prior, problem = self.prior, self.prior.problem
         alpha = [
             solve_triangular(L, w, lower=True, trans="T", check_finite=False)
             for L, w in zip(self.roots, self._split(white), strict=True)
@@ -91,15 +72,14 @@ class DenseLatents(GivenLatents):
         return slope
 
 
-class InducingLatents(GivenLatents):
+@dataclass(frozen=True, eq=False)
+class InducingLatents(Rooted):
     """Values at the inducing inputs."""
+
+    prior: LowRankPrior
 
     def log_likelihood(self, f: Array) -> float:
         """Log p(y | f), the residual variances integrated out."""
-        problem, prior = self.problem, self.problem.prior
-        assert isinstance(prior, LowRankPrior)
-        _, sums = problem.map(log_likelihood, problem.rows.held, prior.spec, self.white(f)[None])
+        problem = self.prior.problem
+        _, sums = problem.map(log_likelihood, problem.rows.held, self.prior.spec, self.white(f)[None])
         return float(sums["log_likelihood"][0])
-
-    def slope(self, f: Array, white: Array) -> Array:
-        raise ValueError("Alternate(move='hmc') needs the dense prior; use move='metropolis' with inducing inputs")

@@ -1,0 +1,26 @@
+"""Φ in single precision, against SciPy's in double."""
+
+import numpy as np
+from scipy.special import ndtr
+
+from gpclass.numerics import fast_normal
+from gpclass.numerics.fast_normal import normal_cdf
+
+GRID = np.linspace(-40, 40, 400_001)
+
+
+def error():
+    return np.abs(normal_cdf(GRID.astype(np.float32)).astype(float) - ndtr(GRID.astype(np.float32).astype(float))).max()
+
+
+def test_error_is_below_what_is_promised():
+    assert error() < 2e-7
+
+
+def test_a_wrong_coefficient_is_noticed(monkeypatch):
+    monkeypatch.setattr(fast_normal, "COEFFICIENTS", fast_normal.COEFFICIENTS * np.float32(1 + 1e-5))
+    assert error() > 2e-7
+
+
+def test_infinite_arguments():
+    assert np.array_equal(normal_cdf(np.array([-np.inf, np.inf], dtype=np.float32)).round(7), [0, 1])
