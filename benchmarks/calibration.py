@@ -150,7 +150,7 @@ def ratios(model, n, variance, kind, seeds, engine):
     return np.array([engine(problem, np.random.default_rng(seed), start=start).evidence.log_z for seed in seeds])
 
 
-def unbiased(seeds):
+def unbiased(seeds, end):
     """Sums of Z/Z₀ and its square for ``seeds`` random states, block by block."""
     kept = json.loads(KEPT_UNBIASED.read_text()) if KEPT_UNBIASED.exists() else {}
     for one in HARD:
@@ -161,7 +161,7 @@ def unbiased(seeds):
             truth = float(log_z.max() + np.log(z.mean()))
             kept[_key(*one)] = {"truth": truth, "truth error": float(error), "seeds": 0, "sum": 0.0, "squares": 0.0}
         found = kept[_key(*one)]
-        while found["seeds"] < seeds:
+        while found["seeds"] < seeds and time.monotonic() < end:
             block = range(found["seeds"], min(seeds, found["seeds"] + BLOCK))
             r = np.exp(ratios(*one, block, Exact(tol=TOL)) - found["truth"])
             found |= {"seeds": block.stop, "sum": found["sum"] + r.sum(), "squares": found["squares"] + r @ r}
@@ -209,19 +209,21 @@ def _key(*parts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--minutes", type=float, default=np.inf, help="start no further cell after this time")
+    parser.add_argument(
+        "--minutes", type=float, default=np.inf, help="start no further cell, or block of runs, after this time"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--models", nargs="*", default=list(MODELS))
     parser.add_argument("--unbiased", type=int, default=0, metavar="SEEDS", help="the mean of Z/Z₀ instead")
     settings = parser.parse_args()
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    end = time.monotonic() + 60 * settings.minutes
     if settings.unbiased:
-        unbiased(settings.unbiased)
+        unbiased(settings.unbiased, end)
         return page(kept)
     todo = [c for c in product(settings.models, settings.sizes, VARIANCES, DATA) if _key(*c) not in kept]
     todo.sort(key=lambda c: c[1])
-    end = time.monotonic() + 60 * settings.minutes
 
     def work(*one):
         return one, cell(*one, settings.seeds) if time.monotonic() < end else None

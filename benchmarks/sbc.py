@@ -78,7 +78,7 @@ class ThePrior(Importance):
     def infer(self, problem, rng, start, gradient):
         target = target_around(problem, "prior")
         state = Particles.draw(target, self.n_samples, rng)
-        return weighted_posterior(self.name, target, state.xi, np.zeros(self.n_samples))
+        return weighted_posterior(self.name, target, state.xi, np.zeros(self.n_samples), False)
 
 
 class DrawsOfU(Exact):

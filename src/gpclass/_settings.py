@@ -26,13 +26,18 @@ class Settings:
     def __post_init__(self) -> None:
         limits = ChainMap(*(vars(cls).get("limits", {}) for cls in type(self).__mro__))
         for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            kinds = str(getattr(field.type, "__name__", field.type)).split(" | ")
-            value, limit = getattr(self, field.name), limits.get(field.name)
-            what, sound = _rule(kinds[0], limit)
-            chosen = isinstance(limit, tuple) and isinstance(value, str) and value in limit
-            named = {cls.__name__ for cls in type(value).__mro__ if issubclass(cls, Settings)}
-            if not (sound(value) or chosen or named & set(kinds) or (value is None and "None" in kinds)):
-                raise ValueError(f"{type(self).__name__}: {field.name} must be {what}, got {value!r}")
+            kind, value = str(getattr(field.type, "__name__", field.type)), getattr(self, field.name)
+            check(f"{type(self).__name__}: {field.name}", value, kind, limits.get(field.name))
+
+
+def check(name: str, value: Any, kind: str, limit: Any = None) -> None:
+    """Refuse a value that is not of a type, such as ``"int | None"``, or not within its limit."""
+    kinds = kind.split(" | ")
+    what, sound = _rule(kinds[0], limit)
+    chosen = isinstance(limit, tuple) and isinstance(value, str) and value in limit
+    named = {cls.__name__ for cls in type(value).__mro__ if issubclass(cls, Settings)}
+    if not (sound(value) or chosen or named & set(kinds) or (value is None and "None" in kinds)):
+        raise ValueError(f"{name} must be {what}, got {value!r}")
 
 
 def _rule(kind: str, limit: Any) -> tuple[str, Callable[[Any], bool]]:

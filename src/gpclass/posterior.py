@@ -120,11 +120,6 @@ class LatentMixture:
         return cls(np.ones(1), mean[None, :, None], variance[None, :, None, None], group)
 
     @property
-    def deterministic(self) -> bool:
-        """Whether the mixture does not come from Monte Carlo draws."""
-        return len(self.weights) == 1
-
-    @property
     def least_error(self) -> float:
         """The largest error of a mean of the effective draws' probabilities, if they are too few to show it; else 0."""
         effective = 1.0 / float(self.weights @ self.weights)
@@ -132,19 +127,14 @@ class LatentMixture:
 
     def mean(self) -> Array:
         """Mean of the mixture, (m, L)."""
-        return self._average(self.means)
+        return np.asarray(np.einsum("s,sml->ml", self.weights, self.means, optimize=True))
 
     def variance(self) -> Array:
         """Variance of each latent value, (m, L)."""
         within = np.einsum("smll->sml", self.covariances)
-        within = within[0] if len(within) == 1 else self._average(within)
+        within = within[0] if len(within) == 1 else np.einsum("s,sml->ml", self.weights, within)
         spread = self.means - self.mean()
-        spread *= spread
-        return within + self._average(spread)
-
-    def _average(self, values: Array) -> Array:
-        """Over the components, (m, L), of values (S, m, L)."""
-        return np.asarray(self.weights @ values.reshape(len(values), -1)).reshape(values.shape[1:])
+        return np.asarray(within + np.einsum("s,sml->ml", self.weights, spread**2))
 
 
 class Posterior(ABC):

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import cbook
 from matplotlib.figure import Figure
 
 from gpclass.cli.app import run
@@ -39,7 +40,10 @@ def maps(figure):
 
 
 def bars(figure):
-    return [axes.get_ylabel() for axes in figure.axes if axes.get_ylabel().startswith("probability of class")]
+    """Labels of the colour bars, as drawn: a name with two $ is no formula."""
+    labels = [axes.yaxis.label for axes in figure.axes]
+    assert not any(cbook.is_math_text(label.get_text()) for label in labels)
+    return [label.get_text().replace("\\$", "$") for label in labels if label.get_text().startswith("probability of")]
 
 
 def test_any_class_or_all(drawn, capsys):

@@ -116,7 +116,8 @@ def test_an_index_without_a_name_is_no_feature():
         ("1,2\n3,4\n", "first line holds numbers"),
         ("a,a\n3,4\n", "duplicate column names: a"),
         ("a,,b\n3,4,5\n", "column 2 has no name"),
-        ("a,b\n3,4,5\n", "Expected 2 fields in line 2, saw 3, taking ','"),
+        ("a,b\n3,4,5\n", "rows have more cells than the first line"),
+        ("a,b\n3,4\n3,4,5\n", "more cells than the first line .Expected 2 fields in line 3, saw 3, separator ','"),
         ("\n", "empty"),
     ],
 )

@@ -83,7 +83,7 @@ def test_the_inference_has_the_closed_form(rows, form):
         assert slope == pytest.approx(rise / (2 * step), rel=1e-4, abs=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:the log evidence")  # a density of ±1, no probability of labels
+@pytest.mark.filterwarnings("ignore:the log evidence")  # a density of ±1, which is not comparable
 def test_the_inference_by_name(rows, registered, tmp_path):
     X, y = rows
     running = [c for c in cells() if c.inference == "least-squares" and c.runs]

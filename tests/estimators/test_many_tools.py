@@ -102,9 +102,9 @@ def test_compare_and_its_page(rocks, coarse_maps):
 def test_samplers_take_the_kernel_of_their_own_link(rocks):
     """Softmax has no EP: the kernel of a sampler comes from Laplace there, from EP for two classes."""
     X, y = rocks
-    clf = default_methods(["importance"])["importance"]
+    clf = default_methods(["elliptical-slice"])["elliptical-slice"]
     assert isinstance(clf[-1], WithKernelOf)
-    clf[-1].set_params(classifier=estimator("importance"))
+    clf[-1].set_params(classifier=estimator("elliptical-slice"))
     assert clf.fit(X, y)[-1].guide_.likelihood_.name == "softmax"
     assert clf.fit(X, y == "slate")[-1].guide_.likelihood_.name == "probit"
 

@@ -104,7 +104,7 @@ def test_slopes_and_prior_coordinates(kernel, around):
     xi = rng.standard_normal((3, target.dimension))
     f = target.latents(xi)
     eta = target.prior_coordinates(xi)
-    posterior = WhiteDraws.of(target, eta, np.full(3, 1 / 3), np.zeros(3, dtype=int), None, None)
+    posterior = WhiteDraws(target.problem, eta, np.full(3, 1 / 3), np.zeros(3, dtype=int), None, None, target.roots)
     np.testing.assert_allclose(posterior.f.reshape(3, -1), f, atol=1e-10)
     some = np.array([0, 9, 23])
     np.testing.assert_allclose(target.some_latents(eta, some), f[:, some], atol=1e-10)
@@ -206,7 +206,7 @@ def test_steps_at_another_temperature_are_told_apart(step):
         for _ in range(15):
             state = step(target, state, rng, power)
         eta = target.prior_coordinates(state.xi)
-        found = WhiteDraws.of(target, eta, np.full(4000, 1 / 4000), np.arange(4000), None, None)
+        found = WhiteDraws(target.problem, eta, np.full(4000, 1 / 4000), np.arange(4000), None, None, target.roots)
         ours = many_proba(found.latent(NEW), task.likelihood)
         assert (np.abs(ours.proba - proba).max() < 4 * ours.mcse.max()) == right
 

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from gpclass.inference.diagnostics import chain_figures
 from gpclass.inference.mcmc import chain_batches
-from gpclass.likelihoods import Logit, Probit
+from gpclass.likelihoods import Likelihood, Logit, Probit
 from gpclass.posterior import LatentMixture
 from gpclass.predict import mixture_quantile, predict_proba, two, uncertainty
 
@@ -346,3 +346,26 @@ def test_batches_of_chains_cover_the_truth(rho, fewest):
     if rho == 0.99:  # negative control: batches regardless of the effective size
         out = predict_proba(replace(mixture, group=np.repeat(np.arange(64), 32)[:S]), Probit())
         assert np.mean(np.abs(out.proba[:, 1] - 0.5) < 2 * out.mcse[:, 1]) < 0.9
+
+
+class FromLogAlone(Likelihood):
+    """Probit, as one who knows only the likelihood itself would write it."""
+
+    name, many = "from-log-alone", False
+
+    def log(self, y, f):
+        return log_ndtr(y * f[..., 0, :])
+
+    def draw_labels(self, f, rng):
+        raise NotImplementedError
+
+
+def test_a_likelihood_predicts_from_its_log_alone():
+    rng = np.random.default_rng(0)
+    weights = rng.dirichlet(np.ones(7))
+    mixture = LatentMixture(weights, rng.normal(size=(7, 5, 1)), rng.random((1, 5, 1, 1)), np.arange(7))
+    got, truth = (uncertainty(mixture, one) for one in (FromLogAlone(), Probit()))
+    np.testing.assert_allclose(got.proba, truth.proba, atol=1e-4)
+    np.testing.assert_allclose(got.mcse, truth.mcse, atol=1e-4)
+    np.testing.assert_allclose(got.lower, truth.lower, atol=0.03)
+    np.testing.assert_allclose(got.upper, truth.upper, atol=0.03)

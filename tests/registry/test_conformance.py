@@ -15,8 +15,8 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from gpclass import GPClassifier
+from gpclass.hyper import EM, Alternate
 from gpclass.latent.base import per_latent
-from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import get_likelihood
 from gpclass.likelihoods.averages import normal_points
@@ -47,7 +47,7 @@ def tiny(c, n=5):
     index[:3] = (0, 1, 2 if c.classes == "many" else 0)  # every class is there
     inference = INFERENCES[c.inference].default
     likelihood = inference.own_likelihood or get_likelihood(c.likelihood)
-    form = Dense() if c.form == "dense" else LowRank(Z=X[:3] + 0.1)
+    form = FORMS[c.form].example(X)
     n_classes = 3 if c.classes == "many" else 2
     return Problem.of(X, likelihood.encode(index), KERNEL, likelihood, None, n_classes, form), inference
 
@@ -139,7 +139,7 @@ UNBIASED = [c for c in one_per_inference() if INFERENCES[c.inference].gradient a
 @pytest.mark.parametrize("c", UNBIASED, ids=name_of)
 def test_gradients_of_unbiased_evidences_agree_with_a_plain_sum(c):
     problem, inference = tiny(c)
-    runs = [inference.for_search(problem, np.random.default_rng(k), gradient=True).evidence.gradient for k in range(8)]
+    runs = [inference.for_search(problem, np.random.default_rng(k), gradient=True).evidence.gradient for k in range(5)]
     found, error = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs))
     step = 0.02 * np.eye(len(problem.theta))
     ends = [[evidence(problem.at(problem.theta + s * e))[0] for s in (-1, 1)] for e in step]
@@ -166,7 +166,7 @@ def test_every_cell_that_says_yes_runs(c):
         KERNEL,
         inference=INFERENCES[c.inference].brief,
         hyperparameters=STRATEGIES[c.strategy].brief,
-        n_inducing=6 if c.form == "inducing" else None,
+        latent_prior=FORMS[c.form].example(X),
         random_state=0,
     ).fit(X, y)
     proba = clf.predict_proba(X)
@@ -183,7 +183,7 @@ def test_every_cell_that_says_no_says_why(c):
         KERNEL,
         inference=INFERENCES[c.inference].default,
         hyperparameters=STRATEGIES[c.strategy].default,
-        n_inducing=3 if c.form == "inducing" else None,
+        latent_prior=FORMS[c.form].example(X),
     )
     only_two = INFERENCES[c.inference].default.only_two
     reason = only_two if only_two and c.classes == "many" else c.reason
@@ -226,3 +226,12 @@ def test_the_matrix_covers_every_registered_part():
     found = {(c.inference, c.strategy, c.classes, c.form) for c in cells()}
     assert len(found) == len(INFERENCES) * len(STRATEGIES) * len(CLASSES) * len(FORMS)
     assert set(counts()) == {(classes, form) for classes in CLASSES for form in FORMS}
+
+
+def test_what_settings_need_of_a_prior_is_refused_before_the_fit():
+    X, y = data("two", 12)
+    clf = GPClassifier(KERNEL, inference="elliptical-slice", hyperparameters=Alternate.neal(), n_inducing=3)
+    with pytest.raises(ValueError, match=r"no gradient in θ.*use move='metropolis'"):
+        clf.fit(X, y)
+    assert Alternate(given="eta", move="hmc").lacks(LowRank) == ""
+    assert EM().lacks(type("Bare", (LowRank,), {"offers": frozenset(["given"])}))

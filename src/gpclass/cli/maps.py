@@ -163,7 +163,6 @@ def write_picture(
     wide = min(len(shown), ABREAST)
     high = -(-len(shown) // wide)
     panels = wide * (2 if two else 1)
-    plt.rcParams["text.parse_math"] = False  # a name with two $ is no formula
     figure, axes = plt.subplots(high, panels, figsize=(5.2 * panels, 4.6 * high), squeeze=False, layout="constrained")
     places = list(axes.flat)
     try:

@@ -45,9 +45,9 @@ Categories = Annotated[
     str, typer.Option(help="Columns of names, even if they look like numbers.", show_default="columns of words")
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
-Sep = Annotated[str, typer.Option("--sep", help="Separator of text files, such as ; or tab.", show_default="seen")]
-Decimal = Annotated[str, typer.Option(help="Decimal sign of text files: . or ,", show_default="seen")]
-TextEncoding = Annotated[str, typer.Option("--encoding", help="Of text files, such as cp1252.", show_default="seen")]
+Sep = Annotated[str, typer.Option("--sep", help="Separator of text files, such as ; or tab.", show_default="detected")]
+Decimal = Annotated[str, typer.Option(help="Decimal sign of text files: . or ,", show_default="detected")]
+TextEncoding = Annotated[str, typer.Option("--encoding", help="Of text files: cp1252, ...", show_default="detected")]
 Missing = Annotated[
     str | None,
     typer.Option(

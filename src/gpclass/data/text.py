@@ -72,33 +72,60 @@ def read_text(data: bytes, form: TextFormat = SEEN, text: Iterable[str] = (), la
 
     The columns named in ``text`` stay as they are spelled; that of the labels is read by :func:`labels_from`.
     """
-    import pandas as pd
-
     content = _decoded(data, form.encoding)
     separator = form.separator or _separator([line for line in islice(io.StringIO(content), SAMPLE) if line.strip()])
-    try:
-        cells = pd.read_csv(
-            io.StringIO(content), sep=separator, header=None, dtype=str, keep_default_na=False, skipinitialspace=True
-        )
-    except pd.errors.ParserError as error:
-        said = re.sub(r".*C error: ", "", str(error)).strip()
-        raise ValueError(f"{said}, taking {separator!r} as the separator (--sep sets another)") from error
-    frame = _named(cells)
-    decimal = form.decimal or _decimal(frame.head(SAMPLE), separator)
-    kept = {*text, label}
+    sample = _cells(content, separator, header=None, nrows=SAMPLE, dtype=str)
+    names = _column_names(sample.iloc[0])
+    decimal = form.decimal or _decimal(sample.iloc[1:], separator)
+    empty = ["", *(form.missing or ())]
+    kept = {"", *text, label}  # a column without a name is looked at before it is left out
+    frame = _cells(
+        content,
+        separator,
+        header=0,
+        names=range(len(names)),
+        index_col=False,
+        dtype={k: str for k, name in enumerate(names) if name in kept},
+        na_values={
+            k: empty if name in kept or form.missing is not None else [*empty, *MISSING] for k, name in enumerate(names)
+        },
+        decimal=decimal or ".",
+        low_memory=False,
+    )
+    frame = _without_nameless(frame, names)
     for name in frame.columns:
-        column = frame[name].mask(frame[name].isin(["", *(form.missing or ())]))
-        if form.missing is None and not (name in kept and _has_names(column)):
-            column = column.mask(column.isin(MISSING))
-        frame[name] = labels_from(column) if name == label else column if name in kept else typed(column, decimal)
+        column = frame[name]
+        if name in kept:
+            if form.missing is None and not _has_names(column):
+                column = column.mask(column.isin(MISSING))
+            frame[name] = labels_from(column) if name == label else column
+        elif column.dtype.kind not in "biuf":
+            frame[name] = typed(column, decimal)
     return frame
+
+
+def _cells(content: str, separator: str, **settings: Any) -> Any:
+    """What pandas reads from a text; no cell is left out."""
+    import pandas as pd
+
+    common: Any = {"sep": separator, "keep_default_na": False, "skipinitialspace": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are longer than the first line
+        try:
+            return pd.read_csv(io.StringIO(content), **common, **settings)
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+            said = re.sub(r".*C error: |Length of header.*", "", str(error)).strip()
+            raise ValueError(
+                f"rows have more cells than the first line ({said + ', ' * bool(said)}separator {separator!r}; --sep "
+                "sets another)"
+            ) from error
 
 
 def typed(column: Any, decimal: str = ".") -> Any:
     """A column of texts as numbers or truth values if all of them are; an undecided decimal sign is empty."""
     import pandas as pd
 
-    words = column.dropna()
+    words = column.dropna().astype(str)
     if len(words) == 0:
         return column.astype(float)
     if {word.lower() for word in words.head(SAMPLE)} <= {"true", "false"}:
@@ -161,23 +188,26 @@ def _separator(lines: Sequence[str]) -> str:
     return best
 
 
-def _named(cells: Any) -> Any:
-    """The frame under its first row as names; nameless columns that hold nothing are left out."""
-    names = [str(name).strip() for name in cells.iloc[0]]
-    frame = cells.iloc[1:].reset_index(drop=True)
+def _column_names(first: Any) -> list[str]:
+    """The names in the first line."""
+    names = [str(name).strip() for name in first]
     if all(names) and all(map(is_number, names)):
         raise ValueError(f"its first line holds numbers ({', '.join(names[:3])}): write the names of the columns there")
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
         raise ValueError(f"it has duplicate column names: {', '.join(twice)}")
-    keep = []
+    return names
+
+
+def _without_nameless(frame: Any, names: Sequence[str]) -> Any:
+    """The frame under its names; columns without one are left out if they hold nothing, or number the rows."""
     for k, name in enumerate(names):
-        if name:
-            keep.append(k)
-        elif k == 0 and len(frame) and _counts(frame[k]):
-            warnings.warn("the first column has no name and numbers the rows: it is left out", stacklevel=3)
-        elif (frame[k] != "").any():
-            raise ValueError(f"column {k + 1} has no name in the first line, or rows have more cells than that line")
+        if name or frame[k].isna().all():
+            continue
+        if k > 0 or not _counts(frame[k]):
+            raise ValueError(f"column {k + 1} has no name in the first line")
+        warnings.warn("the first column has no name and numbers the rows: it is left out", stacklevel=3)
+    keep = [k for k, name in enumerate(names) if name]
     return frame[keep].set_axis([names[k] for k in keep], axis=1)
 
 

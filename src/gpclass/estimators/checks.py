@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, WhiteKernel
 
 from gpclass._typing import Array
 from gpclass.covariance import compile_kernel
-from gpclass.hyper.starts import base_rate, learned_nothing
+from gpclass.hyper.starts import base_rate, learned_nothing, like_a_coin
 from gpclass.model.problem import Problem, sample_of
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.memory import available_memory
@@ -123,8 +123,13 @@ def has_noise(kernel: Any) -> bool:
     return any(isinstance(part, WhiteKernel) for part in parts)
 
 
-def advice(problem: Problem, evidence: Evidence | None, class_weight: Any = None) -> tuple[str, ...]:
-    """Warnings for the user about the data and the fit, with the remedy."""
+def advice(
+    problem: Problem, evidence: Evidence | None, class_weight: Any = None, searched: bool = True
+) -> tuple[str, ...]:
+    """Warnings for the user about the data and the fit, with the remedy.
+
+    Kernel parameters that were not ``searched`` may be meant to explain the labels badly, but hardly as a coin would.
+    """
     found = [] if class_weight is None else _uncalibrated(problem)
     X = sample_of(problem, LOOK)
     spread = X.std(axis=0)
@@ -134,7 +139,7 @@ def advice(problem: Problem, evidence: Evidence | None, class_weight: Any = None
             f"the features' standard deviations differ by a factor of {spread.max() / spread.min():.0f}; put a "
             "StandardScaler before the classifier: make_pipeline(StandardScaler(), GPClassifier())"
         )
-    if evidence is not None and learned_nothing(problem, evidence.log_z):
+    if evidence is not None and (learned_nothing if searched else like_a_coin)(problem, evidence.log_z):
         found.append(
             f"the log evidence, {evidence.log_z:.1f}, is no better than that of the classes' frequencies alone, "
             f"{base_rate(problem):.1f}: the fit has learned nothing from the features; standardise those of "

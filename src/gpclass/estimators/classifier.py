@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gpclass._settings import check
 from gpclass._typing import Array
 from gpclass.data import sources
 from gpclass.estimators import checks
@@ -189,20 +190,17 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     def _check_settings(self) -> None:
         """Reject settings that are invalid for any rows, before they are read."""
-        tol: Any = self.tol
-        n_restarts: Any = self.n_restarts
-        if not isinstance(tol, Real) or not float(tol) > 0:
-            raise ValueError(f"tol must be a positive number, got {tol!r}")
-        if not isinstance(n_restarts, Integral) or n_restarts < 0:
-            raise ValueError(f"n_restarts must be a whole number of at least 0, got {n_restarts!r}")
+        check("tol", self.tol, "float")
+        check("n_restarts", self.n_restarts, "int", 0)
         get_inference(self.inference)
         get_strategy(self.hyperparameters)
 
     def _store(self, fit: Fit, task: Task, began: float) -> None:
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
-        advice, strategy = checks.advice(problem, evidence, self.class_weight), task.methods.strategy.name
-        self.fit_report_ = fit.report(strategy, advice, time.perf_counter() - began)
+        strategy = task.methods.strategy
+        advice = checks.advice(problem, evidence, self.class_weight, not strategy.keeps_start)
+        self.fit_report_ = fit.report(strategy.name, advice, time.perf_counter() - began)
         self.classes_ = task.classes
         self.kernel_ = problem.kernel
         self.likelihood_ = problem.likelihood

@@ -22,10 +22,11 @@ from gpclass.names import did_you_mean
 
 MAX_CATEGORIES = 50
 MAX_CODES = 20  # distinct numbers that may still be names of categories
+FEW = 3  # distinct numbers with one unit that are no names any more
 DROP_CURE = "--drop-missing, or frame.dropna()"
 NAMES_CURE = "say that they are names (--categories {0}, or frame[{0!r}].astype('category'))"
 QUANTITY = re.compile(r"[<>~$€£¥\s]*[+-]?[.,]?\d[\d.,'’\s]*([eE][+-]?\d+)?\s*(?P<unit>\D{0,8})")
-FRACTION = re.compile(r"\d[.,]\d")
+FRACTION = re.compile(r"\d[.,]\d|[%$€£¥]")  # no code has these
 MOMENT = re.compile(
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}([T ].*)?)?|\d{1,2}[-/. ](\d{1,2}|[^\W\d]{3,9})[-/. ]\d{2,4}([T ].*)?"
     r"|\d{1,2}:\d\d(:\d\d.*)?"
@@ -250,7 +251,8 @@ class ColumnSummary:
         common = max(units.values(), key=list(units.values()).count, default="")
         alike = [word for word, unit in units.items() if unit in ("", common)]
         share = sum(self.words[word] for word in alike)
-        if share <= 0.5 * total or (len(alike) <= MAX_CODES and not any(map(FRACTION.search, alike))):
+        one_unit = len(alike) >= FEW and common != "" and all(units[word] == common for word in alike)
+        if share <= 0.5 * total or not (len(alike) > MAX_CODES or one_unit or any(map(FRACTION.search, alike))):
             return
         strange = [word for word in self.words if word not in alike]
         if strange:

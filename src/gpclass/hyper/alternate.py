@@ -45,7 +45,7 @@ from gpclass.inference.elliptical_slice import EllipticalSlice
 from gpclass.inference.mcmc import WhiteChains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Target
+from gpclass.latent.coordinates import Target
 from gpclass.model.problem import Problem
 from gpclass.priors import PriorSet
 

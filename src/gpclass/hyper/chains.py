@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -28,6 +28,9 @@ from gpclass.hyper import checkpoint as saved
 from gpclass.inference.redraw import Seed
 from gpclass.progress import Progress, progress
 
+if TYPE_CHECKING:
+    from gpclass.hyper.full_bayes import FullBayes
+
 State: TypeAlias = dict[str, Array]
 Record: TypeAlias = dict[str, Array]
 ROUND = 10  # iterations of one chain before the next one runs
@@ -37,17 +40,17 @@ SAVE_EVERY = 10.0  # seconds between checkpoints
 class Sampler(ABC):
     """Moves one chain over θ: settings and data, picklable, that no step changes."""
 
-    settings: Any  # the strategy: lengths of the chains, and how many draws are kept for predictions
+    settings: FullBayes  # the strategy: lengths of the chains, and how many draws are kept for predictions
 
     @property
     def first_kept(self) -> int:
         """The iteration from which on records are kept."""
-        return int(self.settings.dropped)
+        return self.settings.dropped
 
     @property
     def iterations(self) -> int:
         """All iterations."""
-        return int(self.settings.dropped + self.settings.length)
+        return self.settings.dropped + self.settings.length
 
     @abstractmethod
     def first(self, rng: np.random.Generator) -> State:

@@ -167,9 +167,7 @@ class BoundOf(SiteRule):
         return self.rule.first(likelihood, labels, at)
 
     def update(self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
-        second = at.cov + at.mean.T[:, :, None] * at.mean.T[:, None, :]
-        site = np.sum(at.sites.b * at.mean, axis=0) - 0.5 * np.einsum("rab,rab->r", at.sites.W, second)
-        return numbers, labels.power * expected_log(likelihood, labels, at) - site
+        return numbers, labels.power * expected_log(likelihood, labels, at) - at.expected_log_site
 
 
 def expected_log(likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:

@@ -47,6 +47,12 @@ def learned_nothing(problem: Problem, log_evidence: float) -> bool:
     return log_evidence < base_rate(problem) + min(NOTHING, PER_ROW * problem.rows.count)
 
 
+def like_a_coin(problem: Problem, log_evidence: float) -> bool:
+    """Whether the labels are explained as by a coin (a die, for more classes)."""
+    count = problem.rows.count
+    return bool(abs(log_evidence + count * np.log(problem.n_classes)) < min(NOTHING, PER_ROW * count))
+
+
 def begun(problem: Problem) -> Problem:
     """The problem at the best start: the kernel as given, or with its length scales from the data."""
     few = _few(problem)

@@ -19,7 +19,7 @@ MOST_SHRINKS = 200  # the bracket is then below 1e-30 of the circle: only roundi
 
 
 class Ellipses(Protocol):
-    """What the step needs of a :class:`~gpclass.latent.base.Target`."""
+    """What the step needs of a :class:`~gpclass.latent.coordinates.Target`."""
 
     @property
     def m(self) -> Array:

@@ -131,7 +131,9 @@ class EP(ByFixedPoint):
         if full and problem.n_latents == 1:
             found = fixed_point(problem, RULE, start, min(self.max_sweeps, PARALLEL), self.tol)
             near_by = found.sweeps < PARALLEL and found.change < ASTRAY
-            return found if found.converged or near_by else self._sequential(problem)
+            if found.converged or near_by or not isinstance(problem.likelihood, BinaryLikelihood):
+                return found
+            return self._sequential(problem, problem.likelihood)
         found = fixed_point(problem, RULE, start, self.max_sweeps, self.tol)
         if not full or problem.likelihood.powers:
             return found
@@ -139,11 +141,9 @@ class EP(ByFixedPoint):
         lost = int(without_cavity(labels, found.gaussian.marginals.cavity()[1]).sum())
         return replace(found, lost=lost, converged=found.converged and not lost)
 
-    def _sequential(self, problem: Problem) -> FixedPoint:
+    def _sequential(self, problem: Problem, likelihood: BinaryLikelihood) -> FixedPoint:
         """Sites one after another, in blocks, from none."""
         (shard,) = problem.rows.held
-        likelihood = problem.likelihood
-        assert isinstance(likelihood, BinaryLikelihood)
         labels = labels_of(shard, likelihood)
         found = expectation_propagation(
             dense_prior(problem).K,

@@ -25,7 +25,8 @@ from gpclass.inference.around import AROUND, BASES, gaussians_for, target_around
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start, Target
+from gpclass.latent.base import Start
+from gpclass.latent.coordinates import Target
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
@@ -100,8 +101,8 @@ def weighted_posterior(
         )
     eta, weights, evidence = target.prior_coordinates(xi), softmax(log_w), weighted_evidence(log_w)
     slope, slope_Z = target.problem.prior.score(eta, weights) if gradient else (None, None)
-    return WhiteDraws.of(
-        target,
+    return WhiteDraws(
+        target.problem,
         eta,
         weights=weights,
         group=np.arange(len(log_w)),
@@ -116,4 +117,5 @@ def weighted_posterior(
             warnings=tuple(found),
             details=target.details,
         ),
+        roots=target.roots,
     )

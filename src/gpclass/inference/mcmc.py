@@ -23,7 +23,8 @@ from gpclass.inference.base import Inference, Way
 from gpclass.inference.diagnostics import chain_figures
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start, Target
+from gpclass.latent.base import Start
+from gpclass.latent.coordinates import Target
 from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, Report
 
@@ -147,8 +148,8 @@ def collect(
     figures = chain_figures(np.concatenate([latent, log_lik[:, :, None]], axis=2))
     cure = f"raise draws or thin of {type(settings).__name__}, or use inference='exact'"
     total = len(eta)
-    return WhiteDraws.of(
-        target,
+    return WhiteDraws(
+        target.problem,
         eta,
         weights=np.full(total, 1.0 / total),
         group=chain_batches(np.repeat(np.arange(settings.chains), settings.draws), figures.ess_bulk),
@@ -172,6 +173,7 @@ def collect(
                 **details,
             },
         ),
+        roots=target.roots,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpclass._typing import Array, Generator
-from gpclass.latent.base import Target
+from gpclass.latent.coordinates import Target
 
 
 @dataclass

@@ -23,7 +23,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.redraw import LatentRecipe, Recipe
-from gpclass.latent.base import Gaussian, Start, Target, per_latent
+from gpclass.latent.base import Gaussian, Start, per_latent
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.factors import NEW_POINTS
@@ -136,23 +136,6 @@ class WhiteDraws(WeightedDraws):
 
     draws = "eta"
     stored = ("problem", "eta", "weights", "group", "evidence", "report", "roots", "recipe")
-
-    @classmethod
-    def of(
-        cls,
-        target: Target,
-        eta: Array,
-        weights: Array,
-        group: IntArray,
-        evidence: Evidence | None,
-        report: Report,
-    ) -> WhiteDraws:
-        """Draws of a sampler."""
-        return cls(target.problem, eta, weights, group, evidence, report, target.roots)
-
-    @property
-    def start(self) -> Start:
-        return replace(self.guide or Start(), eta=self.eta, weights=self.weights)
 
     @property
     def f(self) -> Array:

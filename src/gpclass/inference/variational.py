@@ -58,10 +58,7 @@ class AverageCurvature(SiteRule):
         L = len(at.mean)
         W = found.W.transpose(1, 2, 0).reshape(L * L, -1)
         b = found.slope + np.einsum("rab,br->ar", found.W, at.mean)
-        old = at.sites
-        second = at.cov + at.mean.T[:, :, None] * at.mean.T[:, None, :]
-        site = np.sum(old.b * at.mean, axis=0) - 0.5 * np.einsum("rab,rab->r", old.W, second)
-        return labels.power * np.concatenate([W, b]), labels.power * found.value - site
+        return labels.power * np.concatenate([W, b]), labels.power * found.value - at.expected_log_site
 
     def sound(self, mixed: Array, newest: Array) -> BoolArray:
         """Precisions whose diagonal has not vanished."""

@@ -30,11 +30,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from gpclass._typing import Array, BoolArray, Generator, IntArray
+from gpclass._typing import Array, BoolArray, Generator
+from gpclass.latent.coordinates import Features, GivenLatents, Target
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Labels, Rows, Shard, Source
@@ -211,104 +212,6 @@ class Gaussian(ABC):
     @abstractmethod
     def kept(self) -> dict[str, Array]:
         """What a file stores, to predict the same to the last bit."""
-
-
-@dataclass(frozen=True, eq=False)
-class Features:
-    """New latent values given white coordinates η of the prior: f_c* = V_cᵀ η_c + residual."""
-
-    V: Sequence[Array]  # (k, m) per kernel: one, or one per class
-    rest: Sequence[Array]  # (m,) per kernel, variances of the residual
-
-
-class Target(ABC):
-    """The posterior as N(ξ; 0, I) exp(r(f)), f = m + A ξ: what samplers move in.
-
-    ``f`` is the argument of :meth:`log_ratio`: latent values at the rows, or values at the inducing inputs.
-    """
-
-    problem: Problem  # whose posterior it is
-    m: Array  # mean of q
-    jitter: float  # added to the diagonal of a covariance
-
-    @property
-    @abstractmethod
-    def dimension(self) -> int:
-        """Of ξ."""
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """For the report."""
-        return {}
-
-    @abstractmethod
-    def latents(self, xi: Array) -> Array:
-        """f of ξ, (M, len(m))."""
-
-    @abstractmethod
-    def spread(self, xi: Array) -> Array:
-        """f − m of ξ."""
-
-    @abstractmethod
-    def prior_coordinates(self, xi: Array) -> Array:
-        """The white coordinates η of the prior, (M, k)."""
-
-    @abstractmethod
-    def from_prior_coordinates(self, eta: Array, rng: Generator | None = None) -> Array:
-        """ξ of η; further coordinates of ξ are drawn, or set to their mean without a generator."""
-
-    @abstractmethod
-    def log_likelihood(self, f: Array) -> Array:
-        """Log p(y | f), (M,)."""
-
-    @abstractmethod
-    def log_guide(self, f: Array) -> Array:
-        """Log of q over the prior, (M,)."""
-
-    def log_ratio(self, f: Array) -> Array:
-        """r(f), (M,): the log weight of a draw from q."""
-        return np.asarray(self.log_likelihood(f) - self.log_guide(f))
-
-    @abstractmethod
-    def log_ratio_and_slope(self, f: Array) -> tuple[Array, Array]:
-        """r(f), (M,), and its gradient in ξ."""
-
-    @abstractmethod
-    def some_latents(self, eta: Array, some: IntArray) -> Array:
-        """Some latent values of η, for diagnostics, (M, len(some))."""
-
-    @property
-    def roots(self) -> list[Array] | None:
-        """Roots of the prior that η belongs to, if not the problem's own."""
-        return None
-
-    def of_chains(self, chains: IntArray) -> Self:
-        """The target of some of the chains; the same for all, unless each has separate labels."""
-        return self
-
-
-class GivenLatents(ABC):
-    """The latent values, or what stands for them, at one θ: f = root η, and both densities that moves of θ need."""
-
-    @abstractmethod
-    def latents(self, eta: Array) -> Array:
-        """f of η, both (k,)."""
-
-    @abstractmethod
-    def white(self, f: Array) -> Array:
-        """η of f."""
-
-    @abstractmethod
-    def log_density(self, white: Array) -> float:
-        """Log p(f | θ) without its constant, for the η of f."""
-
-    @abstractmethod
-    def log_likelihood(self, f: Array) -> float:
-        """Log p(y | f)."""
-
-    def slope(self, f: Array, white: Array) -> Array:
-        """Gradient of log p(f | θ) + log p(y|f) in θ, f held (``latent_slope``)."""
-        raise NotImplementedError
 
 
 class LatentPrior(ABC):

@@ -19,7 +19,8 @@ from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator
 from gpclass.latent import base
-from gpclass.latent.base import Features, Form, Gaussian, Held, LatentPrior, SiteRule, Swept, labels_of
+from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, Swept, labels_of
+from gpclass.latent.coordinates import Features, GivenLatents, Target
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.covariances import Covariances, rank_one
 from gpclass.latent.factors import NEW_POINTS, Factor, FullFactor, OneFactor
@@ -136,7 +137,7 @@ class DensePrior(Covariances, LatentPrior):
         each = zip(self.joint(X_new), features.V, strict=True)
         return [factor(K - V.T @ V, what=NEW_POINTS, scale=float(np.mean(np.diag(K))))[0] for K, V in each]
 
-    def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> base.Target:
+    def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> Target:
         """Coordinates of :mod:`gpclass.latent.whitened`."""
         from gpclass.latent.whitened import whiten  # it builds on this module
 
@@ -163,7 +164,7 @@ class DensePrior(Covariances, LatentPrior):
 
         return self.pull(blocks()), None
 
-    def given_latents(self) -> base.GivenLatents:
+    def given_latents(self) -> GivenLatents:
         from gpclass.latent.given_latents import DenseLatents  # it builds on this module
 
         return DenseLatents(self, self.per_latent(self.roots))
@@ -175,23 +176,10 @@ class DensePrior(Covariances, LatentPrior):
         return None if self.L == 1 else centred(self, mode())
 
     def box(self) -> Box:
-        """Noisy latent values: the orthant v > 0, or factors of v if the likelihood (or a weight) has no orthant."""
-        from gpclass.orthant.box import Box  # its layer is above
-        from gpclass.orthant.maps import SmoothFactors
+        """Of :mod:`gpclass.latent.noisy_box`."""
+        from gpclass.latent.noisy_box import noisy_box  # it builds on this module
 
-        problem, smooth = self.problem, None
-        if problem.weights is None and "orthant" in problem.likelihood.offers():
-            S, scale = problem.likelihood.orthant(problem.y, self.covariances)
-            lower = np.zeros(len(S))
-        else:
-            y, split = problem.y, problem.likelihood.split(problem.y, problem.weights)
-            scale = np.sqrt(np.diag(self.K) + 1.0 / split.precision)
-            S = (y / scale)[:, None] * self.K * (y / scale)
-            S.flat[:: len(S) + 1] = 1.0
-            lower = np.where(split.kind < 0, 0.0, -np.inf)
-            smooth = SmoothFactors(split.links, split.kind, problem.likelihood.scale * scale, split.power)
-        zero, infinite = np.zeros(len(S)), np.full(len(S), np.inf)
-        return Box(S, lower, infinite, scale, zero, np.arange(len(S)), smooth=smooth)
+        return noisy_box(self)
 
 
 @dataclass(frozen=True, eq=False)

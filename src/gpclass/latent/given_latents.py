@@ -18,35 +18,14 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from gpclass._typing import Array
-from gpclass.latent.base import GivenLatents, LatentPrior
+from gpclass.latent.coordinates import GivenLatents
 from gpclass.latent.dense import DensePrior
 from gpclass.latent.low_rank import LowRankPrior
 from gpclass.latent.low_rank_target import log_likelihood
 
 
 @dataclass(frozen=True, eq=False)
-class Rooted(GivenLatents):
-    """Values whose covariances have triangular roots."""
-
-    prior: LatentPrior
-    roots: list[Array]  # one per latent value
-
-    def latents(self, eta: Array) -> Array:
-        return np.concatenate([L @ e for L, e in zip(self.roots, self._split(eta), strict=True)])
-
-    def white(self, f: Array) -> Array:
-        pairs = zip(self.roots, self._split(f), strict=True)
-        return np.concatenate([solve_triangular(L, f_c, lower=True, check_finite=False) for L, f_c in pairs])
-
-    def log_density(self, white: Array) -> float:
-        return -0.5 * float(white @ white) - sum(float(np.log(np.diag(L)).sum()) for L in self.roots)
-
-    def _split(self, values: Array) -> list[Array]:
-        return np.split(values, len(self.roots))
-
-
-@dataclass(frozen=True, eq=False)
-class DenseLatents(Rooted):
+class DenseLatents(GivenLatents):
     """Values at the rows."""
 
     prior: DensePrior
@@ -73,7 +52,7 @@ class DenseLatents(Rooted):
 
 
 @dataclass(frozen=True, eq=False)
-class InducingLatents(Rooted):
+class InducingLatents(GivenLatents):
     """Values at the inducing inputs."""
 
     prior: LowRankPrior

@@ -21,8 +21,9 @@ import numpy as np
 from gpclass._typing import Array, Generator
 from gpclass.latent import base
 from gpclass.latent import low_rank_passes as passes
-from gpclass.latent.base import Features, Form, Gaussian, Held, LatentPrior, SiteRule, Swept, per_latent
+from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, Swept, per_latent
 from gpclass.latent.basis import Basis
+from gpclass.latent.coordinates import Features, GivenLatents, Target
 from gpclass.latent.inducing import MOST, check_inducing, choose_inducing, sample_rows
 from gpclass.latent.low_rank_gradient import gaussian_gradient, score
 from gpclass.latent.low_rank_q import Q, Spec
@@ -197,7 +198,7 @@ class LowRankPrior(LatentPrior):
             roots.append(factor(basis.covariance(X_new) - V.T @ V, what=what, scale=scale)[0])
         return roots
 
-    def given_latents(self) -> base.GivenLatents:
+    def given_latents(self) -> GivenLatents:
         from gpclass.latent.given_latents import InducingLatents  # it builds on this module
 
         return InducingLatents(self, self.spec.per_latent([basis.L for basis in self.bases]))
@@ -205,7 +206,7 @@ class LowRankPrior(LatentPrior):
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         return score(self.problem, self.spec, eta, weights)
 
-    def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> base.Target:
+    def whitened(self, gaussian: Gaussian | None, power: float = 1.0) -> Target:
         """Coordinates of u (:mod:`gpclass.latent.low_rank_target`)."""
         from gpclass.latent.low_rank_target import LowRankTarget  # it builds on this module
 

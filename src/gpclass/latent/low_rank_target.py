@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator, IntArray
-from gpclass.latent.base import Target
+from gpclass.latent.coordinates import Target
 from gpclass.latent.low_rank import LowRankPrior, low_rank_prior
 from gpclass.latent.low_rank_q import Q, Spec
 from gpclass.latent.low_rank_rows import row_blocks

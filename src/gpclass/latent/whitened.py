@@ -30,7 +30,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator, IntArray
-from gpclass.latent.base import Target, per_latent
+from gpclass.latent.base import per_latent
+from gpclass.latent.coordinates import Target
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods.local import times_precision

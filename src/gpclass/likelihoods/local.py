@@ -74,6 +74,13 @@ class RowMarginals:
         """Variances, (L, r)."""
         return np.asarray(np.einsum("rll->lr", self.cov))
 
+    @property
+    def expected_log_site(self) -> Array:
+        """E[b·f − ½ fᵀW f] of one copy's site, (r,)."""
+        second = self.cov + self.mean.T[:, :, None] * self.mean.T[:, None, :]
+        linear = np.sum(self.sites.b * self.mean, axis=0)
+        return np.asarray(linear - 0.5 * np.einsum("rab,rab->r", self.sites.W, second))
+
     def cavity(self, count: Array | float = 1.0) -> tuple[Array, Array]:
         """Mean (L, r) and covariance (r, L, L) with ``count`` copies of the site divided out."""
         if self.given is not None:

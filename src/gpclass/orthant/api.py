@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpclass._settings import check
 from gpclass._typing import Array, IntArray
 from gpclass.names import did_you_mean
 from gpclass.orthant.batches import batches
@@ -300,12 +301,9 @@ def _check_settings(
         raise ValueError(
             f"unknown method {method!r}{did_you_mean(method, METHODS)} The methods are {', '.join(METHODS)}."
         )
-    if points not in POINT_SETS:
-        raise ValueError(f"points must be one of {POINT_SETS}, not {points!r}")
+    check("points", points, "str", POINT_SETS)
     for name, count in (("n_samples", n_samples), ("max_samples", max_samples), ("runs", runs)):
-        if count is not None and (count != int(count) or count < 1):
-            raise ValueError(f"{name} must be a whole number of at least 1; it is {count}")
-    if tol is not None and not tol > 0:
-        raise ValueError(f"tol must be positive (a standard error of the log probability); it is {tol}")
+        check(name, count, "int | None")
+    check("tol", tol, "float | None")
     if tol is not None and n_samples is not None:
         raise ValueError("give n_samples or tol, not both; max_samples limits the draws used by tol")

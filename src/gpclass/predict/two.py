@@ -134,9 +134,9 @@ def mixture_quantiles(mixture: LatentMixture, levels: tuple[float, ...]) -> list
         return [np.asarray(means[0] + ndtri(level) * np.sqrt(variances[0])) for level in levels]
     found = np.empty((len(levels), means.shape[1]))
     for block in point_blocks(len(mixture.weights), means.shape[1], _CELLS):
-        weights, mu, var = mixture.weights[:, None], means[:, block], variances[:, block]
+        weights, mu, var = mixture.weights, means[:, block], variances[:, block]
         if len(weights) > BINNED and len(var) == 1:
-            weights, mu, var = _binned(mixture.weights, mu, var)
+            weights, mu, var = _binned(weights, mu, var)
         for row, level in zip(found, levels, strict=True):
             row[block] = _solve_quantile(weights, mu, np.sqrt(var), level)
     return list(found)
@@ -160,14 +160,17 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Array, Array]:
 def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
     """Root of Σ_s w_s Φ((q - μ_s)/sd_s) = level for r points: Newton's step, or bisection if it leaves the bracket.
 
-    Shapes: w (S, 1 or r), mu (S, r), sd (1 or S, r). The quantiles of the components bracket that of the mixture.
+    Shapes: w (S,) or (S, r), mu (S, r), sd (1 or S, r). The quantiles of the components bracket that of the mixture.
     """
+
+    def average(values: Array, points: IntArray | slice = slice(None)) -> Array:
+        return np.asarray(w @ values if w.ndim == 1 else np.sum(w[:, points] * values, axis=0))
+
     at_level = mu + ndtri(level) * sd
-    used = np.broadcast_to(w > 0.0, mu.shape)
+    used = np.broadcast_to((w > 0.0).reshape(len(w), -1), mu.shape)
     low, high = at_level.min(axis=0, where=used, initial=np.inf), at_level.max(axis=0, where=used, initial=-np.inf)
-    centre = np.sum(w * mu, axis=0)
-    spread = np.sqrt(np.sum(w * ((mu - centre) ** 2 + sd**2), axis=0))
-    own = w.shape[1] > 1  # weights of each point's own
+    centre = average(mu)
+    spread = np.sqrt(average((mu - centre) ** 2) + (average(sd**2) if len(sd) == len(w) else sd[0] ** 2))
     q = np.clip(centre + ndtri(level) * spread, low, high)
     todo = np.flatnonzero(high - low > _PRECISION * spread)
     for _ in range(_MAX_STEPS):
@@ -176,9 +179,8 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             z = (q[todo] - mu[:, todo]) / sd[:, todo]  # ±inf if a component has no variance
             z = np.where(np.isnan(z), np.inf, z)  # on such a component its step has been taken
-            share = w[:, todo] if own else w
-            excess = np.sum(share * ndtr(z), axis=0) - level
-            density = np.sum(share * (np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * sd[:, todo])), axis=0)
+            excess = average(ndtr(z), todo) - level
+            density = average(np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * sd[:, todo]), todo)
             step = excess / density
         low[todo] = np.where(excess < 0.0, q[todo], low[todo])
         high[todo] = np.where(excess < 0.0, high[todo], q[todo])
