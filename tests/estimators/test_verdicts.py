@@ -29,7 +29,7 @@ def test_a_tolerance_that_cannot_be_met_has_one_verdict_and_one_cure():
     few = Exact(tol=1e-5, max_samples=1000)
     clf = GPClassifier(2.0 * RBF(1.0), inference=few, hyperparameters="fixed", tol=1e-5, random_state=0)
     _, fitting = said(lambda: clf.fit(X, Y))
-    _, predicting = said(lambda: clf.predict_proba(X))
+    _, predicting = said(lambda: clf.predict_uncertainty(X))
     assert not clf.fit_report_.precise
     assert re.search(r"^converged +yes, but less precise than asked for", str(clf.fit_report_), re.MULTILINE)
     for text in (fitting, predicting):
