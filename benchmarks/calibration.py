@@ -146,7 +146,7 @@ def page(kept):
 def ratios(model, n, variance, kind, seeds, engine):
     """Log p(y) for some random states, each started from the same sites."""
     problem, _ = make(model, n, variance, kind)
-    start = Exact(n_samples=LONG)(problem, np.random.default_rng(0))
+    start = Exact(n_samples=LONG)(problem, np.random.default_rng(0)).start
     return np.array([engine(problem, np.random.default_rng(seed), start=start).evidence.log_z for seed in seeds])
 
 
