@@ -11,7 +11,7 @@ import gpclass
 
 ROOT = Path(gpclass.__file__).parent
 LAYERS = (
-    {"_typing", "_settings", "_version", "names", "progress"},
+    {"_html", "_typing", "_settings", "_version", "names", "progress"},
     {"numerics", "propagation"},
     {"model", "latent", "likelihoods", "covariance", "kernels", "priors", "posterior"},
     {"predict", "orthant"},

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from gpclass._html import html_table
 from gpclass._typing import Array, IntArray
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ class Report:
     def verdict(self) -> str:
         """One of: yes, no, and yes without the precision that was asked for."""
         return format_value(self.converged) + ("" if self.precise or not self.converged else ", " + IMPRECISE)
+
+    def _repr_html_(self) -> str:
+        """A table, in notebooks."""
+        return html_table(self.rows())
 
     def __str__(self) -> str:
         rows = self.rows()

@@ -9,8 +9,10 @@ from sklearn.base import clone
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 
-from gpclass import GPClassifier
+from gpclass import GPClassifier, compare
 from gpclass.hyper import HMC, Alternate, PseudoMarginal
 from gpclass.inference import Exact
 from gpclass.posterior import Report
@@ -29,7 +31,7 @@ def test_a_tolerance_that_cannot_be_met_has_one_verdict_and_one_cure():
     few = Exact(tol=1e-5, max_samples=1000)
     clf = GPClassifier(2.0 * RBF(1.0), inference=few, hyperparameters="fixed", tol=1e-5, random_state=0)
     _, fitting = said(lambda: clf.fit(X, Y))
-    _, predicting = said(lambda: clf.predict_proba(X))
+    _, predicting = said(lambda: clf.predict_uncertainty(X))
     assert not clf.fit_report_.precise
     assert re.search(r"^converged +yes, but less precise than asked for", str(clf.fit_report_), re.MULTILINE)
     for text in (fitting, predicting):
@@ -87,3 +89,11 @@ def test_balanced_weights_say_that_calibration_is_gone():
     assert balanced.predict_proba(x)[:, 1].mean() > 2 * fitted.predict_proba(x)[:, 1].mean()
     _, text = said(lambda: clone(plain).set_params(class_weight={False: 1.0, True: 1.0}).fit(x, rare))
     assert "calibrated" not in text
+
+
+def test_reports_and_comparisons_are_tables_in_notebooks():
+    page = compare(X, Y, {"a<b": LogisticRegression(), "nb": GaussianNB()}, cv=2)._repr_html_()
+    assert "<th>a&lt;b</th>" in page
+    assert page.count("<tr>") == 3
+    report = GPClassifier(2.0 * RBF(1.0), inference="ep", hyperparameters="fixed").fit(X, Y).fit_report_
+    assert report._repr_html_().count("<tr>") == len(report.rows())

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
 
+from gpclass._html import html_table
 from gpclass._typing import Array, IntArray
 from gpclass.metrics import Scores
 
 LEFT_OUT = "left out"  # prefix of an "error" that only means the method was skipped
+HEAD = ("method", "accuracy", "log loss", "Brier", "AUC", "ECE", "max |dp|", "seconds", "converged")
 FOLD_SCORES = ("accuracy", "log_loss", "brier")
 
 
@@ -104,10 +107,13 @@ class Comparison:
             return self.rows()
         return pd.DataFrame(self.rows()).set_index("method")
 
+    def _repr_html_(self) -> str:
+        """The advice and the table, in notebooks."""
+        return f"<p>{escape(self.advice)}</p>" + html_table(map(_short, self.results.values()), HEAD)
+
     def __str__(self) -> str:
         """A short table for the terminal, and the advice."""
-        head = ("method", "accuracy", "log loss", "Brier", "AUC", "ECE", "max |dp|", "seconds", "converged")
-        table = columns(head, [_short(r) for r in self.results.values()])
+        table = columns(HEAD, [_short(r) for r in self.results.values()])
         failed = [f"{r.name}: {r.error}" for r in self.results.values() if r.error is not None]
         return "\n".join([table, *failed, "", self.advice])
 

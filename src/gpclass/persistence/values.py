@@ -71,7 +71,7 @@ def register(name: str, cls: type) -> type:
     if "/" not in name or names.name_of(cls) not in (None, name):
         raise ValueError(f"{name!r}: give a class one name, with a prefix of your own, such as 'mine/robust-probit'")
     path = f"{cls.__module__}:{cls.__qualname__}"
-    if names.PATHS.setdefault(name, path) != path or name in names.MIGRATIONS:
+    if name in names.MIGRATIONS or name in names.registered() or names.PATHS.setdefault(name, path) != path:
         raise ValueError(f"{name!r} is the name of another class: choose another")
     return cls
 
