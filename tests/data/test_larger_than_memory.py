@@ -941,6 +941,7 @@ def test_a_folder_is_scored_as_its_table_is(folder, model, frame, tmp_path, caps
     )
     assert code == 0
     expected = json.loads(out)["scores"]
+    del expected["auc"]  # ranks all rows together, which a folder read in parts does not
     words = ("predict", model, folder, "--target", "label", "--out", tmp_path / "out")
     for _ in range(2):  # the second time from files that are kept
         code, out, _ = command(capsys, *words, "--json")
