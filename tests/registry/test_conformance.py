@@ -139,7 +139,7 @@ UNBIASED = [c for c in one_per_inference() if INFERENCES[c.inference].gradient a
 @pytest.mark.parametrize("c", UNBIASED, ids=name_of)
 def test_gradients_of_unbiased_evidences_agree_with_a_plain_sum(c):
     problem, inference = tiny(c)
-    runs = [inference.for_search(problem, np.random.default_rng(k), gradient=True).evidence.gradient for k in range(5)]
+    runs = [inference.for_search(problem, np.random.default_rng(k), gradient=True).evidence.gradient for k in range(12)]
     found, error = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs))
     step = 0.02 * np.eye(len(problem.theta))
     ends = [[evidence(problem.at(problem.theta + s * e))[0] for s in (-1, 1)] for e in step]

@@ -34,6 +34,10 @@ from gpclass.model.rows import Labels
 from gpclass.propagation import expectation_propagation
 
 PARALLEL = 20  # sweeps of all rows at once, before rows are visited one after another
+FINER, FINAL = (
+    0.01,
+    1e-6,
+)  # share of a tolerance this small (a final fit's), to which sites under a dense prior are found
 ASTRAY = 1.0  # relative change of a site in the last sweep, after which they are too
 
 
@@ -128,13 +132,14 @@ class EP(ByFixedPoint):
     def sites(self, problem: Problem, start: Start | None = None) -> FixedPoint:
         """The fixed point alone."""
         full = "covariance" in problem.form.offers
+        aim = FINER * self.tol if full and self.tol <= FINAL else None
         if full and problem.n_latents == 1:
-            found = fixed_point(problem, RULE, start, min(self.max_sweeps, PARALLEL), self.tol)
+            found = fixed_point(problem, RULE, start, min(self.max_sweeps, PARALLEL), self.tol, aim)
             near_by = found.sweeps < PARALLEL and found.change < ASTRAY
             if found.converged or near_by or not isinstance(problem.likelihood, BinaryLikelihood):
                 return found
             return self._sequential(problem, problem.likelihood)
-        found = fixed_point(problem, RULE, start, self.max_sweeps, self.tol)
+        found = fixed_point(problem, RULE, start, self.max_sweeps, self.tol, aim)
         if not full or problem.likelihood.powers:
             return found
         labels = labels_of(found.held[0], problem.likelihood)

@@ -99,10 +99,11 @@ def fixed_point(
     start: Start | None,
     max_sweeps: int,
     tol: float,
+    aim: float | None = None,
 ) -> FixedPoint:
-    """Sweep until q is within ``tol`` of where it will end, from neighbouring sites if there are any.
+    """Sweep until q does not change by more than ``tol``, from neighbouring sites if there are any.
 
-    Sweeps converge linearly: if each leaves a share r of the change of the last, q still moves by r/(1 − r) of it.
+    With ``aim``, go on to that smaller change as long as sweeps still gain.
     """
     prior, near = problem.prior, None if start is None else start.of(rule, problem)
     warm = near is not None and bool(near.held)
@@ -114,7 +115,7 @@ def fixed_point(
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
-    value, change, sweeps, rises, slow, stalled, least, rate = -np.inf, np.inf, 0, 0, False, 0, np.inf, 1.0
+    value, change, sweeps, rises, slow, stalled, least = -np.inf, np.inf, 0, 0, False, 0, np.inf
     for sweeps in range(1, max_sweeps + 1):
         step = shrink * (min(FIRST, near_step) if far else near_step)
         swept = q.sweep(held, rule, step, DEPTH)
@@ -127,8 +128,7 @@ def fixed_point(
         change = q.distance(swept.gaussian) / step
         far = rule.careful and change > FAR
         stalled, least = (0, change) if change < 0.5 * least else (stalled + 1, least)
-        left, rate = max(rate, change / last if last > 0.0 else 0.0), change / last if last > 0.0 else 0.0
-        if change <= tol and (change * left <= (1.0 - left) * tol or stalled > PATIENCE):
+        if change <= (tol if aim is None else aim) or (change <= tol and stalled > PATIENCE):
             break
         best, safe = max(value, best), (held, q)
         if step != last_step:

@@ -63,7 +63,7 @@ def pareto_khat(log_w: Array) -> float:
 
     fit: Callable[..., Any] = getattr(base, "array_stats").pareto_khat  # noqa: B009 (the name is not typed)
     # The weights themselves: with log_weights=True the library fits the tail of the logs.
-    with np.errstate(divide="ignore", invalid="ignore"):  # ties where the tail begins: NaN
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # ties where the tail begins: NaN
         return float(fit(w / tail[-1], chain_axis=None, draw_axis=-1, r_eff=1.0, tail="right"))
 
 
