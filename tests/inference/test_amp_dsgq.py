@@ -141,7 +141,7 @@ def test_remark_3_only_scale_squared_times_sill_matters():
     for make in (lambda s: AMP(c0=s), lambda s: DSGQ(k0=s, n_samples=2000)):
         stretched = fixed(make(3.0), C(0.5) * shape).fit(X, y).predict_proba(new)
         plain = fixed(make(1.0), C(4.5) * shape).fit(X, y).predict_proba(new)
-        np.testing.assert_allclose(stretched, plain, rtol=1e-7)
+        np.testing.assert_allclose(stretched, plain, rtol=1e-7, atol=1e-7)  # averages in single precision
         other = fixed(make(1.0), C(0.5) * shape).fit(X, y).predict_proba(new)
         assert np.abs(stretched - other).max() > 0.01
 
@@ -284,6 +284,7 @@ def test_the_link_comes_with_the_method():
         fixed(DSGQ(k0=1.0), likelihood="logit").fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore:the log evidence")
 def test_scale_learned_with_the_kernel_fixed():
     X, y = field(80)
     kernel = C(1.0, "fixed") * Matern(0.4, "fixed", nu=1.5)

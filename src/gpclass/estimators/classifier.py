@@ -314,7 +314,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
 
     def _predict(self, X: Any) -> Prediction:
         X = self._check_new(X)
-        found = in_blocks(X, self.posterior_, lambda latent: predict_proba(latent, self.likelihood_, errors=False))
+        found = in_blocks(X, self.posterior_, lambda latent: predict_proba(latent, self.likelihood_))
         self._warn_of_error(found.mcse, stacklevel=4)
         return found
 

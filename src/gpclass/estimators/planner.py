@@ -22,6 +22,7 @@ not mixed are doubled, up to three times, which is not included.
 
 from __future__ import annotations
 
+import gc
 import time
 import tracemalloc
 import warnings
@@ -47,6 +48,7 @@ from gpclass.registry import get_strategy
 
 SMALLEST = 60  # rows of the first subset
 LARGEST = 800
+GROWTH = 0.3  # power of n with which the draws for a tolerance grow: 3,000 at n = 100, 7,000 at n = 800
 DENSE = 3  # n×n matrices that every dense fit holds: the covariance, its factor, workspace
 clock = time.perf_counter
 SHORTEST, LONGEST = 4, 128  # iterations of the chains that are timed
@@ -54,7 +56,7 @@ SPEED_SIZE = 1000  # Cholesky factorisations reach about their full speed from h
 UNTIL_MIXED = "chains that have not mixed then are doubled, up to three times"
 FACTORISATIONS = 10.0  # prior guess for an inference: Newton steps or sweeps, and the gradient
 SPREAD = 2.5  # factor within which a time is known that is not drawn
-DRAW_ARRAYS = 4  # numbers per draw and latent value at the peak: the draws, two copies in other units, uniforms
+DRAW_ARRAYS = 6  # numbers per draw and latent value at the peak: normals, uniforms, the draws and three copies in other units
 MORE = 4  # multiple of the first draws that is timed as well
 PILOTS = 1.5  # draws that are made, over those that are kept
 NOISE = 0.1  # relative noise of a time; the prior guess of the factorisations has a relative error of one
@@ -160,7 +162,7 @@ class Draws:
     rows: int = 1  # of the subset that they were measured on
     each: float = 0.0  # seconds of one there
     latents: int = 0  # per row
-    wanted: float = 0.0  # draws that the tolerance needs there, beyond the first
+    wanted: float = 0.0  # draws that the tolerance needs there
     inference: Any = None
 
     @classmethod
@@ -174,7 +176,7 @@ class Draws:
         wanted = SPARE * M[1] * (error / inference.tol) ** 2
         latents = fitted._problem.n_latents
         each = max(seconds[1] - seconds[0], 0.0) / (M[1] - M[0])
-        return cls(len(y), each, latents, max(wanted - inference.first, 0.0), inference)
+        return cls(len(y), each, latents, wanted, inference)
 
     def most(self, n: int) -> float:
         """Largest number for n rows, beyond the first."""
@@ -184,12 +186,15 @@ class Draws:
 
     def number(self, n: int) -> float:
         """Draws for n rows, beyond the first."""
-        return float(min(self.wanted * (self.rows / n) ** 0.5, self.most(n)))
+        return self._beyond(self.wanted * (n / self.rows) ** GROWTH, n)
+
+    def _beyond(self, wanted: float, n: int) -> float:
+        return 0.0 if self.inference is None else float(np.clip(wanted - self.inference.first, 0.0, self.most(n)))
 
     def seconds(self, n: int) -> tuple[float, float, float]:
         """Expected for n rows, at least and at most; between linear and square in the rows."""
         ratio, M = n / self.rows, self.number(n)
-        most = min(2.0 * self.wanted, self.most(n))
+        most = self._beyond(2.0 * self.wanted * ratio**GROWTH, n)
         return PILOTS * M * self.each * ratio**1.5, 0.0, PILOTS * most * self.each * ratio**2.0
 
     def memory(self, n: int) -> float:
@@ -274,6 +279,7 @@ def _timed(work: Callable[[], Any], worth: float = np.inf) -> tuple[float, Any]:
 
 
 def _traced(work: Callable[[], Any]) -> float:
+    gc.collect()  # what earlier work left is not counted, and does not decide when it is collected
     if tracemalloc.is_tracing():
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]

@@ -93,8 +93,8 @@ def _ordinary(
     Components go in their groups' order, so that sums over groups are matrix products or differences of rows.
     """
     g = likelihood.predictive(mean, var)  # (S, r)
-    w = mixture.weights.astype(g.dtype)
-    p = np.clip((w @ g).astype(np.float64), EDGE, 1.0 - EDGE)
+    w = mixture.weights
+    p = np.clip(w @ np.asarray(g, dtype=np.float64), EDGE, 1.0 - EDGE)
     if len(starts) == 1:
         return p, np.full(len(p), np.nan)
     if len(starts) <= MANY_GROUPS:
