@@ -195,7 +195,7 @@ def staged(many_rows, stages):
 STAGES = {  # what each setting needs to act on 700 rows
     "stop": {},
     "window": {"gain": 0.05},
-    "gain": {"window": 3, "gain": 0.05},
+    "gain": {"window": 2, "gain": 0.05},
     "held_out": {"gain": 0.05},
     "move_inducing": {},
     "few_rows": {},
