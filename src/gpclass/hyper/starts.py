@@ -31,6 +31,7 @@ from gpclass.model.problem import Problem
 
 ROWS = 400  # most rows on which starts are compared
 LADDER = (0.01, 0.03, 0.1, 0.3, 3.0)  # multiples of the median distance that are tried where it shows nothing
+SITES = 0.01  # tolerance of sites behind an evidence that starts are compared by
 NOTHING, PER_ROW = 1.0, 0.01  # nats, at most and per row, above the labels' frequencies that show nothing learned
 SAME = 1e-3  # difference of log lengths that counts as none
 
@@ -127,7 +128,7 @@ def _few(problem: Problem) -> Problem:
 
 def _evidence(problem: Problem, theta: Array) -> float:
     has = gaussians_for(problem.likelihood)
-    guide = BASES["laplace" if "laplace" in has else has[0]]()
+    guide = BASES["laplace" if "laplace" in has else has[0]]().with_site_tol(SITES)
     try:
         found = guide(problem.at(theta)).evidence
     except ValueError:

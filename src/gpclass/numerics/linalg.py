@@ -108,6 +108,8 @@ class SiteFactor:
     @cached_property
     def leverage(self) -> Array:
         """t_i P_ii in [0, 1), the share of point i's own site in its posterior: 1 − (B^-1)_ii, B^-1 = L^-T L^-1."""
+        if "_B_inverse" in vars(self):  # known already
+            return np.asarray(1.0 - np.diag(self._B_inverse))
         inverse, _ = lapack.dtrtri(self.L, lower=1)
         half = np.tril(inverse)
         return np.asarray(1.0 - np.einsum("ij,ij->j", half, half))
