@@ -95,7 +95,7 @@ INFERENCES: Mapping[str, Method[Inference]] = {
         Method(
             inference.EP,
             "Expectation propagation: sites that match moments",
-            "O(n³) per sweep, 3 to 10 sweeps",
+            "O(n³) per sweep, 8 to 16 sweeps",
             "Minka (2001); Filippone & Girolami (2014)",
             leaves=(0.01, 0.05),
         ),
