@@ -36,8 +36,8 @@ with tempfile.TemporaryDirectory() as folder:
         run_demo(folder, n=40, methods=["ep", "laplace"])
         table = Path(folder) / "rows.csv"
         np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="a,b,label", comments="", fmt="%.6g")
-        command = [Path(sys.executable).with_name("gpclass"), "fit", table, "--target", "label", "--out", path, "--force"]
-        subprocess.run([*map(str, command), "--inference", "laplace"], check=True, capture_output=True)
+        command = [Path(sys.executable).with_name("gpclass"), "fit", table, "--target", "label", "--out", path]
+        subprocess.run([*map(str, command), "--force", "--inference", "laplace"], check=True, capture_output=True)
 print("   ", *(f"{m.__name__} {m.__version__}" for m in (np, scipy, sklearn)))
 """
 
