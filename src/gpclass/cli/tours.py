@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import typer
 
+from gpclass._html import columns
 from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.options import Force, Json, argument, split_names, verbosity
 from gpclass.cli.outputs import check_output, write_table
 from gpclass.cli.show import answer, emit, say
-from gpclass.compare.result import columns
 from gpclass.names import did_you_mean
 
 
