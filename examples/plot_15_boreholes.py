@@ -19,7 +19,7 @@ from gpclass.kernels import matern
 from gpclass.metrics import log_loss
 
 # %%
-# Simulated ground: a dipping surface of clay over sand, with a lens of gravel. Twenty-five boreholes, a sample every 5 m.
+# Simulated ground: clay over sand, with a lens of gravel. Twenty-five boreholes, a sample every 5 m.
 rng = np.random.default_rng(1)
 holes = pd.DataFrame({"east": 1000 * rng.random(25), "north": 1000 * rng.random(25)})
 rows = holes.loc[holes.index.repeat(8)].assign(depth=np.tile(np.arange(-37.5, 0, 5.0), 25))

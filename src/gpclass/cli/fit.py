@@ -135,6 +135,6 @@ def _plan(classifier: Any, X: Any, labels: Any, as_json: bool) -> None:
     """Expected cost; separately for the search and the final fit where these differ."""
     steps = [classifier.guide, classifier.classifier] if hasattr(classifier, "guide") else [classifier]
     for final in steps[1:]:
-        final.set_params(hyperparameters="fixed")
+        final.set_params(hyperparameters="fixed", n_restarts=0)
     plans = [step.plan(X, labels) for step in steps]
     answer("\n".join(map(str, plans)), [{**vars(plan), "fits": plan.fits} for plan in plans], as_json)
