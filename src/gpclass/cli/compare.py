@@ -55,6 +55,7 @@ def compare(
     exclude: options.Exclude = "",
     ids: options.Ids = "",
     categories: options.Categories = "",
+    spatial: options.Spatial = "",
     drop_missing: options.DropMissing = False,
     impute: options.Impute = options.ImputeName.none,
     standardize: options.Standardize = True,
@@ -107,6 +108,7 @@ def compare(
         "standardize": standardize,
         "impute": impute.value if filling else None,
         "categories": encoding_of_all.categories,  # of all rows, since a fold may lack one
+        "spatial": options.split_names(spatial) or None,
     }
     methods = default_methods(names, kernel=start, standardize=False, settings={"tol": tol})
     found = run_comparison(

@@ -37,6 +37,9 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
     categories : mapping of column name to its categories, default=None
         Of columns that are names whatever they look like, and whose categories need not all occur in the rows; other
         columns of words have the categories that occur.
+    spatial : sequence of str, default=None
+        Columns that are coordinates in one unit. They are standardised with one scale, so that a kernel of distance
+        means distance on the map; by default each has its own, which stretches the map.
 
     Attributes
     ----------
@@ -48,8 +51,9 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
     evidence_kind_, log_marginal_likelihood_value_ : those of ``classifier_``, if it has them.
     """
 
-    impute: str | None = None  # of models that were saved before there were these two
+    impute: str | None = None  # of models that were saved before there were these
     categories: Mapping[str, Sequence[Any]] | None = None
+    spatial: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -58,11 +62,13 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         standardize: bool = True,
         impute: str | None = None,
         categories: Mapping[str, Sequence[Any]] | None = None,
+        spatial: Sequence[str] | None = None,
     ) -> None:
         self.classifier = classifier
         self.standardize = standardize
         self.impute = impute
         self.categories = categories
+        self.spatial = spatial
 
     def fit(self, frame: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the encoding and fit the classifier.
@@ -115,7 +121,12 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         """The settings of the encoding."""
         if self.impute not in (None, "median"):
             raise ValueError(f"impute must be None or 'median', not {self.impute!r}")
-        return {"standardize": self.standardize, "impute": self.impute is not None, "categories": self.categories}
+        return {
+            "standardize": self.standardize,
+            "impute": self.impute is not None,
+            "categories": self.categories,
+            "spatial": self.spatial,
+        }
 
     def encode(self, frame: Any) -> Array:
         """The encoded matrix."""

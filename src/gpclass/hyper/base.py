@@ -110,6 +110,7 @@ class Strategy(Settings, ABC):
 
     name: ClassVar[str]  # by which settings and files know it
     needs: ClassVar[str] = "nothing"  # a key of NEEDS
+    ignores: ClassVar[frozenset[str]] = frozenset()  # of ``priors`` and ``n_restarts``, what it has no use for
 
     @property
     def prior_needs(self) -> frozenset[str]:

@@ -70,6 +70,7 @@ class EM(Strategy):
     m_steps: int = 5
 
     name: ClassVar[str] = "em"
+    ignores: ClassVar[frozenset[str]] = frozenset(["priors", "n_restarts"])
     needs: ClassVar[str] = "gaussian"
 
     @property
