@@ -18,6 +18,7 @@ from papers.common import Section, Setting, Table, Verdict, tell
 
 BEST = 3_000_000
 EXACT = (2000, 20_000)
+MOST = {"quick": 3_000_000, "usual": 20_000_000}  # draws times rows of a run; no limit in full
 PARTICLES = (10_000, 100_000)
 COLUMNS = {1: "p1_n100", 2: "p2_n200", 3: "p3_n400", 4: "p4_n800"}
 
@@ -44,7 +45,7 @@ def plan(number: int, setting: Setting) -> list[tuple[str, int, int]]:
     n = truths.LINEAR_PROBLEMS[number].n
     rows = []
     for M in setting.choose(PARTICLES, (10_000, 30_000, 100_000, 300_000, 1_000_000, BEST)):
-        if setting.full or M * n <= 20_000_000:
+        if setting.full or M * n <= MOST[setting.size]:
             rows.append(("gpc-mc", M, setting.count(6 if M * n <= 10_000_000 else 3, 20)))
     return rows + [("exact", M, setting.count(5, 20)) for M in EXACT]
 

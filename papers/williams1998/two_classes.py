@@ -36,11 +36,17 @@ PRIORS = {"*length_scale*": LogNormal(1.5, 1.5), "*": LogNormal(-3.0, 3.0)}
 def classifiers(d: int, setting: Setting) -> dict[str, Any]:
     """Name to classifier; the quick size has shorter chains."""
     kernel = williams_barber(d)
-    hmc = setting.choose(HMC.williams_barber(warmup=25, draws=50), HMC.williams_barber())
+    hmc = setting.choose(
+        HMC.williams_barber(warmup=25, draws=50), HMC.williams_barber(), HMC.williams_barber(warmup=6, draws=12)
+    )
     neal = Alternate(
         move="hmc",
         default_priors="williams-barber",
-        **setting.choose({"chains": 2, "warmup": 40, "draws": 80}, {"chains": 4, "warmup": 200, "draws": 500}),
+        **setting.choose(
+            {"chains": 2, "warmup": 40, "draws": 80},
+            {"chains": 4, "warmup": 200, "draws": 500},
+            {"chains": 2, "warmup": 10, "draws": 20},
+        ),
     )
     common = {"likelihood": "logit", "random_state": setting.seed}
     return {

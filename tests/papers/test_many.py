@@ -76,5 +76,5 @@ def test_glass_has_every_row(monkeypatch):
 
 
 def test_both_are_on_the_command_line():
-    assert set(cho.EXPERIMENTS) == {"synthetic", "iris"}
+    assert set(cho.EXPERIMENTS) == {"synthetic", "iris", "em"}
     assert "glass" in williams.EXPERIMENTS

@@ -43,9 +43,11 @@ def demo(
 
 
 def reproduce(
-    paper: Annotated[str, argument("PAPER", "A paper, such as atiya2020; omit to list them.")] = "",
+    paper: Annotated[str, argument("PAPER", "A paper, such as atiya2020, or all; omit to list them.")] = "",
     table: Annotated[str, argument("TABLE", "One of its tables; omit for all.")] = "",
     full: Annotated[bool, typer.Option("--full", help="Use the published sizes, which may take hours.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use small sizes: all papers in about ten minutes.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Measure again what an earlier run stored.")] = False,
 ) -> None:
     """Run a paper's experiments and print our numbers beside the published ones. Needs a source checkout."""
     root = _checkout()
@@ -53,10 +55,14 @@ def reproduce(
     if not paper:
         say("\n".join(f"{name}  {summary}" for name, summary in known.items()))
         return
-    if paper not in known:
+    if full and quick:
+        raise Mistake("--full and --quick are two sizes: choose one")
+    if paper not in known and paper != "all":
         raise Mistake(f"unknown paper {paper!r}{did_you_mean(paper, known)} The papers are {', '.join(known)}")
-    words = [sys.executable, "-m", f"papers.{paper}", table, "--full" if full else ""]
-    done = subprocess.run([word for word in words if word], cwd=root, check=False)
+    options = [f"--{name}" for name, on in (("full", full), ("quick", quick), ("again", again)) if on]
+    module = "papers" if paper == "all" else f"papers.{paper}"
+    words = [sys.executable, "-m", module, *([table] if table else []), *options]
+    done = subprocess.run(words, cwd=root, check=False)
     if done.returncode:
         raise typer.Exit(done.returncode)
 
