@@ -12,6 +12,7 @@ from papers.williams1998 import glass, two_classes
 
 EXPERIMENTS: dict[str, Experiment] = {
     "crabs": two_classes.crabs,
+    "splits": two_classes.splits,
     "pima": two_classes.pima,
     "relevance": two_classes.relevance,
     "glass": glass.run,
