@@ -604,6 +604,9 @@ def test_reproduce_runs_a_paper_in_a_checkout(folder, capsys, monkeypatch):
     assert (code, out) == (0, "someone1999  Someone (1999): a method.\n")
     assert gpclass(capsys, "reproduce", "someone1999", "table1", "--full")[0] == 2
     assert gpclass(capsys, "reproduce", "someone1999")[0] == 0
+    (folder / "papers" / "__main__.py").write_text("import sys; sys.exit(sys.argv[1:] != ['--quick'])\n")
+    assert gpclass(capsys, "reproduce", "all", "--quick")[0] == 0
+    assert gpclass(capsys, "reproduce", "all", "--quick", "--full")[0] == 2
     code, _, err = gpclass(capsys, "reproduce", "somebody1999")
     assert code == 2
     assert "did you mean 'someone1999'" in err

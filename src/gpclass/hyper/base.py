@@ -96,6 +96,7 @@ class Fit:
 NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
     "nothing": (lambda asked: True, "nothing"),
     "gradient": (lambda asked: asked.gradient, "the gradient of the evidence"),
+    "evidence": (lambda asked: asked.evidence_kind is not None, "an evidence"),
     "gaussian": (lambda asked: asked.gaussian, "one Gaussian with a deterministic evidence"),
     "unbiased": (lambda asked: asked.evidence_kind in ("unbiased", "closed-form"), "an unbiased evidence"),
     "steps": (
