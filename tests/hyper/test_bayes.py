@@ -54,7 +54,7 @@ def problem():
 @pytest.fixture(scope="module")
 def exact_chain(problem):
     """Pseudo-marginal chains with a noisy estimate, 20 importance draws; long, and shared by many tests."""
-    strategy = PseudoMarginal(chains=4, warmup=150, discard=20, draws=1200)
+    strategy = PseudoMarginal(chains=4, discard=20, draws=600, pointwise=True)
     return run(strategy, problem, Importance(20, around="laplace"))
 
 
@@ -69,7 +69,7 @@ def test_pseudo_marginal_reproduces_quadrature(problem, exact_chain):
     found = Quadrature(problem, truth)
     mean, sd = found.moments()
     assert agrees(draws, mean, sd)
-    screened = PseudoMarginal(chains=2, warmup=100, discard=20, draws=400, screen=True)
+    screened = PseudoMarginal(chains=2, warmup=100, discard=20, draws=400, screen=True, proposal="walk")
     assert agrees(draws_of(run(screened, problem, Importance(20, around="laplace"), seed=1)), mean, sd)
     # screened by EP, which guides the draws
     by_default = PseudoMarginal(chains=2, warmup=60, discard=10, draws=200)
@@ -208,7 +208,7 @@ def test_pseudo_marginal_moves_leave_the_joint_alone(screen):
     right = resolve_priors(PRIORS, problem.names, problem.theta)
     wrong = resolve_priors({**PRIORS, NAMES[0]: LogNormal(1.6, 0.7)}, problem.names, problem.theta)
     mode = Mode(np.array([0.5, 0.0]), np.diag([0.5, 0.3]), 0)
-    strategy = PseudoMarginal(warmup=0, discard=0, draws=99, vectors=1, screen=screen)
+    strategy = PseudoMarginal(warmup=0, discard=0, draws=99, vectors=1, screen=screen, proposal="walk")
 
     def moved(prior):
         def step(data, theta, eta, f, rng):
@@ -397,6 +397,8 @@ def test_chains_that_disagree_have_not_converged(problem, exact_chain):
     assert short.figures["rhat"] > 1.1
     assert not short.converged
     assert "R-hat" in short.reason
+    assert short.figures["mixing"].startswith("not mixed: R-hat")
+    assert exact_chain.figures["mixing"].startswith("mixed")
     assert exact_chain.figures["rhat"] < 1.1
     assert exact_chain.converged
 
@@ -561,10 +563,10 @@ def test_the_bar_shows_acceptance(problem, capsys):
 def test_trace_works_with_arviz(exact_chain):
     trace = exact_chain.trace.to_arviz()
     assert set(trace.posterior.data_vars) == {"k1__constant_value", "k2__length_scale"}
-    assert trace.posterior["k1__constant_value"].shape == (4, 1200)
+    assert trace.posterior["k1__constant_value"].shape == (4, 600)
     assert float(trace.posterior["k1__constant_value"].min()) > 0  # natural units
     assert {"lp", "log_evidence", "accepted"} <= set(trace.sample_stats.data_vars)
-    assert trace.log_likelihood["y"].shape == (4, 1200, 30)
+    assert trace.log_likelihood["y"].shape == (4, 600, 30)
     assert set(np.unique(trace.posterior_predictive["y"])) == {-1, 1}
     np.testing.assert_array_equal(trace.observed_data["y"], exact_chain.problem.y)
     summary = arviz.summary(trace)
@@ -644,6 +646,7 @@ def test_too_many_points_leave_the_pointwise_groups_out(problem, exact_chain, mo
         np.zeros((2, 3, 2)),
         {"lp": np.zeros((2, 3))},
         np.zeros((2, 3, 30)),
+        np.zeros((2, 3, 2)),
         np.random.default_rng(0),
         {},
     )
@@ -770,6 +773,7 @@ def test_many_classes_and_inducing_inputs_run(strategy, inference, n_inducing):
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-6)
     assert clf.score(X, y) > 0.6  # three classes
     assert clf._trace.groups["posterior"]["k2__length_scale"].shape == (2, strategy.draws)
+    assert ("fixed where they were placed" in str(clf.fit_report_)) == (n_inducing is not None)
     assert clf.sample_latent(X[:4], 5, random_state=0).shape == (5, 4, 3)
 
 
@@ -815,7 +819,7 @@ def test_simulation_based_calibration(monkeypatch):
     rng = np.random.default_rng(3)
     kernel = C(4.0, "fixed") * RBF(1.0)
     prior = LogNormal(0.0, 0.8)
-    strategy = PseudoMarginal(chains=1, warmup=20, discard=0, draws=45, acceptance=0.4, start="prior")
+    strategy = PseudoMarginal(chains=1, warmup=12, discard=3, draws=45, start="prior", pointwise=True)
     ranks, fits, spoiled = [], [], []
     for _ in range(54):
         theta = prior.draw(rng, 1)
@@ -838,6 +842,6 @@ def test_chains_of_all_strategies_have_the_same_names_for_their_lengths():
     sampling = [row.factory() for row in methods("hyperparameters") if hasattr(row.factory(), "chains")]
     assert len(sampling) == 3
     for strategy in sampling:
-        assert strategy.warmup > 0
+        assert strategy.warmup is None or strategy.warmup > 0
         assert strategy.length > 0
         assert not hasattr(strategy, "adapt")
