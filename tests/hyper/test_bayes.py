@@ -625,6 +625,8 @@ def test_comparison_predictive_checks_and_plots_of_arviz(problem, exact_chain):
     else:
         assert arviz.plot_posterior(trace) is not None
         assert arviz.plot_ppc(trace, num_pp_samples=20) is not None
+    assert arviz.plot_pair(trace) is not None
+    assert arviz.plot_rank(trace) is not None
     import matplotlib.pyplot as plt
 
     plt.close("all")

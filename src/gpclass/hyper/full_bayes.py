@@ -195,7 +195,7 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
     )
     return Fit(
         at_mean,
-        ThetaMixture(at_mean, sampling.of, *kept, evidence, report),
+        ThetaMixture(at_mean, sampling.of, *kept, evidence, report, sampling.prior),
         converged=not (outcome.interrupted or figures.unmixed),
         reason="interrupted" if outcome.interrupted else figures.unmixed,
         figures={

@@ -20,6 +20,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.inference.mcmc import chain_batches
 from gpclass.model.problem import Problem, copies_of
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
+from gpclass.priors import PriorSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,7 @@ class ThetaMixture(Posterior):
     chain: IntArray  # (S,)
     evidence: Evidence | None
     report: Report
+    prior: PriorSet | None = None  # of θ; None in files of earlier versions
 
     @property
     def n_components(self) -> int:

@@ -10,7 +10,8 @@ same place at every θ.
 - ``Walk``: steps of a Gaussian whose covariance and size adapt. It needs no gradient.
 - ``Trajectories``: one trajectory of length π/2 in the coordinates of the mode, on the evidence itself.
 - ``Fitted``: the same on a fit of the evidence (:mod:`gpclass.hyper.surface`), which costs nothing, so that two
-  trajectories nearly forget where they began. Each warm-up iteration evaluates the evidence at the end of a move and
+  trajectories nearly forget where they began. Some moves are short: where the fit is too low, its error is nearly the
+  same at both ends of a short move, and cancels, so that the chain leaves. Each warm-up iteration evaluates the evidence at the end of a move and
   adds value and gradient to the fit.
 
 Reference: Neal (2011); Rasmussen (2003); Andrieu & Thoms (2008).
@@ -37,6 +38,7 @@ MOST_STEPS = 20  # leapfrog steps of a trajectory
 FIRST_SIZE = 0.35  # of a leapfrog step, in the coordinates of the mode
 WANTED = 0.9  # acceptance of trajectories on their own density
 REPEATS = 2  # trajectories per move, on a fit
+SHORT, LOCAL = 0.3, 0.25  # length of a short move, and the share of these, on a fit
 EXPLORED = 300  # trajectories on the fit that give its mean and covariance
 MOST_FITTED = 20  # parameters up to which an evidence is fitted
 
@@ -141,11 +143,17 @@ class Trajectories(Moves):
         return cholesky(self.mode.covariance)
 
     def _moved(
-        self, state: State, here: tuple[Array, float, Array], evaluate: Evaluate, repeats: int, rng: np.random.Generator
+        self,
+        state: State,
+        here: tuple[Array, float, Array],
+        evaluate: Evaluate,
+        repeats: int,
+        rng: np.random.Generator,
+        length: float = QUARTER,
     ) -> tuple[tuple[Array, float, Array], float]:
         """The end of some trajectories, each accepted under the density itself, and the mean chance of acceptance."""
-        size, R, chances = float(np.exp(state["log_size"])), self._root(state), []
-        steps = int(np.clip(round(QUARTER / size), 1, MOST_STEPS))
+        size, R, chances = min(float(np.exp(state["log_size"])), length), self._root(state), []
+        steps = int(np.clip(round(length / size), 1, MOST_STEPS))
         for _ in range(repeats):
             end, chance, accepted = leapfrog(here, R, size, steps, evaluate, rng)
             here = end if accepted else here
@@ -210,8 +218,9 @@ class Fitted(Trajectories):
     def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float]:
         evaluate = self._fitted(Surface.of(state))
         here = state["theta"], *evaluate(state["theta"])
-        (theta, value, _), _ = self._moved(state, here, evaluate, REPEATS, rng)
-        return theta, value
+        far = rng.random() > LOCAL
+        end, _ = self._moved(state, here, evaluate, REPEATS if far else 1, rng, QUARTER if far else SHORT)
+        return end[:2]
 
     def aim(self, state: State, theta: Array) -> float:
         return self._fitted(Surface.of(state))(theta)[0]
