@@ -49,6 +49,7 @@ class FitReport(Report):
     at_bounds: tuple[str, ...] | None = None  # parameters that ended on a bound
     acceptance_rate: float | None = None
     rhat: float | None = None
+    mixing: str | None = None  # how well chains have mixed, in words
     sd_log_evidence: float | None = None
 
 

@@ -57,7 +57,7 @@ from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import PointSet
-from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
+from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.propagation.sites import SiteApproximation, Sites
 
@@ -242,8 +242,8 @@ class Exact(Inference):
 
     def _report(self, problem: Problem, got: Enough[Drawn], plan: Plan, ep: SiteApproximation) -> Report:
         drawn, M, N, L = got.drawn, len(got.drawn.log_w), plan.box.n, problem.n_latents
-        warnings = [] if got.met else [unmet(got.expected, self.tol, M)]
-        if heavy(drawn.log_w) and not plan.bounded:
+        warnings, khat = [] if got.met else [unmet(got.expected, self.tol, M)], pareto_khat(drawn.log_w)
+        if khat > KHAT_LIMIT and not plan.bounded:
             warnings.append(HEAVY)
         details: dict[str, Any] = {"ep_log_evidence": ep.log_z, "wider_proposal_added": len(plan.shares) > 1}
         if L > 1:
@@ -253,7 +253,7 @@ class Exact(Inference):
             method=self.name,
             n_samples=M,
             ess=effective_size(drawn.log_w),
-            khat=pareto_khat(drawn.log_w),
+            khat=khat,
             warnings=tuple(warnings),
             details=details,
             precise=got.met,
