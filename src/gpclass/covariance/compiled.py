@@ -77,7 +77,6 @@ class Covariance:
         self._root.diag_pull(_points(X, None)[0], np.asarray(g, dtype=float), theta)
         return theta
 
-
     def pairs(self, X: Array, Z: Array) -> tuple[Array, Callable[[Array], Array]]:
         """k(x_i, z_i) of different points X (P, d) and Z (P, d), shape (P,), and its pullback from g (P,) to (p,)."""
         value, pull = self._root.pairs(X, Z)

@@ -91,8 +91,7 @@ def form_of(clf: Settings) -> Form:
         return asked[-1]
     if len(asked) > 1:
         raise ValueError(
-            f"latent_prior={clf.latent_prior!r} and n_inducing, inducing or n_neighbors are given; leave one "
-            "out"
+            f"latent_prior={clf.latent_prior!r} and n_inducing, inducing or n_neighbors are given; leave one out"
         )
     return get_form(clf.latent_prior)
 

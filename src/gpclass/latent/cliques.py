@@ -36,7 +36,7 @@ JITTER = 1e-8  # share of the prior variances that is added to them, if one is s
 
 
 def scaled(kernel: Kernel, X: Array) -> Array:
-    """Rows in coordinates in which the kernel falls equally in all directions, if it has one length scale per column."""
+    """Rows divided by the kernel's length scales, if it has one per column: it falls equally in all directions."""
     for name, value in kernel.get_params().items():
         if name.endswith("length_scale") and np.size(value) == X.shape[1] > 1:
             return np.asarray(X / np.asarray(value, dtype=float))
@@ -49,7 +49,7 @@ def random_order(n: int) -> IntArray:
 
 
 def earlier_neighbours(X: Array, k: int, first: int = 0) -> IntArray:
-    """The k nearest rows of X (n, d) among those before each, for rows from ``first`` on: (n − first, k), −1 for none."""
+    """The k nearest rows of X (n, d) before each, for rows from ``first`` on: (n − first, k), −1 for none."""
     n = len(X)
     found = np.full((n, k), -1, dtype=np.intp)
     begin = min(n, max(4 * k, 1))
@@ -65,7 +65,7 @@ def earlier_neighbours(X: Array, k: int, first: int = 0) -> IntArray:
         if len(rows) and k:
             tree, wanted = cKDTree(X[:end]), 3 * k + 8
             while len(rows):  # at least half of the nearest rows are earlier, on average
-                _, near = tree.query(X[rows], min(wanted, end))
+                near: IntArray = np.asarray(tree.query(X[rows], min(wanted, end))[1])
                 early = near < rows[:, None]
                 enough = early.sum(axis=1) >= k
                 order = np.argsort(~early[enough], axis=1, kind="stable")[:, :k]
@@ -104,7 +104,7 @@ class Cliques:
     @property
     def k(self) -> int:
         """Neighbours of a row."""
-        return self.members.shape[1] - 1
+        return int(self.members.shape[1]) - 1
 
     @cached_property
     def triangle(self) -> tuple[IntArray, IntArray]:
@@ -161,7 +161,7 @@ class Cliques:
     def scatter(self, values: Array) -> Array:
         """Sums (E,) by pair of values (n, number of pairs of a clique)."""
         E = len(self.i)
-        return np.bincount(self.slots.ravel(), values.ravel(), minlength=E + 2)[:E]
+        return np.asarray(np.bincount(self.slots.ravel(), values.ravel(), minlength=E + 2)[:E], dtype=float)
 
     def outer(self, left: Array, right: Array) -> Array:
         """Products left_a right_b over the lower triangle of cliques, from arrays (r, k + 1)."""
@@ -250,7 +250,7 @@ def conditionals(R: Array) -> tuple[Array, Array]:
     """Weights (r, k + 1), −b and 1, and variances (r,) of the last of k + 1 values given the others, covariance R."""
     k = R.shape[1] - 1
     L = np.linalg.cholesky(R)
-    c = np.ones(R.shape[:2])
+    c: Array = np.ones(R.shape[:2])
     if k:
         c[:, :k] = -np.linalg.solve(L[:, :k, :k].transpose(0, 2, 1), L[:, k, :k, None])[:, :, 0]
-    return c, L[:, k, k] ** 2
+    return c, np.asarray(L[:, k, k] ** 2)

@@ -38,6 +38,7 @@ from gpclass.latent.low_rank_gradient import RowSums, finish
 from gpclass.latent.low_rank_q import Spec
 from gpclass.latent.neighbours import PAIRS, NeighbourPrior
 from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.model.rows import Sums
 from gpclass.numerics.dissection import SparseFactor
 from gpclass.numerics.linalg import cholesky
 from gpclass.posterior import LatentMixture
@@ -116,17 +117,17 @@ class NeighbourGaussian(Gaussian):
     @cached_property
     def mean_f(self) -> Array:
         """At the rows, (n, L)."""
-        return self.factor.solve(self.b[:, :, None])[:, :, 0] + self.H @ self.mu
+        return np.asarray(self.factor.solve(self.b[:, :, None])[:, :, 0] + self.H @ self.mu)
 
     @property
     def mean_r(self) -> Array:
         """Of what the inducing inputs leave, (n, L)."""
-        return self.mean_f - self._spread(self.mu)
+        return np.asarray(self.mean_f - self._spread(self.mu))
 
     @property
     def alpha(self) -> Array:
         """K⁻¹ mean, all copies together, (n, L)."""
-        return self.b - np.einsum("nab,nb->na", self.W, self.mean_f)
+        return np.asarray(self.b - np.einsum("nab,nb->na", self.W, self.mean_f))
 
     @cached_property
     def _inverse(self) -> tuple[list[Array], Array]:
@@ -141,12 +142,12 @@ class NeighbourGaussian(Gaussian):
     def _spread(self, u: Array) -> Array:
         """A u, (n, L)."""
         each = zip(self.prior.per_latent(self.prior.A), u.reshape(self.prior.L, -1), strict=True)
-        return np.stack([part @ own for part, own in each], axis=1)
+        return np.asarray(np.stack([part @ own for part, own in each], axis=1))
 
     @cached_property
     def half_log_det(self) -> float:
         prior = sum(found.half_log_det for found in self.prior.per_latent(self.prior.conditionals))
-        return self.factor.half_log_det - prior + float(np.log(np.diag(self.root)).sum())
+        return float(self.factor.half_log_det - prior + np.log(np.diag(self.root)).sum())
 
     @property
     def log_mass(self) -> float:
@@ -283,13 +284,14 @@ class NeighbourGaussian(Gaussian):
         total = np.concatenate(parts)
         if not prior.m:
             return np.append(total, scale) if problem.scale_is_free else total
-        spec, sums = Spec(prior.bases, prior.L), {}
+        spec = Spec(prior.bases, prior.L)
+        sums: Sums = {}
         for kernel, (basis, A, bar) in enumerate(zip(prior.bases, prior.A, A_bar, strict=True)):
             rows = RowSums(basis, move_Z=False)
             for begin in range(0, problem.n, BLOCK):
-                some = slice(begin, begin + BLOCK)
-                none = np.zeros(len(X[some]))
-                rows.add(X[some], A[some], np.ascontiguousarray(bar[some]), none, none)
+                block = slice(begin, begin + BLOCK)
+                none = np.zeros(len(X[block]))
+                rows.add(X[block], A[block], np.ascontiguousarray(bar[block]), none, none)
             sums |= {f"{name} {kernel}": getattr(rows, name) for name in ("theta", "Z", "cross", "scale")}
         slope = finish(problem, spec, sums, move_Z=False)[0]
         slope[: len(total)] += total

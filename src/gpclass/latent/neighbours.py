@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
 
 AUTO = 15  # neighbours by default
+FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbourhoods that they form
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
 
@@ -110,7 +111,7 @@ class Neighbours(Form):
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0:
             raise ValueError(f"n_neighbors must be None, 'auto' or a whole number of at least 0, got {self.k!r}")
         m = 0 if self.m == 0 else check_inducing("auto" if self.m is None else self.m, self.how, n, d)
-        return replace(self, k=min(int(k), n - 1), m=m)
+        return replace(self, k=min(int(k), n), m=m)
 
     @property
     def marks(self) -> tuple[Any, ...]:
@@ -139,26 +140,32 @@ class Neighbours(Form):
         if self.Z is None and self.m != 0:
             assert source is not None
             form = replace(self, Z=choose_inducing(source, problem.kernels[0], self.m, self.how, rng))
-        k = min(AUTO if self.k is None else self.k, problem.n - 1)
+        k = min(AUTO if self.k is None else self.k, problem.n)
         return replace(form, near=neighbours_of(scaled(problem.kernels[0], problem.X), k))
 
-    def followed(self, problem: Problem) -> Neighbours | None:
-        """Neighbours at another θ; None if they are the same."""
-        found = self.placed(problem, np.random.default_rng(0))
-        return None if np.array_equal(found.near, self.near) else found
+    def part(self, problem: Problem, rng: Generator) -> Problem | None:
+        """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
+        if problem.n < 2 * FEW:
+            return None
+        X = scaled(problem.kernels[0], problem.X)
+        centres = rng.choice(problem.n, CENTRES, replace=False)
+        rows = np.unique(cKDTree(X).query(X[centres], FEW // CENTRES)[1])
+        few = replace(problem, form=replace(self, near=None)).subset(rows)
+        return few.placed(rng) if len(np.unique(few.y)) == len(np.unique(problem.y)) else None
 
     def prior(self, problem: Problem) -> NeighbourPrior:
         if self.near is None or len(self.near) != problem.n or (self.Z is None and self.m != 0):
             return replace(self.placed(problem, np.random.default_rng(0))).prior(problem)
         known = vars(self).get("_cliques")
         if known is None:  # the same at every θ
-            known = vars(self)["_cliques"] = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
+            known = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
             need = HELD * 8.0 * known.tree.numbers * problem.n_latents**2
             if need > available_memory():
                 raise ValueError(
                     f"{self.near.shape[1]} neighbours of {problem.n} rows of {problem.n_features} columns need about "
                     f"{need / 2**30:.0f} GB; use fewer neighbours, or n_inducing without n_neighbors"
                 )
+            vars(self)["_cliques"] = known
         bases = [] if self.Z is None else [Basis(kernel, self.Z) for kernel in problem.kernels]
         return NeighbourPrior(problem, known, bases)
 
@@ -314,7 +321,9 @@ class NeighbourPrior(LatentPrior):
         P = np.concatenate([points[near], X_new[:, None]], axis=1)
         i, j = np.tril_indices(k + 1, -1)
         R = np.zeros((r, k + 1, k + 1))
-        R[:, i, j] = covariance.pairs(P[:, i].reshape(-1, P.shape[2]), P[:, j].reshape(-1, P.shape[2]))[0].reshape(r, -1)
+        R[:, i, j] = covariance.pairs(P[:, i].reshape(-1, P.shape[2]), P[:, j].reshape(-1, P.shape[2]))[0].reshape(
+            r, -1
+        )
         R += R.transpose(0, 2, 1)
         own = covariance.diag(P.reshape(-1, P.shape[2])).reshape(r, -1)
         R[:, range(k + 1), range(k + 1)] = own
@@ -345,7 +354,7 @@ class NeighbourPrior(LatentPrior):
         """Neighbours of new points among the rows and the new points before each, and their conditionals."""
         X, n = self.problem.X, self.problem.n
         points = np.vstack([X, X_new])
-        near = earlier_neighbours(self._scaled(points), min(self.cliques.k, n + len(X_new) - 1), n)
+        near = earlier_neighbours(self._scaled(points), self.cliques.k, n)
         return near, self.new(points, near, X_new)
 
     def survey(self) -> dict[str, Any]:
@@ -365,7 +374,7 @@ class Root:
     def __init__(self, A: Array, sd: Array, order: IntArray, B: Any) -> None:
         self.A, self.sd, self.order = A, sd[order], order
         options = {"SymmetricMode": True, "DiagPivotThresh": 0.0}
-        self.factor = splu(B, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
+        self.factor: Any = splu(B, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
 
     def product(self, x: Array) -> Array:
         """K x for x (n,)."""

@@ -27,10 +27,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack
 from scipy.sparse import csr_array
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, BoolArray, IntArray
 from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
 
 LEAF = 100  # rows of a piece that is not cut
@@ -109,10 +109,10 @@ class Dissection:
 
 
 def _cut(touches: csr_array, X: Array) -> list[tuple[IntArray, IntArray, int]]:
-    """Own rows, boundary and parent of every piece, parents before children, each child's own pieces before the next."""
+    """Own rows, boundary and parent of every piece, parents before children."""
     mark = np.zeros(len(X), dtype=np.int32)
 
-    def touching(rows: IntArray, others: IntArray) -> IntArray:
+    def touching(rows: IntArray, others: IntArray) -> BoolArray:
         mark[others] = 1
         found = np.asarray(touches[rows] @ mark) > 0
         mark[others] = 0
@@ -158,7 +158,7 @@ class SparseFactor:
         self.half: list[Array] = []  # H (o L, b L)
         waiting: dict[int, list[tuple[IntArray, Array]]] = {}
         for f, front in enumerate(tree.fronts):
-            F = np.zeros((front.size, self.L) * 2)
+            F: Array = np.zeros((front.size, self.L) * 2)
             a, b = front.at
             for c, q in enumerate(Q):
                 F[a, c, b, c] = q[front.pairs]
@@ -171,7 +171,7 @@ class SparseFactor:
             lower, info = lapack.dpotrf(F[:k, :k], lower=1, clean=1)
             if info != 0:
                 raise NotPositiveDefiniteError(f"the posterior precision is not positive definite; {CURE}")
-            half = np.asarray(solve_triangular(lower, F[k:, :k].T, lower=True, check_finite=False))
+            half = _solved(lower, F[k:, :k].T)
             self.lower.append(np.asarray(lower))
             self.half.append(half)
             if front.parent >= 0:
@@ -201,8 +201,7 @@ class SparseFactor:
             own = x[front.own].reshape(-1, r)
             if len(front.boundary):
                 own = own - half @ x[front.boundary].reshape(-1, r)
-            found = solve_triangular(lower, own, lower=True, trans=1, check_finite=False)
-            x[front.own] = found.reshape(-1, self.L, r)
+            x[front.own] = _solved(lower, own, trans=1).reshape(-1, self.L, r)
         return x
 
     def _forward(self, x: Array, fronts: Sequence[int] | range) -> Array:
@@ -210,7 +209,7 @@ class SparseFactor:
         r = x.shape[2]
         for f in fronts:
             front = self.tree.fronts[f]
-            own = solve_triangular(self.lower[f], x[front.own].reshape(-1, r), lower=True, check_finite=False)
+            own = _solved(self.lower[f], x[front.own].reshape(-1, r))
             x[front.own] = own.reshape(-1, self.L, r)
             if len(front.boundary):
                 x[front.boundary] -= (self.half[f].T @ own).reshape(-1, self.L, r)
@@ -266,7 +265,7 @@ class SparseFactor:
             front, lower, half = self.tree.fronts[f], self.lower[f], self.half[f]
             k = len(lower)
             Sigma = np.empty((front.size * self.L,) * 2)
-            inverse = np.tril(lapack.dtrtri(lower, lower=1)[0])
+            inverse = np.asarray(lapack.dtrtri(lower, lower=1)[0])
             Sigma[:k, :k] = inverse.T @ inverse
             if front.parent >= 0:
                 places = self._values(front.up)
@@ -283,3 +282,10 @@ class SparseFactor:
             if children[f]:
                 kept[f] = Sigma
             yield front, Sigma
+
+
+def _solved(lower: Array, b: Array, trans: int = 0) -> Array:
+    """L⁻¹b, or L⁻ᵀb."""
+    if b.size == 0:
+        return np.zeros(b.shape)
+    return np.asarray(lapack.dtrtrs(lower, b, lower=1, trans=trans)[0])
