@@ -2,7 +2,7 @@
 
 σ(x) = Σ_j w_j Φ(s_j x) for eight probits, fitted to 1.4e-7 (and 1e-5 of itself down to 1e-5), so that an average over
 N(m, v) is Σ_j w_j Φ(s_j m/√(1 + s_j² v)), in single precision.
-Cost: eight normal distribution functions each. Reference: Monahan & Stefanski (1992) for such mixtures; the fit is ours.
+Cost: eight normal distribution functions each. Reference: Monahan & Stefanski (1992) for such mixtures; our own fit.
 """
 
 from __future__ import annotations
