@@ -38,7 +38,7 @@ MOST_STEPS = 20  # leapfrog steps of a trajectory
 FIRST_SIZE = 0.35  # of a leapfrog step, in the coordinates of the mode
 WANTED = 0.9  # acceptance of trajectories on their own density
 REPEATS = 2  # trajectories per move, on a fit
-SHORT, LOCAL = 0.3, 0.25  # length of a short move, and the share of these, on a fit
+SHORT, LOCAL = 0.3, 0.15  # length of a short move, and the share of these, on a fit
 EXPLORED = 300  # trajectories on the fit that give its mean and covariance
 MOST_FITTED = 20  # parameters up to which an evidence is fitted
 
