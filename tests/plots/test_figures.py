@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier, metrics, plots
+from gpclass.plots.dependence import influence
 
 
 @pytest.fixture(autouse=True)
@@ -310,6 +311,45 @@ def test_weights_show_ess_and_judge_the_tail():
 def test_matplotlib_is_not_imported_with_the_module():
     code = "import sys, gpclass.plots, gpclass.metrics; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_axes_show_a_class_that_is_rare_everywhere(data):
+    """Probabilities below 0.1 were a flat line at the bottom of the axis, and a map of one colour."""
+    X, _ = data
+
+    class Rare:
+        classes_ = np.array(["common", "rare"])
+
+        def predict_proba(self, X):
+            p = 0.08 / (1 + np.exp(-np.asarray(X)[:, 0]))
+            return np.column_stack([1 - p, p])
+
+    ax = plots.partial_dependence(Rare(), X, 0)
+    assert 0.05 < ax.get_ylim()[1] < 0.1
+    assert plots.partial_dependence(Rare(), X, 0, label="common").get_ylim()[0] > 0.9
+    drawn = plots.decision_map(Rare(), X, resolution=15)
+    assert drawn.collections[0].norm.vmax < 0.1
+    assert "nowhere above 0.5" in drawn.get_title()
+    proba = Rare().predict_proba(X)
+    y = np.where(np.random.default_rng(0).uniform(size=len(X)) < proba[:, 1], "rare", "common")
+    y[0] = "rare"
+    ax = plots.reliability_diagram(y, proba, classes=Rare.classes_)
+    assert ax.get_xlim()[1] < 0.5
+    assert plots.reliability_diagram(y, proba[:, ::-1], classes=Rare.classes_).get_xlim()[0] > -0.1
+
+
+def test_influence_is_the_height_of_the_mean_curve(data):
+    X, _ = data
+
+    class First:
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, X):
+            p = 0.2 + 0.6 * (np.asarray(X)[:, 0] > 0)
+            return np.column_stack([1 - p, p])
+
+    assert influence(First(), X, 0) == pytest.approx(0.6)
+    assert influence(First(), X, 1) == 0.0
 
 
 def test_prior_against_posterior():

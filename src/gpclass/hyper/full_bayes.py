@@ -65,6 +65,7 @@ class FullBayes(Strategy):
     pointwise: bool
     checkpoint: str | os.PathLike[str] | None
     first_draws: ClassVar[int]  # kept per chain before they are first checked
+    ignores: ClassVar[frozenset[str]] = frozenset(["n_restarts"])
     limits: ClassVar = {"warmup": 0, "default_priors": tuple(PAPERS)}
 
     def __init_subclass__(cls) -> None:

@@ -318,12 +318,14 @@ def _law_at_rows(
     diag = [np.diag(K)[few] for K in prior.covariances]
     variances = np.maximum(found.variances(cross, diag), 0.0)
     covariance = variances[None, :, :, None] * np.eye(prior.L)
-    to_latent = problem.y * found.solve(cross[0][None])[0].T if prior.L == 1 else None  # (few, N): E[f | v]
+    shared = found.solve(np.stack(cross))[0] if len(prior.kernel_matrices) == 1 else None  # (n, few)
     hubs = rng.spawn(1)[0] if prior.L > 1 else None
 
     def law(drawn: Drawn) -> Law:
-        if to_latent is not None:
-            means = (to_latent @ drawn.v).T[:, :, None]
+        if shared is not None:
+            # The rows' hubs move all classes of a shared kernel alike, which no probability notices.
+            u = (problem.y[:, None] * drawn.v)[None] if prior.L == 1 else anchored(problem, drawn.v)
+            means = np.stack([u_c.T @ shared for u_c in u], axis=2)
         else:
             A = noisy_latents(problem, found, drawn.v, hubs)
             means = np.stack([a.T @ k for a, k in zip(A, cross, strict=True)], axis=2)
