@@ -47,6 +47,11 @@ MOST_FITTED = 20  # parameters up to which an evidence is fitted
 class Moves(ABC):
     """Reversible moves of θ, and their warm-up; what changes is in a chain's state."""
 
+    @property
+    def evaluations(self) -> int:
+        """Evidences computed before the chains begin."""
+        return 0
+
     @abstractmethod
     def first(self, theta: Array) -> State:
         """The part of a chain's first state that moves use, with its ``theta`` and log density ``value``."""
@@ -167,6 +172,10 @@ class Fitted(Trajectories):
     """Hamiltonian trajectories on a fit of the deterministic evidence."""
 
     design: Array  # (N, 2p + 1), the first points: θ, log evidence and its gradient
+
+    @property
+    def evaluations(self) -> int:
+        return len(self.design)
 
     @classmethod
     def around(cls, guide: LogDensity, mode: Mode) -> Fitted:

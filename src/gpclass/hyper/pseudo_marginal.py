@@ -149,7 +149,7 @@ class PseudoMarginal(FullBayes):
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
         of = inference.posterior_type(problem)
         sampler = MetropolisSampler(self.with_warmup(len(mode.theta)), guide, density, mode, of)
-        return Sampling(sampler, inference, prior, of, mode.evaluations)
+        return Sampling(sampler, inference, prior, of, mode.evaluations + sampler.moves.evaluations)
 
     def _guide(self, problem: Problem, inference: Inference) -> Inference:
         """The evidence to tune on: the one asked for, Laplace's for a walk, else the one closest to the inference's."""
