@@ -29,7 +29,7 @@ from sklearn import config_context
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from benchmarks.common import HERE
-from gpclass.hyper import HMC, Alternate, PseudoMarginal, full_bayes
+from gpclass.hyper import HMC, Alternate, PseudoMarginal, full_bayes, moves
 from gpclass.hyper.base import Run
 from gpclass.inference import EllipticalSlice, Exact, Importance, mcmc
 from gpclass.inference.around import target_around
@@ -259,7 +259,8 @@ def theta_ranks(case, rng):
                for i in range(L_THETA)]  # fmt: skip
         drawn["f at a new point"] = np.array([m.draw(data.new, 1, rng)[0, 0, 0] for m in one])
         if case.form == "dense":
-            each = fit.trace.groups["log_likelihood"]["y"][0, ::thin]
+            each = fit.trace.groups["log_likelihood"]["y"][0]  # with the draws that are kept
+            assert len(each) == L_THETA
             drawn |= {"log p": each.sum(axis=1), "log p of a row": each[:, 0]}
     return _ranks(data, drawn), again
 
@@ -276,6 +277,7 @@ def quick():
     with (
         mock.patch.object(full_bayes, "leave_one_out", return_value=None),
         mock.patch.object(full_bayes, "REPEATS", 2),
+        mock.patch.object(moves, "EXPLORED", 50),
         mock.patch.object(mcmc, "LOOKED_AT", 3),
         config_context(skip_parameter_validation=True),
         warnings.catch_warnings(action="ignore"),

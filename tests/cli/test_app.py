@@ -410,6 +410,19 @@ def test_no_convergence_has_its_own_code(folder, capsys, monkeypatch):
     assert (folder / "model.gpclass").exists()
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_lengths_of_chains_and_a_checkpoint_from_the_command_line(folder, capsys):
+    """Settings of the strategy; one that has no such setting says which ones do."""
+    words = ("fit", "data.csv", "-t", "kind", "-m", "laplace", "--hyperparameters", "hmc", "--force")
+    gpclass(capsys, *words, "--chains", "2", "--draws", "4", "--checkpoint", "chains.npz")
+    model = load_model(folder / "model.gpclass")
+    assert model.fit_report_.n_samples == 8
+    assert (folder / "chains.npz").exists()
+    code, _, err = gpclass(capsys, *words[:-2], "fixed", "--force", "--draws", "4")
+    assert code != 0
+    assert "takes no --draws; these do: hmc, pseudo-marginal, alternate" in " ".join(err.split())
+
+
 # ---- compare, map --------------------------------------------------------------------------------------
 
 

@@ -10,9 +10,9 @@ same place at every θ.
 - ``Walk``: steps of a Gaussian whose covariance and size adapt. It needs no gradient.
 - ``Trajectories``: one trajectory of length π/2 in the coordinates of the mode, on the evidence itself.
 - ``Fitted``: the same on a fit of the evidence (:mod:`gpclass.hyper.surface`), which costs nothing, so that two
-  trajectories nearly forget where they began. Some moves are short: where the fit is too low, its error is nearly the
-  same at both ends of a short move, and cancels, so that the chain leaves. Each warm-up iteration evaluates the
-  evidence at the end of a move and adds value and gradient to the fit.
+  trajectories nearly forget where they began. Each warm-up iteration evaluates the evidence at the end of a move and
+  adds value and gradient to the fit. If the warm-up rejects some moves, as many are short afterwards: where the fit is
+  too low, its error is nearly the same at both ends of a short move, and cancels, so that the chain leaves.
 
 Reference: Neal (2011); Rasmussen (2003); Andrieu & Thoms (2008).
 """
@@ -38,13 +38,19 @@ MOST_STEPS = 20  # leapfrog steps of a trajectory
 FIRST_SIZE = 0.35  # of a leapfrog step, in the coordinates of the mode
 WANTED = 0.9  # acceptance of trajectories on their own density
 REPEATS = 2  # trajectories per move, on a fit
-SHORT, LOCAL = 0.3, 0.25  # length of a short move, and the share of these, on a fit
+SHORT, MOST_SHORT = 0.3, 0.3  # length of a short move, and the largest share of these, on a fit
+MEMORY = 0.1  # of an iteration in the mean acceptance of the warm-up
 EXPLORED = 300  # trajectories on the fit that give its mean and covariance
 MOST_FITTED = 20  # parameters up to which an evidence is fitted
 
 
 class Moves(ABC):
     """Reversible moves of θ, and their warm-up; what changes is in a chain's state."""
+
+    @property
+    def evaluations(self) -> int:
+        """Evidences computed before the chains begin."""
+        return 0
 
     @abstractmethod
     def first(self, theta: Array) -> State:
@@ -167,6 +173,10 @@ class Fitted(Trajectories):
 
     design: Array  # (N, 2p + 1), the first points: θ, log evidence and its gradient
 
+    @property
+    def evaluations(self) -> int:
+        return len(self.design)
+
     @classmethod
     def around(cls, guide: LogDensity, mode: Mode) -> Fitted:
         """With a first design at the mode, and a standard deviation from it along every axis."""
@@ -178,7 +188,8 @@ class Fitted(Trajectories):
     def first(self, theta: Array) -> State:
         state = super().first(theta)
         new = _seen(self.guide, state["theta"], float(state["value"]), state["slope"])
-        return {**state, "seen": new[None], "surface_root": cholesky(self.mode.covariance)}
+        root = cholesky(self.mode.covariance)
+        return {**state, "seen": new[None], "surface_root": root, "passed": np.asarray(1.0)}
 
     def adapting(self, state: State, rng: np.random.Generator, k: int) -> tuple[State, float]:
         surface = self._fit(state["seen"], self.mode.theta, self.mode.covariance)
@@ -188,12 +199,13 @@ class Fitted(Trajectories):
         state = {**state, "log_size": _sized(state["log_size"], chance, k)}
         value, slope = self._evidence(theta)
         if value == -np.inf:
-            return state, 0.0
+            return {**state, "passed": (1.0 - MEMORY) * state["passed"]}, 0.0
         seen = np.vstack([state["seen"], _seen(self.guide, theta, value, slope)])
         gain, state = (value - aim) - (float(state["value"]) - here[1]), {**state, "seen": seen}
         if gain >= np.log(rng.random()):
             state = {**state, "theta": theta, "value": np.asarray(value), "slope": slope}
-        return state, float(np.exp(min(gain, 0.0)))
+        chance = float(np.exp(min(gain, 0.0)))
+        return {**state, "passed": state["passed"] + MEMORY * (chance - state["passed"])}, chance
 
     def pool(self, states: list[State]) -> State:
         """One fit of what all chains have seen, in the coordinates of its own mean and covariance."""
@@ -212,13 +224,14 @@ class Fitted(Trajectories):
             shared = {"log_size": state["log_size"]}
             centre, covariance = np.mean(draws, axis=0), np.atleast_2d(np.cov(np.array(draws).T))
             covariance = covariance + 1e-6 * np.eye(len(centre))
+        rejected = 1.0 - np.mean([state["passed"] for state in states])
         kept = {"seen": seen[:0], "slope": np.empty(0)}  # of no more use
-        return {**shared, **surface.state(), **kept}
+        return {**shared, **surface.state(), **kept, "short": np.asarray(min(rejected, MOST_SHORT))}
 
     def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float]:
         evaluate = self._fitted(Surface.of(state))
         here = state["theta"], *evaluate(state["theta"])
-        far = rng.random() > LOCAL
+        far = rng.random() >= float(state["short"])
         end, _ = self._moved(state, here, evaluate, REPEATS if far else 1, rng, QUARTER if far else SHORT)
         return end[:2]
 

@@ -1,20 +1,21 @@
 r"""Pseudo-marginal Metropolis-Hastings over kernel parameters: exact, with a noisy evidence.
 
-A proposal θ' ~ π(·|θ) is accepted with probability min(1, z),
+A move from θ to θ' that leaves a density g invariant (:mod:`gpclass.hyper.moves`) is accepted with probability
+min(1, z),
 
-    z = p̃(y|θ') p(θ') / [p̃(y|θ) p(θ)],
+    z = [p̃(y|θ') p(θ') / g(θ')] / [p̃(y|θ) p(θ) / g(θ)],
 
 p̃ an unbiased estimate, drawn anew for θ' and *kept* for θ while the chain stays there. The chain targets the
-exact posterior of θ for any noise of p̃; noise lowers the acceptance. Latent values: draws that the accepted
-estimate chose by their weights, so predictions integrate θ and f (the particle marginal form). The proposal
-is tuned on a deterministic evidence (Laplace's) and then fixed. The estimate does not depend on the past:
-its sites start from those at one θ, the same for all, and its number of particles is fixed.
-With ``screen`` a proposal first passes a test on a deterministic evidence g(θ), and only then is p̃ drawn;
-the second test divides z by the first one's ratio: still exact, and most estimates are saved (delayed
-acceptance). With ``exact``, g is EP's evidence, from sites that then guide the draws; otherwise the guide's.
+exact posterior of θ for any g and any noise of p̃; both lower the acceptance. Latent values: draws that the accepted
+estimate chose by their weights, so predictions integrate θ and f (the particle marginal form). By default g is a fit
+of a deterministic posterior, EP's or Laplace's, made in the warm-up and then fixed; for a random walk it is constant.
+The estimate does not depend on the past: its sites start from those at one θ, the same for all, and its number of
+particles is fixed.
+With ``screen`` a proposal first passes a test on a deterministic evidence, and only then is p̃ drawn; each test divides
+by the ratio of the one before: still exact, and most estimates of a random walk are saved (delayed acceptance).
 Cost: one estimate per iteration; ``exact`` with 64 draws costs little more than EP.
 Fails when: the standard deviation of log p̃ (``sd_log_evidence`` of the fit report) is well above one: chains
-stick; use ``exact``, or more particles.
+stick; use ``exact``, or more particles. Heavy tails of p̃ do the same.
 Reference: Andrieu & Roberts (2009); Filippone (2014); Christen & Fox (2005) for the screen;
 Andrieu, Doucet & Holenstein (2010) for the latent draws.
 """
@@ -149,7 +150,7 @@ class PseudoMarginal(FullBayes):
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
         of = inference.posterior_type(problem)
         sampler = MetropolisSampler(self.with_warmup(len(mode.theta)), guide, density, mode, of)
-        return Sampling(sampler, inference, prior, of, mode.evaluations)
+        return Sampling(sampler, inference, prior, of, mode.evaluations + sampler.moves.evaluations)
 
     def _guide(self, problem: Problem, inference: Inference) -> Inference:
         """The evidence to tune on: the one asked for, Laplace's for a walk, else the one closest to the inference's."""

@@ -231,7 +231,7 @@ STRATEGIES: Mapping[str, Method[Strategy]] = {
         Method(
             hyper.PseudoMarginal,
             "Kernel parameters sampled exactly, with an unbiased evidence",
-            "chains × iterations inferences, 3500 or more",
+            "chains × iterations inferences, 1000 or more",
             "Andrieu & Roberts (2009); Filippone (2014)",
             exact=True,
         ),
