@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Chains, restarts and tests run as processes; leave each its own thread count.
 JOBS   ?= 2
 
-.PHONY: help install demo test test-fast test-browser dist-test docs lint format types bench bench-env clean
+.PHONY: help install demo test test-fast test-browser dist-test docs lint format types bench bench-default bench-env clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -68,6 +68,9 @@ bench-env:       ## an environment of its own for the peers (GPy, GPyTorch), bes
 
 bench: bench-env ## side by side with the peers; prints ratios
 	.venv-bench/bin/python -m benchmarks
+
+bench-default: $(STAMP) ## the default fit and prediction beside scikit-learn; writes docs/speed.md (an hour)
+	$(BIN)/python -m benchmarks.default_speed
 
 clean:
 	rm -rf $(VENV) .venv-bench demo docs/_build docs/api docs/auto_examples .mypy_cache .ruff_cache .pytest_cache

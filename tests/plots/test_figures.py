@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from types import SimpleNamespace
 
 import matplotlib
@@ -349,3 +350,22 @@ def test_influence_is_the_height_of_the_mean_curve(data):
 
     assert influence(First(), X, 0) == pytest.approx(0.6)
     assert influence(First(), X, 1) == 0.0
+
+
+def test_prior_against_posterior():
+    """A panel per parameter; what was not sampled is refused."""
+    from gpclass.hyper import HMC
+
+    X = np.random.default_rng(0).normal(size=(15, 2))
+    y = (X[:, 0] > 0).astype(int)
+    settings = {"inference": "laplace", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = GPClassifier(2.0 * RBF(1.0), hyperparameters=HMC.brief(), **settings).fit(X, y)
+    axes = plots.prior_against_posterior(clf)
+    assert [ax.get_xlabel() for ax in axes] == ["log constant value", "log length scale"]
+    x, density = axes[0].lines[0].get_data()
+    prior = clf.posterior_.prior.priors[0]
+    np.testing.assert_allclose(np.log(density), [prior.log_density(t) for t in x])
+    with pytest.raises(ValueError, match="were not sampled"):
+        plots.prior_against_posterior(GPClassifier(hyperparameters="fixed", **settings).fit(X, y))

@@ -13,7 +13,7 @@ from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.files import read_labelled
 from gpclass.cli.outputs import check_output
 from gpclass.cli.show import answer
-from gpclass.estimators.columns import Encoding
+from gpclass.data.columns import Encoding
 from gpclass.estimators.tables import TableClassifier
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.registry import INFERENCES, get_inference

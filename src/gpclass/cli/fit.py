@@ -42,6 +42,13 @@ def fit(
     inducing: Annotated[
         str, typer.Option(help="Inducing points, for large data: a number or auto.", show_default="none")
     ] = "",
+    chains: Annotated[int | None, typer.Option(min=1, help="Chains over kernel parameters that are sampled.")] = None,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Draws per chain.", show_default="until the chains have mixed")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File to which a long fit is saved as it goes, and from which it resumes.")
+    ] = None,
     jobs: options.Jobs = 1,
     seed: options.Seed = 0,
     sep: options.Sep = "",
@@ -62,7 +69,7 @@ def fit(
     def make(columns: int) -> Any:
         return build.make_classifier(
             method.value,
-            hyperparameters.value,
+            build.make_strategy(hyperparameters.value, chains=chains, draws=draws, checkpoint=checkpoint),
             likelihood=likelihood.value,
             restarts=restarts,
             jobs=jobs,

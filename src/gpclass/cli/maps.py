@@ -18,7 +18,9 @@ from gpclass.cli.files import check_column, read_table
 from gpclass.cli.options import DataFile, Json, Level, ModelFile, load_table_model
 from gpclass.cli.outputs import check_output, write_table
 from gpclass.cli.show import answer
-from gpclass.estimators.tables import NumberColumn, TableClassifier, predictions
+from gpclass.data.columns import NumberColumn
+from gpclass.data.predicted import predictions
+from gpclass.estimators.tables import TableClassifier
 from gpclass.estimators.wrapping import Wrapping
 from gpclass.geostat.export import GEOTIFF, NETCDF
 from gpclass.geostat.maps import predict_maps

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpclass.data.columns import ColumnSummary, Encoding, check_missing
 from gpclass.data.parquet import EXCLUDE_CURE, MISSING_CURE, ParquetFolder, batches, check_columns, naming
-from gpclass.estimators.columns import ColumnSummary, Encoding, check_missing
 
 MEDIAN_ROWS = 100_000  # most rows used for a column's median, which maps use
 BATCH = 65_536  # rows per batch

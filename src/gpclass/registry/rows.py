@@ -210,6 +210,12 @@ STRATEGIES: Mapping[str, Method[Strategy]] = {
             "Cho, Kim & Park (2015)",
         ),
         Method(
+            hyper.NelderMead,
+            "Kernel parameters that maximise an evidence without gradient, over common random numbers",
+            "20 to 40 inferences per parameter",
+            "Nelder & Mead (1965); Atiya, Abdel-Gawad & Fayed (2020)",
+        ),
+        Method(
             hyper.CrossValidation,
             "Parameters with the best cross-validated score, for any inference and any parameter",
             "candidates × folds inferences, 105 by default",

@@ -10,7 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier, load_model, predict_uncertainty
-from gpclass.estimators.tables import Encoding, TableClassifier
+from gpclass.data.columns import Encoding
+from gpclass.estimators.tables import TableClassifier
 
 QUICK = {"inference": "laplace", "hyperparameters": "fixed"}
 
