@@ -58,6 +58,5 @@ axes[2].plot([0, 1], [0, 1], color="0.6")
 axes[2].scatter(p, q, s=8)
 axes[2].set(xlabel="p at the maximum", ylabel="p averaged over the parameters", title="averaging is more careful")
 plt.show()
-print(
-    f"mean distance from one half: {np.abs(p - 0.5).mean():.3f} at the maximum, {np.abs(q - 0.5).mean():.3f} averaged"
-)
+far = [float(np.abs(one - 0.5).mean().round(3)) for one in (p, q)]
+print(f"mean distance from one half: {far[0]} at the maximum, {far[1]} averaged")
