@@ -64,13 +64,18 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         population that the rows come from; for errors that cost differently see :meth:`decide`.
     latent_prior : str or object, default=None
         How the prior over latent values is represented: a name of ``gpclass.registry.FORMS``, or a configured form.
-        None: "inducing" with ``n_inducing`` or given ``inducing`` inputs, else "dense".
+        None: "neighbours" with ``n_neighbors``, "inducing" with ``n_inducing`` or given ``inducing`` inputs, else
+        "dense".
     n_inducing : int, "auto" or None, default=None
         Number m of inducing inputs for many rows (10⁴ to 10⁷): the prior becomes low rank plus
         diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
         memory map or a Dask collection.
     inducing : "kmeans", "random" or array of shape (m, d), default="kmeans"
-        Where the inducing inputs start; ``maximize`` and ``map`` move them.
+        Where the inducing inputs start; ``maximize`` and ``map`` move them, unless there are neighbours.
+    n_neighbors : int, "auto" or None, default=None
+        Number k of neighbours, for many rows in few dimensions (maps): what the inducing inputs leave of each row's
+        latent value depends on its k nearest earlier rows. Without ``n_inducing`` there are neighbours alone.
+        None: no neighbours.
     n_restarts : int, default=0
         Further runs of ``maximize`` and ``map`` from random kernel parameters within their bounds.
     n_jobs : int, default=None
@@ -125,6 +130,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         latent_prior: Any = None,
         n_inducing: Any = None,
         inducing: Any = "kmeans",
+        n_neighbors: Any = None,
         n_restarts: int = 0,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -140,6 +146,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.latent_prior = latent_prior
         self.n_inducing = n_inducing
         self.inducing = inducing
+        self.n_neighbors = n_neighbors
         self.n_restarts = n_restarts
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -11,8 +11,8 @@ same place at every θ.
 - ``Trajectories``: one trajectory of length π/2 in the coordinates of the mode, on the evidence itself.
 - ``Fitted``: the same on a fit of the evidence (:mod:`gpclass.hyper.surface`), which costs nothing, so that two
   trajectories nearly forget where they began. Some moves are short: where the fit is too low, its error is nearly the
-  same at both ends of a short move, and cancels, so that the chain leaves. Each warm-up iteration evaluates the evidence at the end of a move and
-  adds value and gradient to the fit.
+  same at both ends of a short move, and cancels, so that the chain leaves. Each warm-up iteration evaluates the
+  evidence at the end of a move and adds value and gradient to the fit.
 
 Reference: Neal (2011); Rasmussen (2003); Andrieu & Thoms (2008).
 """

@@ -15,6 +15,7 @@ from gpclass.inference.base import Inference
 from gpclass.latent.base import Form
 from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
+from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.names import did_you_mean
 
@@ -80,7 +81,7 @@ class Method(Generic[T_co]):
         return {key: getattr(self, key) for key in shared} | own
 
 
-FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank)}
+FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank, Neighbours)}
 """How the prior over latent values is represented."""
 
 INFERENCES: Mapping[str, Method[Inference]] = {
