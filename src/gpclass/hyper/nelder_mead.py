@@ -47,6 +47,7 @@ class NelderMead(Strategy):
 
     name: ClassVar[str] = "nelder-mead"
     needs: ClassVar[str] = "evidence"
+    ignores: ClassVar[frozenset[str]] = frozenset(["priors", "n_restarts"])
     limits: ClassVar = {"max_evaluations": 1}
 
     @classmethod
