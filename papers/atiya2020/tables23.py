@@ -93,8 +93,8 @@ def table(which: int, setting: Setting, problems: Sequence[int] = tuple(COLUMNS)
         "The paper's column is its entry for the same number of samples; its best is the row of 3,000,000.",
     )
     note = (
-        "The paper counts twice, in training (eq. 57) and at prediction (eq. 61). The library's predictions average the "
-        "link over the particles (eq. 62) and have about half the error; with the count at prediction too, in the "
+        "The paper counts twice, in training (eq. 57) and at prediction (eq. 61). The library's predictions average "
+        "the link over the particles (eq. 62) and have about half the error; with the count at prediction too, in the "
         f"rows “{HARD}”, the errors are of the size of the paper's.",
     )
     ours = [row for row in rows if row[1] == HARD and row[6] is not None]
