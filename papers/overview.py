@@ -80,6 +80,10 @@ ITEMS = (
         remark="drawn on the page, on a simulated field with the paper's parameters",
     ),
     Item("roeder2011", "Table 1", "accuracy and time of four methods", "114 samples, 8 pixels, five folds", "table1"),
+    Item(
+        *("roeder2011", "Table 1, repeated", "the same on many fields", "one data set", "repeats"),
+        remark="ours alone: differences with a standard error",
+    ),
     Item("williams1998", "Table of crabs", "errors of 120", "80 and 120 crabs, one split", "splits"),
     Item(
         *("williams1998", "Table of Pima", "errors of 332", "200 and 332 rows", "pima"),
