@@ -16,7 +16,9 @@ from sklearn.datasets import make_moons
 from gpclass import GPClassifier, load_model
 from gpclass.cli.app import run
 from gpclass.cli.build import InferenceName, KernelName, StrategyName, make_classifier, make_kernel
-from gpclass.estimators.tables import Encoding, TableClassifier, check_truth
+from gpclass.data.columns import Encoding
+from gpclass.data.predicted import check_truth
+from gpclass.estimators.tables import TableClassifier
 from gpclass.persistence import save_model
 from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, counts, methods
 

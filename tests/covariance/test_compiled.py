@@ -218,6 +218,17 @@ def test_input_derivatives(name):
     np.testing.assert_allclose(dZ[[4, 7]], expected, atol=1e-6 * np.abs(expected).max() + 1e-9)
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_pairs_are_entries_of_the_matrix(name):
+    kernel, X, Z = ALL[name], points(40), points(40, seed=1)
+    covariance = compile_kernel(kernel)
+    K, pull = covariance.value_and_vjp(X, Z)
+    value, pull_pairs = covariance.pairs(X, Z)
+    assert np.allclose(value, np.diag(K), atol=1e-13)
+    g = np.random.default_rng(2).normal(size=40)
+    assert np.allclose(pull_pairs(g), pull(np.diag(g)), atol=1e-9)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_diagonal_derivatives(name):

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import typer
 
+from gpclass._html import columns
 from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.options import Force, Json, argument, split_names, verbosity
 from gpclass.cli.outputs import check_output, write_table
 from gpclass.cli.show import answer, emit, say
-from gpclass.compare.result import columns
 from gpclass.names import did_you_mean
 
 
@@ -173,8 +173,9 @@ def methods(
 
 
 def _show_matrix() -> None:
-    """One table per number of classes and form of the prior: the likelihood of each cell that runs."""
-    from gpclass.registry import STRATEGIES, cells, counts
+    """One table per number of classes and form of the prior: likelihoods, and the strategies that run."""
+    from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, counts
+    from gpclass.registry.rows import likelihoods_for
 
     found = list(cells())
     for (classes, form), (inferences, running) in counts().items():
@@ -183,9 +184,9 @@ def _show_matrix() -> None:
         rows = []
         for name in dict.fromkeys(cell.inference for cell in here):
             own = {cell.strategy: cell for cell in here if cell.inference == name}
-            used = next((cell.likelihood for cell in own.values() if cell.runs), None)
-            rows.append((name, used or "-", *("yes" if own[s].runs else "-" for s in STRATEGIES)))
-        say(columns(("inference", "likelihood", *STRATEGIES), rows))
+            used = likelihoods_for(INFERENCES[name].default, FORMS[form], classes == "many")
+            rows.append((name, ", ".join(used) or "-", *("yes" if own[s].runs else "-" for s in STRATEGIES)))
+        say(columns(("inference", "likelihoods", *STRATEGIES), rows))
         say()
     say("Refused, with the reasons:\n")
     for reason in dict.fromkeys(cell.reason for cell in found if cell.reason):

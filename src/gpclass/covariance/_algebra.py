@@ -18,7 +18,7 @@ from functools import reduce
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.covariance._tiles import Bound, Moves, Node, Tile, Value, add_moves
+from gpclass.covariance._tiles import Bound, Moves, Node, PairPull, Tile, Value, add_moves
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,9 @@ class Constant(Node, Bound):
         if self.place is not None:
             theta[self.place] += self.c * float(np.sum(g))
 
+    def pairs(self, X: Array, Z: Array) -> tuple[Value, PairPull]:
+        return self.c, lambda g, theta: self.diag_pull(X, g, theta)
+
 
 @dataclass(frozen=True)
 class White(Constant):
@@ -56,6 +59,9 @@ class White(Constant):
 
     def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
         return super().pull(tile, np.diag(G), theta) if tile.diagonal else None
+
+    def pairs(self, X: Array, Z: Array) -> tuple[Value, PairPull]:
+        return 0.0, lambda g, theta: None
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,10 @@ class Linear(Node):
     def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
         if self.place is not None:
             theta[self.place] += 2.0 * self.sigma_0**2 * float(np.sum(g))
+
+    def pairs(self, X: Array, Z: Array) -> tuple[Value, PairPull]:
+        value = np.einsum("ij,ij->i", X, Z) + self.sigma_0**2
+        return np.asarray(value), lambda g, theta: self.diag_pull(X, g, theta)
 
 
 @dataclass(frozen=True)
@@ -123,6 +133,15 @@ class Combined(Node):
         weights = self.weights(g, *(part.diag(X) for part in self.parts))
         for part, w in zip(self.parts, weights, strict=True):
             part.diag_pull(X, w, theta)
+
+    def pairs(self, X: Array, Z: Array) -> tuple[Value, PairPull]:
+        values, pulls = zip(*(part.pairs(X, Z) for part in self.parts), strict=True)
+
+        def pull(g: Array, theta: Array) -> None:
+            for pull_part, w in zip(pulls, self.weights(g, *values), strict=True):
+                pull_part(w, theta)
+
+        return self.combine(*values), pull
 
 
 @dataclass(frozen=True)
@@ -202,6 +221,9 @@ class Columns(Node):
 
     def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
         self.inner.diag_pull(self.take(X), g, theta)
+
+    def pairs(self, X: Array, Z: Array) -> tuple[Value, PairPull]:
+        return self.inner.pairs(self.take(X), self.take(Z))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import PairwiseKernel
 from sklearn.utils import gen_batches
 
 from gpclass._typing import Array
-from gpclass.covariance._tiles import TILE, Bound, Moves, Node, Tile, Value
+from gpclass.covariance._tiles import TILE, Bound, Moves, Node, PairPull, Tile, Value
 
 ENTRIES = 2**21  # 16 MB
 STEP_THETA = 1e-3
@@ -59,6 +59,24 @@ class Generic(Node):
             for rows in gen_batches(len(X), 32):
                 gradient = self.kernel(X[rows], eval_gradient=True)[1]
                 theta[self.place] += np.einsum("i,iik->k", g[rows], gradient)
+
+    def pairs(self, X: Array, Z: Array) -> tuple[Value, PairPull]:
+        """As the diagonals of small blocks: the kernel has no other way."""
+        blocks = list(gen_batches(len(X), 32))
+
+        def diagonal(kernel: Any) -> Array:
+            return np.concatenate([np.diag(kernel(X[rows], Z[rows])) for rows in blocks])
+
+        def pull(g: Array, theta: Array) -> None:
+            if self.p and not self.differentiable(X):
+                theta[self.place] += self.differences(lambda kernel: g @ diagonal(kernel))
+            elif self.p:
+                for rows in blocks:
+                    k = len(X[rows])
+                    gradient = self.kernel(np.vstack([X[rows], Z[rows]]), eval_gradient=True)[1]
+                    theta[self.place] += g[rows] @ gradient[np.arange(k), k + np.arange(k)]
+
+        return diagonal(self.kernel), pull
 
     def differentiable(self, X: Array) -> bool:
         """Whether the kernel provides a reliable gradient."""

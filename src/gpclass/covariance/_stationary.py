@@ -32,7 +32,7 @@ from scipy.spatial.distance import cdist
 
 from gpclass._typing import Array
 from gpclass.covariance._bessel import matern_slope, matern_value
-from gpclass.covariance._tiles import Bound, Moves, Node, Tile, Value
+from gpclass.covariance._tiles import Bound, Moves, Node, PairPull, Tile, Value
 
 DIRECT = 16  # columns up to which differences are as fast as a matrix product
 LOSS = 1e-12  # rounding allowed in a contraction, relative to Σ|G|
@@ -206,6 +206,19 @@ class Stationary(Node):
 
     def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
         """The variance at a point is one."""
+
+    def pairs(self, X: Array, Z: Array) -> tuple[Value, PairPull]:
+        squares = ((X - Z) / self.length_scale) ** 2
+        K, kept = self.profile.value(squares.sum(axis=1))
+
+        def pull(g: Array, theta: Array) -> None:
+            if self.own_place is not None:
+                theta[self.own_place] += self.profile.own(g, kept)
+            if self.place is not None:
+                moved = (g * self.profile.slope(kept)) @ squares
+                theta[self.place] += -2.0 * (moved if self.length_scale.ndim else moved.sum())
+
+        return K, pull
 
 
 class BoundStationary(Bound):

@@ -12,7 +12,7 @@ per array that a part keeps.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
@@ -25,6 +25,8 @@ from gpclass._typing import Array
 TILE = 256  # 256 x 256 doubles are 512 kB: three of them stay in a common second-level cache
 
 Value: TypeAlias = "Array | float"  # a tile (b, c), or one number if the kernel is constant
+# adds Σ_i g_i dk_i/dθ to its second argument, given g (P,) as its first
+PairPull: TypeAlias = "Callable[[Array, Array], None]"
 # derivatives by the row points (b, d) and the column points (c, d)
 Moves: TypeAlias = "tuple[Array, Array] | None"
 
@@ -74,6 +76,10 @@ class Node(ABC):
     @abstractmethod
     def diag_pull(self, X: Array, g: Array, theta: Array) -> None:
         """Add Σ_i g_i dk(x_i, x_i)/dθ to ``theta``."""
+
+    @abstractmethod
+    def pairs(self, X: Array, Z: Array) -> tuple[Value, PairPull]:
+        """The values k(x_i, z_i) of different points X (P, d) and Z (P, d), (P,) or one number; and their pullback."""
 
 
 class Bound(ABC):

@@ -15,6 +15,7 @@ Reference: Rasmussen & Williams, Gaussian Processes for Machine Learning (2006),
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,17 @@ class Covariance:
         theta = np.zeros(self._p)
         self._root.diag_pull(_points(X, None)[0], np.asarray(g, dtype=float), theta)
         return theta
+
+    def pairs(self, X: Array, Z: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """k(x_i, z_i) of different points X (P, d) and Z (P, d), shape (P,), and its pullback from g (P,) to (p,)."""
+        value, pull = self._root.pairs(X, Z)
+
+        def pullback(g: Array) -> Array:
+            theta = np.zeros(self._p)
+            pull(g, theta)
+            return theta
+
+        return np.array(np.broadcast_to(value, len(X)), dtype=float), pullback
 
 
 class Pullback:

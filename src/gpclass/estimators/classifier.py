@@ -23,8 +23,9 @@ from gpclass.estimators.task import Task, array_task, chosen_inference, form_of,
 from gpclass.hyper.base import Fit, Run
 from gpclass.hyper.trace import Trace
 from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
-from gpclass.registry import INFERENCES, get_inference, get_strategy, takes_many
+from gpclass.registry import INFERENCES, STRATEGIES, get_inference, get_strategy, takes_many
 
+TOL = 1e-3  # default Monte Carlo error of a probability
 MCSE_SLACK = 1.5  # an error estimate from twenty batches has itself an error of 16 %
 
 
@@ -63,13 +64,18 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         population that the rows come from; for errors that cost differently see :meth:`decide`.
     latent_prior : str or object, default=None
         How the prior over latent values is represented: a name of ``gpclass.registry.FORMS``, or a configured form.
-        None: "inducing" with ``n_inducing`` or given ``inducing`` inputs, else "dense".
+        None: "neighbours" with ``n_neighbors``, "inducing" with ``n_inducing`` or given ``inducing`` inputs, else
+        "dense".
     n_inducing : int, "auto" or None, default=None
         Number m of inducing inputs for many rows (10⁴ to 10⁷): the prior becomes low rank plus
         diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
         memory map or a Dask collection.
     inducing : "kmeans", "random" or array of shape (m, d), default="kmeans"
-        Where the inducing inputs start; ``maximize`` and ``map`` move them.
+        Where the inducing inputs start; ``maximize`` and ``map`` move them, unless there are neighbours.
+    n_neighbors : int, "auto" or None, default=None
+        Number k of neighbours, for many rows in few dimensions (maps): what the inducing inputs leave of each row's
+        latent value depends on its k nearest earlier rows. Without ``n_inducing`` there are neighbours alone.
+        None: no neighbours.
     n_restarts : int, default=0
         Further runs of ``maximize`` and ``map`` from random kernel parameters within their bounds.
     n_jobs : int, default=None
@@ -119,11 +125,12 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         inference: Any = "exact",
         hyperparameters: Any = "maximize",
         priors: Any = None,
-        tol: float = 1e-3,
+        tol: float = TOL,
         class_weight: Any = None,
         latent_prior: Any = None,
         n_inducing: Any = None,
         inducing: Any = "kmeans",
+        n_neighbors: Any = None,
         n_restarts: int = 0,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -139,6 +146,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.latent_prior = latent_prior
         self.n_inducing = n_inducing
         self.inducing = inducing
+        self.n_neighbors = n_neighbors
         self.n_restarts = n_restarts
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -192,8 +200,17 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """Reject settings that are invalid for any rows, before they are read."""
         check("tol", self.tol, "float")
         check("n_restarts", self.n_restarts, "int", 0)
-        get_inference(self.inference)
-        get_strategy(self.hyperparameters)
+        inference, strategy = get_inference(self.inference), get_strategy(self.hyperparameters)
+        if not isinstance(self.inference, str) and self.tol != TOL and inference.with_tol(self.tol) != inference:
+            name = type(inference).__name__
+            raise ValueError(f"tol={self.tol!r} and an inference with a tol of its own are given; use {name}(tol=...)")
+        for name, given in (("priors", self.priors is not None), ("n_restarts", self.n_restarts > 0)):
+            if given and name in strategy.ignores:
+                able = " or ".join(repr(row.name) for row in STRATEGIES.values() if name not in row.default.ignores)
+                raise ValueError(
+                    f"{name} has no effect with hyperparameters={strategy.name!r}; leave it out, or use "
+                    f"hyperparameters={able}"
+                )
 
     def _store(self, fit: Fit, task: Task, began: float) -> None:
         problem, posterior = fit.problem, fit.posterior

@@ -46,6 +46,7 @@ class Settings(Protocol):
     latent_prior: str | Form | None
     n_inducing: int | str | None
     inducing: str | Array
+    n_neighbors: int | str | None
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ class Task:
 
     def run(self, run: Run) -> Fit:
         """Find the kernel parameters and the posterior."""
-        with few_threads(self.problem.n) if full(self.problem.form) else one_thread(), workers(run.n_jobs):
+        in_memory = self.problem.form.predicts_from_rows
+        with few_threads(self.problem.n) if in_memory else one_thread(), workers(run.n_jobs):
             problem = begun(self.problem) if self.start_from_data else self.problem
             fit = self.methods.strategy(problem, self.methods.inference, run)
             return reviewed(fit, self.methods.inference, run.rng.spawn(1)[0])
@@ -88,7 +90,9 @@ def form_of(clf: Settings) -> Form:
     if clf.latent_prior is None:
         return asked[-1]
     if len(asked) > 1:
-        raise ValueError(f"latent_prior={clf.latent_prior!r} and n_inducing or inducing are given; leave one out")
+        raise ValueError(
+            f"latent_prior={clf.latent_prior!r} and n_inducing, inducing or n_neighbors are given; leave one out"
+        )
     return get_form(clf.latent_prior)
 
 

@@ -85,6 +85,7 @@ class EM(Strategy):
     step: float | None = None
 
     name: ClassVar[str] = "em"
+    ignores: ClassVar[frozenset[str]] = frozenset(["priors", "n_restarts"])
     needs: ClassVar[str] = "gaussian"
 
     @property

@@ -9,7 +9,8 @@ An inference may name a ``guide``, a cheaper one whose evidence is maximised fir
 the exact inference. If the evidence has a Monte Carlo error, the ascent ends with a few quasi-Newton steps on that
 evidence itself, with the curvature of the guide's ascent and the same random numbers at every step; a step whose
 expected gain is within the noise is not taken. With inducing inputs the ascent goes from few rows to all, and moves the
-inducing inputs too (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the last.
+inducing inputs too (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the last. With many rows and
+neighbours it begins on a part of the rows, and goes on over all of them.
 Cost: one inference with gradient per evaluation, 20 to 100 evaluations per ascent.
 Fails when: the evidence has several modes (use ``n_restarts``), or a maximum at the edge (reported).
 Reference: Williams & Barber (1998), section 3, for the penalised form.
@@ -39,6 +40,9 @@ from gpclass.priors import PriorSet, resolve_priors
 from gpclass.progress import progress
 
 MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
+TOL_WHOLE = 1e-5  # the same over all rows, after an ascent on a part of them
+LOOSE = 0.01  # tolerance of sites then: an error of 1e-4 nats
+SHORTEST = 1e-4  # square of the shortest unit in which a parameter is moved, after an ascent on a part of the rows
 POLISH_STEP = 0.3  # largest change of a log-parameter in one step
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
 REFUSED = 1e12  # value of the objective if the inference fails: the line search then backtracks
@@ -89,6 +93,7 @@ class Maximize(Strategy):
     checkpoint: str | os.PathLike[str] | None = None
 
     name: ClassVar[str] = "maximize"
+    ignores: ClassVar[frozenset[str]] = frozenset(["priors"])
     needs: ClassVar[str] = "gradient"
     limits: ClassVar = {"polish_steps": 0}
 
@@ -110,12 +115,16 @@ class Maximize(Strategy):
                 f"{type(self).__name__}: {' and '.join(unused)} apply with inducing inputs alone; set n_inducing, or "
                 "leave them out"
             )
-        problem = problem.placed(run.rng)
         if len(problem.theta) == 0:
+            problem = problem.placed(run.rng)
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
+        whole, part = problem, problem.form.part(problem, run.rng)
+        problem = problem.placed(run.rng) if part is None else part
         starts = starting_points(problem, run.n_restarts, run.rng)
         seed = int(run.rng.integers(2**63))
         guide = inference.guide(problem.likelihood)
+        if part is not None:
+            guide = guide.with_site_tol(max(guide.site_tol, LOOSE))
         with progress(label=f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
             if len(starts) == 1:
                 climbs = [climb(problem, guide, starts[0], prior, self, seed, bar.update)]
@@ -132,6 +141,13 @@ class Maximize(Strategy):
             raise best.refused
         evaluations = sum(c.evaluations for c in climbs)
         theta, last = best.theta, best.start
+        if part is not None:  # the rest of the way over all rows, whose evidence bends as many times more
+            problem = whole.at(theta).placed(run.rng)
+            unit = np.sqrt(np.maximum(np.diag(best.inverse_curvature) * part.n / whole.n, SHORTEST))
+            coarse = replace(self, tol=self.tol or TOL_WHOLE)
+            best = climb(problem, guide, theta, prior, coarse, seed, unit=unit)
+            evaluations += best.evaluations
+            theta, last = best.theta, best.start
         if inference.evidence_kind == "unbiased":
             theta, last, spent = polish(problem, inference, best, prior, self, seed)
             evaluations += spent
@@ -149,6 +165,7 @@ class Map(Maximize):
     """
 
     name: ClassVar[str] = "map"
+    ignores: ClassVar[frozenset[str]] = frozenset()
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         return self._search(problem, inference, run, resolve_priors(run.priors, problem.names, problem.theta))
@@ -193,15 +210,20 @@ def climb(
     settings: Maximize,
     seed: int,
     tell: Callable[..., None] = lambda **_: None,
+    unit: Array | float = 1.0,
 ) -> Climb:
-    """One ascent from ``theta0``; every evaluation uses the same random numbers."""
+    """One ascent from ``theta0``; every evaluation uses the same random numbers.
+
+    ``unit`` is about how far each parameter may be from the maximum: the first step is of that size.
+    """
     last: Start | None = None
     best: tuple[float, Array, Start | None] = (-np.inf, theta0, None)
     evaluations = 0
 
-    def objective(theta: Array) -> tuple[float, Array]:
+    def objective(x: Array) -> tuple[float, Array]:
         nonlocal best, evaluations, last
         evaluations += 1
+        theta = x * unit
         try:
             posterior = inference(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
         except ValueError:
@@ -213,12 +235,12 @@ def climb(
         if value > best[0]:
             best = (value, theta.copy(), last)
         tell(log_evidence=value)
-        return -value, -slope
+        return -value, -slope * unit
 
     most, tol = settings.max_iter or MAX_ITER, settings.tol or TOL
     options: Any = {"maxiter": most, "ftol": tol, "gtol": settings.gradient_tol}
-    bounds = Bounds(*problem.bounds.T)
-    outcome = minimize(objective, theta0, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    bounds = Bounds(*(problem.bounds.T / unit))
+    outcome = minimize(objective, theta0 / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not np.isfinite(best[0]):
         # Raise the inference's own error, which names the remedy.
         inference(problem.at(theta0), np.random.default_rng(seed), gradient=True)
@@ -228,7 +250,7 @@ def climb(
     reason = "" if outcome.success else str(outcome.message)
     curvature = np.eye(len(theta0))
     if "hess_inv" in outcome:  # not if the bounds leave nothing to choose
-        curvature = np.asarray(outcome.hess_inv @ curvature)
+        curvature = np.asarray(outcome.hess_inv @ curvature) * np.outer(unit * np.ones(len(theta0)), unit)
     return Climb(best[1], best[0], evaluations, bool(outcome.success), reason, curvature, best[2])
 
 

@@ -326,6 +326,10 @@ class Form(ABC):
         """The same for a part of the rows that fits into memory."""
         return self
 
+    def part(self, problem: Problem, rng: Generator) -> Problem | None:
+        """A part of the rows on which a search of θ may begin; None if it begins on all of them."""
+        return None
+
     @abstractmethod
     def rows(self, source: Source) -> Rows:
         """Rows as this form needs them."""

@@ -7,9 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpclass._typing import Array, Generator
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import symmetric_root
+from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.posterior import LatentMixture, Posterior
 from gpclass.predict.many import many_proba, many_uncertainty
 from gpclass.predict.results import Prediction, Uncertainty
@@ -50,6 +51,18 @@ def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0
     if not 0.0 < level < 1.0:
         raise ValueError(f"level is the probability of the interval and must lie between 0 and 1, got {level!r}")
     return (two_uncertainty if likelihood.monotone else many_uncertainty)(mixture, likelihood, level)
+
+
+def errors_of(mixture: LatentMixture, likelihood: Likelihood, *groupings: IntArray) -> list[Array]:
+    """Monte Carlo errors of the probabilities, (m, 1 or C), under several groupings of the components at once."""
+    w = mixture.weights[:, None, None]
+    if likelihood.monotone:
+        mean, var = mixture.means[..., 0], mixture.covariances[..., 0, 0]
+        g = likelihood.predictive(mean, var, np.ones(mean.shape[1]))[:, :, None]
+    else:
+        g = np.exp(likelihood.log_averaged(mixture.means, mixture.covariances))
+    off = w * (g - np.einsum("s,smc->mc", mixture.weights, g))
+    return [group_error(summed(off, *group_starts(group))) for group in groupings]
 
 
 def counted(latent: LatentMixture, likelihood: Likelihood, rng: Generator) -> Array:

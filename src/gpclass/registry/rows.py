@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, Generic, TypeVar
 
 from gpclass import hyper, inference
+from gpclass._html import Tabular
 from gpclass.hyper.base import Strategy
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Form
 from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
+from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.names import did_you_mean
 
@@ -79,7 +81,7 @@ class Method(Generic[T_co]):
         return {key: getattr(self, key) for key in shared} | own
 
 
-FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank)}
+FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank, Neighbours)}
 """How the prior over latent values is represented."""
 
 INFERENCES: Mapping[str, Method[Inference]] = {
@@ -244,10 +246,22 @@ STRATEGIES: Mapping[str, Method[Strategy]] = {
 }
 
 
-def methods(axis: str | None = None) -> list[Method[Any]]:
-    """All methods, or those of one axis (``"inference"`` or ``"hyperparameters"``)."""
+class Methods(Tabular, list[Method[Any]]):
+    """A list of methods that is printed as a table."""
+
+    _MOST = 100
+
+    def _head(self) -> Sequence[str]:
+        return "axis", "name", "what it is", "cost"
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        return [(row.axis, row.name, row.summary, row.cost) for row in self]
+
+
+def methods(axis: str | None = None) -> Methods:
+    """All methods, or those of one axis (``"inference"`` or ``"hyperparameters"``), a list shown as a table."""
     rows: list[Method[Any]] = [*INFERENCES.values(), *STRATEGIES.values()]
-    return [row for row in rows if axis in (None, row.axis)]
+    return Methods(row for row in rows if axis in (None, row.axis))
 
 
 def get_inference(spec: Any) -> Inference:

@@ -1,0 +1,146 @@
+"""Maps of many samples, beside GPBoost: ``python -m benchmarks.scale --peer path/to/its/python``.
+
+A Gaussian field on the unit square, Matérn-3/2 with variance 4 and a range of .02, .08 or .3, gives probit labels at n
+random places; 2,000 further places are predicted, whose true probabilities are known. Each fit learns the variance and
+the range from the labels, in a process of its own with one thread; its CPU seconds include the start of Python, the
+fit and the prediction. A run that takes longer than ``--most`` CPU seconds is stopped and counted as such.
+Results are stored after every fit in ``scale.json``, and a fit that is stored is not repeated; ``--page`` writes the
+table and the figure of docs/scale.md from it.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from scipy.fft import fft2
+from scipy.ndimage import map_coordinates
+from scipy.special import ndtr
+
+from benchmarks.common import HERE, cpu
+from benchmarks.scale_child import METHODS
+
+KEPT = HERE / "scale.json"
+PAGE = HERE.parent / "docs" / "scale.md"
+FIGURE = HERE.parent / "docs" / "figures" / "scale.png"
+SIZES, RANGES = (2_000, 10_000, 50_000), (0.02, 0.08, 0.3)
+TEST, GRID, VARIANCE = 2_000, 2048, 4.0
+BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
+
+
+def field(n, reach, seed=0):
+    """Places, labels and probabilities of n + ``TEST`` samples: a periodic field on a grid, read by cubic splines."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n + TEST, 2))
+    width = 2.0 if reach < 0.15 else 4.0  # of the periodic square, so that opposite sides are independent
+    step = width / GRID
+    gap = np.minimum(np.arange(GRID), GRID - np.arange(GRID)) * step
+    t = np.sqrt(3.0 * (gap[:, None] ** 2 + gap**2)) / reach
+    spectrum = np.maximum(fft2(VARIANCE * (1.0 + t) * np.exp(-t)).real, 0.0)
+    noise = rng.standard_normal((GRID, GRID)) + 1j * rng.standard_normal((GRID, GRID))
+    f = map_coordinates(fft2(np.sqrt(spectrum) / GRID * noise).real, X.T / step, order=3, mode="grid-wrap")
+    p = ndtr(f)
+    y = (rng.uniform(size=len(p)) < p).astype(int)
+    return {"X": X[:n], "y": y[:n], "X_test": X[n:], "y_test": y[n:], "p_test": p[n:]}
+
+
+def run(method, data, peer, most):
+    """The figures of one fit, or what stopped it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.npz"
+        np.savez(path, **data)
+        python = peer if method.startswith("GPBoost") else sys.executable
+        limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most))  # noqa: E731
+        child = subprocess.run(
+            [python, str(HERE / "scale_child.py"), method, str(path)], capture_output=True, text=True, preexec_fn=limit
+        )
+    if child.returncode == 0:
+        return json.loads(child.stdout.splitlines()[-1])
+    stopped = child.returncode in (-24, -9)  # the limit of CPU seconds
+    return {"stopped": f"more than {most} s" if stopped else child.stderr.strip().splitlines()[-1]}
+
+
+def best(data):
+    """Log loss of the true probabilities."""
+    p = data["p_test"]
+    return -float(np.mean(np.log(np.where(data["y_test"] == 1, p, 1.0 - p))))
+
+
+def figure(kept):
+    """Log loss above that of the true p, against CPU seconds, one panel per range."""
+    from gpclass.plots._style import PALETTE, pyplot
+
+    fig, axes = pyplot().subplots(1, len(RANGES), figsize=(11.0, 3.6), layout="constrained", sharey=True)
+    for ax, reach in zip(axes, RANGES, strict=True):
+        for colour, method in zip(PALETTE, METHODS, strict=False):
+            rows = [kept.get(f"{n} {reach} {method}", {}) for n in SIZES]
+            rows = [row for row in rows if "seconds" in row]
+            if rows:
+                above = [row["log_loss"] - row["best"] for row in rows]
+                ax.plot([row["seconds"] for row in rows], above, "o-", color=colour, label=method, ms=4, lw=1)
+        ax.set(xscale="log", yscale="log", xlabel="CPU seconds, fit and prediction", title=f"range {reach:g}")
+    axes[0].set_ylabel("log loss above that of the true p")
+    axes[-1].legend(fontsize=7)
+    fig.savefig(FIGURE, dpi=110)
+
+
+def table(kept):
+    """Rows of the page."""
+    lines = ["| rows | range | method | log loss | mean error of p | CPU s | peak MB |", "|---|" + 6 * "---|"]
+    for key, row in sorted(kept.items(), key=lambda item: (*map(float, item[0].split()[:2]), item[0])):
+        n, reach, method = key.split(" ", 2)
+        if method not in METHODS:
+            continue
+        if "stopped" in row:
+            cells = ["stopped", row["stopped"], "", ""]
+        else:
+            numbers = row["log_loss"], row["error_of_p"], row["seconds"], row["memory_mb"]
+            cells = [form.format(x) for form, x in zip(("{:.4f}", "{:.4f}", "{:.0f}", "{:.0f}"), numbers, strict=True)]
+        lines.append(f"| {int(n):,} | {reach} | {method} | {' | '.join(cells)} |")
+    return lines
+
+
+def write_page(kept):
+    """The table and the figure of docs/scale.md."""
+    figure(kept)
+    text = PAGE.read_text()
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    losses = [row["best"] for row in kept.values()]
+    note = f"Log loss of the true probabilities: {min(losses):.4f} to {max(losses):.4f}. One thread, {cpu()}."
+    PAGE.write_text("\n".join([f"{head}{BEGIN}", *table(kept), "", note, f"{END}{tail}"]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer", default=sys.executable, help="a Python that has gpboost")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--ranges", type=float, nargs="+", default=RANGES)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--most", type=int, default=900, help="CPU seconds of a fit")
+    parser.add_argument("--page", action="store_true", help="only write the page")
+    given = parser.parse_args()
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    if not given.page:
+        for n in given.sizes:
+            for reach in given.ranges:
+                data = None
+                for method in given.methods:
+                    key = f"{n} {reach:g} {method}"
+                    if key in kept:
+                        continue
+                    data = field(n, reach) if data is None else data
+                    found = {**run(method, data, given.peer, given.most), "best": best(data)}
+                    print(key, found, flush=True)
+                    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+                    KEPT.write_text(json.dumps({**kept, key: found}, indent=1) + "\n")
+                    kept = json.loads(KEPT.read_text())
+    write_page(kept)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,398 @@
+r"""The neighbour prior: inducing inputs for what is smooth, nearest neighbours for the rest.
+
+With u ~ N(0, I_m) at the inducing inputs (:mod:`gpclass.latent.basis`) the latent value of row i is
+
+    f_i = a_iᵀu + r_i,
+
+and r, whose covariance is R(x, x′) = k(x, x′) − a(x)ᵀa(x′), has the conditional distribution of each row given its k
+nearest earlier rows alone (:mod:`gpclass.latent.cliques`). One prior with two numbers: k = 0 is the low-rank prior
+(FITC), m = 0 Vecchia's approximation, both together are called VIF, and k = n is the dense prior. Sites make of it the
+Gaussian of :mod:`gpclass.latent.neighbour_gaussian`. The copies of a weighted row share its latent value.
+Cost: O(n k³) for the conditionals and O(n m²) for the features; then one sparse factor
+(:mod:`gpclass.numerics.dissection`).
+Fails when: rows have many columns, so that every row touches all others and the factor is dense (refused in advance if
+there is no memory for it).
+References: Vecchia (1988); Katzfuss & Guinness (2021), A general framework for Vecchia approximations; Gyger, Furrer &
+Sigrist (2025), Vecchia-inducing-points full-scale approximations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.sparse.linalg import splu
+from scipy.spatial import cKDTree
+
+from gpclass._typing import Array, Generator, IntArray
+from gpclass.latent import base
+from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, labels_of, per_latent
+from gpclass.latent.basis import BLOCK, Basis
+from gpclass.latent.cliques import (
+    ELEMENTS,
+    Cliques,
+    Conditionals,
+    earlier_neighbours,
+    neighbours_of,
+    random_order,
+    scaled,
+)
+from gpclass.latent.coordinates import Features
+from gpclass.latent.inducing import check_inducing, choose_inducing
+from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.model.rows import ArraySource, Rows, Source
+from gpclass.numerics.memory import available_memory
+
+if TYPE_CHECKING:
+    from gpclass.latent.neighbour_gaussian import NeighbourGaussian
+    from gpclass.model.problem import Problem
+
+AUTO = 15  # neighbours by default
+FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbourhoods that they form
+PAIRS = 500_000  # pairs of rows at once
+HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(Form):
+    """The prior through neighbours and inducing inputs.
+
+    Parameters
+    ----------
+    k : int, optional
+        Neighbours of a row; by default 15.
+    m : int, optional
+        Inducing inputs; 0: none. None: as many as explain most of the prior variance.
+    how : "kmeans", "random" or (m, d) array
+        How the inducing inputs are placed, or where.
+    Z : (m, d) array, optional
+        The inducing inputs; None until they are placed.
+    near : (n, k) array, optional
+        Neighbours of the rows, −1 for none; None until they are found.
+    """
+
+    k: int | None = None
+    m: int | None = 0
+    how: Any = "kmeans"
+    Z: Array | None = None
+    near: IntArray | None = None
+
+    name: ClassVar[str] = "neighbours"
+    offers: ClassVar[frozenset[str]] = frozenset(["given"])
+    lacks: ClassVar = {
+        "box": "it draws the noisy latent values of all rows, whose n × n covariance neighbours avoid",
+        "covariance": "it works with the n × n covariance of the latent values, which neighbours avoid",
+        "whitened": "samplers of the latent values of so many rows would not mix",
+        "expected": "its expected log density as a function of θ is not implemented with neighbours",
+        "latents": "the density of the latent values given θ is not implemented with neighbours",
+        "latent_slope": "the density of the latent values given θ is not implemented with neighbours",
+    }
+    predicts_from_rows: ClassVar[bool] = True
+
+    @classmethod
+    def asked(cls, settings: Any) -> Neighbours | None:
+        """With ``n_neighbors``; ``n_inducing`` and ``inducing`` say how many inducing inputs there are beside."""
+        k = settings.n_neighbors
+        if k is None:
+            return None
+        m, how = settings.n_inducing, settings.inducing
+        if m is None:
+            m = 0 if isinstance(how, str) else len(how)
+        return cls(None if isinstance(k, str) and k == "auto" else k, None if m == "auto" else m, how)
+
+    @classmethod
+    def example(cls, X: Array) -> Neighbours:
+        return cls(3, 2, X[:2] + 0.1)
+
+    def checked(self, n: int, d: int, kernels: int) -> Neighbours:
+        k = AUTO if self.k is None else self.k
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0:
+            raise ValueError(f"n_neighbors must be None, 'auto' or a whole number of at least 0, got {self.k!r}")
+        m = 0 if self.m == 0 else check_inducing("auto" if self.m is None else self.m, self.how, n, d)
+        return replace(self, k=min(int(k), n), m=m)
+
+    @property
+    def marks(self) -> tuple[Any, ...]:
+        return (self.k, self.m, self.how, self.Z, self.near)
+
+    @property
+    def inducing(self) -> Array | None:
+        return self.Z
+
+    @property
+    def cure(self) -> str:
+        k = AUTO if self.k is None else self.k
+        return f"raise n_neighbors, for instance to {2 * k}" if k else "set n_neighbors, for instance to 15"
+
+    def for_few_rows(self) -> Neighbours:
+        return replace(self, near=None)
+
+    def rows(self, source: Source) -> Rows:
+        """One shard in memory."""
+        whole = source if isinstance(source, ArraySource) else ArraySource(*source.take(np.arange(source.n)))
+        return Rows.in_memory(whole.X, whole.y, whole.weights)
+
+    def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> Neighbours:
+        """Inducing inputs placed once, and neighbours found at the problem's kernel parameters."""
+        form, source = self, problem.rows.source
+        if self.Z is None and self.m != 0:
+            assert source is not None
+            form = replace(self, Z=choose_inducing(source, problem.kernels[0], self.m, self.how, rng))
+        k = min(AUTO if self.k is None else self.k, problem.n)
+        return replace(form, near=neighbours_of(scaled(problem.kernels[0], problem.X), k))
+
+    def part(self, problem: Problem, rng: Generator) -> Problem | None:
+        """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
+        if problem.n < 2 * FEW:
+            return None
+        X = scaled(problem.kernels[0], problem.X)
+        centres = rng.choice(problem.n, CENTRES, replace=False)
+        rows = np.unique(cKDTree(X).query(X[centres], FEW // CENTRES)[1])
+        few = replace(problem, form=replace(self, near=None)).subset(rows)
+        return few.placed(rng) if len(np.unique(few.y)) == len(np.unique(problem.y)) else None
+
+    def prior(self, problem: Problem) -> NeighbourPrior:
+        if self.near is None or len(self.near) != problem.n or (self.Z is None and self.m != 0):
+            return replace(self.placed(problem, np.random.default_rng(0))).prior(problem)
+        known = vars(self).get("_cliques")
+        if known is None:  # the same at every θ
+            known = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
+            need = HELD * 8.0 * known.tree.numbers * problem.n_latents**2
+            if need > available_memory():
+                raise ValueError(
+                    f"{self.near.shape[1]} neighbours of {problem.n} rows of {problem.n_features} columns need about "
+                    f"{need / 2**30:.0f} GB; use fewer neighbours, or n_inducing without n_neighbors"
+                )
+            vars(self)["_cliques"] = known
+        bases = [] if self.Z is None else [Basis(kernel, self.Z) for kernel in problem.kernels]
+        return NeighbourPrior(problem, known, bases)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all except the cliques."""
+        return {name: value for name, value in vars(self).items() if name != "_cliques"}
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourPrior(LatentPrior):
+    """f = A u + r, u ~ N(0, I), r ~ N(0, Q⁻¹)."""
+
+    problem: Problem
+    cliques: Cliques
+    bases: list[Basis]  # none, or one per kernel
+
+    @property
+    def L(self) -> int:
+        """Latent values per row."""
+        return self.problem.n_latents
+
+    @property
+    def m(self) -> int:
+        """Inducing inputs."""
+        return self.bases[0].m if self.bases else 0
+
+    def per_latent(self, found: list[Any]) -> list[Any]:
+        """One item per latent value, from one per kernel."""
+        return per_latent(found, self.L)
+
+    # ---- the distribution at the rows -------------------------------------------------------------------------
+
+    @cached_property
+    def A(self) -> list[Array]:
+        """Features (n, m), one array per kernel."""
+        return self.features_of(self.problem.X)
+
+    def features_of(self, X: Array) -> list[Array]:
+        """Features a(x) (p, m) of points, one array per kernel."""
+        if not self.bases:
+            return [np.zeros((len(X), 0)) for _ in self.problem.kernels]
+        parts = [slice(a, a + BLOCK) for a in range(0, len(X), BLOCK)]
+        return [np.concatenate([basis.features(X[rows])[0] for rows in parts]) for basis in self.bases]
+
+    @cached_property
+    def conditionals(self) -> list[Conditionals]:
+        """Of r, one per kernel."""
+        X, i, j = self.problem.X, self.cliques.i, self.cliques.j
+        own, found = i == j, []
+        for covariance, A in zip(self.problem.covariances, self.A, strict=True):
+            R, variances = np.empty(len(i)), covariance.diag(X)
+            for begin in range(0, len(i), PAIRS):
+                some = slice(begin, begin + PAIRS)
+                R[some] = covariance.pairs(X[i[some]], X[j[some]])[0]
+            R[own] = variances
+            if self.m:
+                R -= pair_products(A, A, i, j)
+            found.append(Conditionals.of(self.cliques, R, variances))
+        return found
+
+    @property
+    def jitter(self) -> float:
+        """Share of the prior variances, or of K_zz, that was added."""
+        return max([*(found.jitter for found in self.conditionals), *(basis.jitter for basis in self.bases)])
+
+    def given(self, held: Held, rule: SiteRule) -> NeighbourGaussian:
+        from gpclass.latent.neighbour_gaussian import NeighbourGaussian  # it builds on this module
+
+        likelihood = self.problem.likelihood
+        (shard,) = held
+        labels = labels_of(shard, likelihood)
+        sites = rule.sites(likelihood, labels, shard.kept[: rule.numbers(likelihood, self.L)])
+        return NeighbourGaussian(self, sites, labels.copies)
+
+    def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
+        n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
+        (shard,) = self.problem.rows.held
+        flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
+        mean, cov = np.zeros((L, n)), np.zeros((n, L, L))
+        cov[:, range(L), range(L)] = np.stack(
+            self.per_latent([covariance.diag(self.problem.X) for covariance in self.problem.covariances]), axis=1
+        )
+        numbers = rule.first(likelihood, labels_of(shard, likelihood), RowMarginals(mean, cov, flat))
+        held = (shard.with_values(numbers),)
+        return held, self.given(held, rule)
+
+    def times(self, held: Held) -> Held:
+        """Rows with f = K (c∘α)."""
+        (shard,) = held
+        labels, values = labels_of(shard, self.problem.likelihood), shard.kept.copy()
+        view = values.reshape(base.NEWTON, self.L, -1)
+        for c, root in enumerate(self.per_latent(self.roots)):
+            view[base.F, c] = root.product(np.asarray(labels.copies) * view[base.ALPHA, c])
+        return (shard.with_values(values),)
+
+    @cached_property
+    def roots(self) -> list[Root]:
+        """Products with the prior covariance, one per kernel."""
+        order = random_order(self.problem.n)
+        each = zip(self.conditionals, self.A, strict=True)
+        return [Root(A, np.sqrt(found.d), order, found.B[order][:, order].tocsc()) for found, A in each]
+
+    def from_vectors(self, vectors: Array) -> NeighbourGaussian:
+        """Precisions and shifts of the sites."""
+        L = self.L
+        return self.from_kept({"W": vectors[: L * L].reshape(L, L, -1).transpose(2, 0, 1), "b": vectors[L * L :]})
+
+    def from_kept(self, kept: dict[str, Array]) -> NeighbourGaussian:
+        from gpclass.latent.neighbour_gaussian import NeighbourGaussian  # it builds on this module
+
+        return NeighbourGaussian(self, RowSites(b=kept["b"], full=kept["W"]))
+
+    # ---- new points -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        return cKDTree(self._scaled(self.problem.X))
+
+    def _scaled(self, X: Array) -> Array:
+        return scaled(self.problem.kernels[0], X)
+
+    def nearest(self, X_new: Array) -> IntArray:
+        """The k nearest rows of new points, (p, k)."""
+        k = self.cliques.k
+        if k == 0:
+            return np.empty((len(X_new), 0), dtype=np.intp)
+        return np.asarray(self._tree.query(self._scaled(X_new), k)[1], dtype=np.intp).reshape(len(X_new), k)
+
+    def new(self, points: Array, near: IntArray, X_new: Array) -> list[tuple[Array, Array, Array]]:
+        """Features (p, m), weights (p, k) on r at the ``near`` ones of points, and variances (p,), per kernel."""
+        out = []
+        for kernel, covariance in enumerate(self.problem.covariances):
+            A = self._features(points, kernel)
+            a = self._features(X_new, kernel)
+            p, k = near.shape
+            b, d = np.empty((p, k)), np.empty(p)
+            step = max(1, ELEMENTS // ((k + 1) * max(k + 1, self.m)))
+            for begin in range(0, p, step):
+                some = slice(begin, begin + step)
+                b[some], d[some] = self._condition(covariance, points, A, near[some], X_new[some], a[some])
+            out.append((a, b, d))
+        return out
+
+    def _features(self, X: Array, kernel: int) -> Array:
+        return self.A[kernel] if X is self.problem.X else self.features_of(X)[kernel]
+
+    def _condition(
+        self, covariance: Any, points: Array, A: Array, near: IntArray, X_new: Array, a: Array
+    ) -> tuple[Array, Array]:
+        """Weights on r at the near points, which are as for the rows not nearly dependent, and variances."""
+        r, k = near.shape
+        known = np.column_stack([near >= 0, np.ones(r, dtype=bool)])
+        P = np.concatenate([points[near], X_new[:, None]], axis=1)
+        i, j = np.tril_indices(k + 1, -1)
+        R = np.zeros((r, k + 1, k + 1))
+        R[:, i, j] = covariance.pairs(P[:, i].reshape(-1, P.shape[2]), P[:, j].reshape(-1, P.shape[2]))[0].reshape(
+            r, -1
+        )
+        R += R.transpose(0, 2, 1)
+        own = covariance.diag(P.reshape(-1, P.shape[2])).reshape(r, -1)
+        R[:, range(k + 1), range(k + 1)] = own
+        if self.m:
+            F = np.concatenate([A[near], a[:, None]], axis=1)
+            R -= F @ F.transpose(0, 2, 1)
+        R *= known[:, :, None] & known[:, None, :]
+        jitter = max(found.jitter for found in self.conditionals)
+        R[:, range(k), range(k)] += np.where(known, jitter * own, 1.0)[:, :k]
+        b = np.linalg.solve(R[:, :k, :k], R[:, :k, k:])[:, :, 0]
+        return b, np.maximum(R[:, k, k] - np.einsum("rk,rk->r", b, R[:, :k, k]), 0.0)
+
+    def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
+        """In white coordinates (u, ε), r = B⁻¹d^½ε: (m + n, p) numbers per kernel, for few rows."""
+        near, X = self.nearest(X_new), self.problem.X
+        V, rest = [], []
+        for root, (a, b, d) in zip(self.roots, self.new(X, near, X_new), strict=True):
+            spread = np.zeros((self.problem.n, len(X_new)))
+            np.add.at(spread, (near, np.arange(len(X_new))[:, None]), b)
+            V.append(np.vstack([a.T, root.white(spread)]))
+            rest.append(d)
+        return Features(V, rest)
+
+    def white_dimension(self) -> int:
+        return self.L * (self.m + self.problem.n)
+
+    def joint(self, X_new: Array) -> tuple[IntArray, list[tuple[Array, Array, Array]]]:
+        """Neighbours of new points among the rows and the new points before each, and their conditionals."""
+        X, n = self.problem.X, self.problem.n
+        points = np.vstack([X, X_new])
+        near = earlier_neighbours(self._scaled(points), self.cliques.k, n)
+        return near, self.new(points, near, X_new)
+
+    def survey(self) -> dict[str, Any]:
+        """Neighbours, inducing inputs, and the work of a factor."""
+        tree = self.cliques.tree
+        return {
+            "n_neighbors": self.cliques.k,
+            "n_inducing": self.m,
+            "factor_gflops": 2e-9 * tree.flops * self.L**3,
+            "factor_mb": 8.0 * tree.numbers * self.L**2 / 2**20,
+        }
+
+
+class Root:
+    """K = A Aᵀ + B⁻¹ diag(d) B⁻ᵀ as products, through B in the order in which it is triangular."""
+
+    def __init__(self, A: Array, sd: Array, order: IntArray, B: Any) -> None:
+        self.A, self.sd, self.order = A, sd[order], order
+        options = {"SymmetricMode": True, "DiagPivotThresh": 0.0}
+        self.factor: Any = splu(B, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
+
+    def product(self, x: Array) -> Array:
+        """K x for x (n,)."""
+        back = self.factor.solve(x[self.order], trans="T")
+        out = np.empty_like(x)
+        out[self.order] = self.factor.solve(self.sd**2 * back)
+        return np.asarray(out + self.A @ (self.A.T @ x))
+
+    def white(self, x: Array) -> Array:
+        """d^½ B⁻ᵀx, by the order of the rows, for x (n, p)."""
+        back = self.factor.solve(np.asfortranarray(x[self.order]), trans="T")
+        return np.asarray(self.sd[:, None] * back)
+
+
+def pair_products(A: Array, B: Array, i: IntArray, j: IntArray) -> Array:
+    """a_iᵀb_j of pairs of rows, (E,)."""
+    out, step = np.empty(len(i)), max(1, ELEMENTS // max(1, A.shape[1]))
+    for begin in range(0, len(i), step):
+        some = slice(begin, begin + step)
+        out[some] = np.einsum("em,em->e", A[i[some]], B[j[some]])
+    return out

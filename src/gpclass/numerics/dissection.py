@@ -1,0 +1,291 @@
+r"""Sparse symmetric factors by nested dissection with dense fronts: log determinant, solves and selected inverse.
+
+Rows that touch each other (pairs of a sparse symmetric matrix S) lie close together in space. A cut through the rows
+leaves a separator, the rows of one side that touch the other; both sides are cut again, down to leaves. Eliminating
+sides before separators fills only *fronts*: the own rows of a piece and its boundary, the later rows that they touch.
+Each front is a dense matrix
+
+    F = [F_oo F_ob; F_bo F_bb],   L L^T = F_oo,   H = L⁻¹F_ob,   F_bb − HᵀH is added to the parent's front,
+
+so that all work is dense linear algebra on a few hundred matrices. Downwards the same fronts give the entries of S⁻¹
+in every front (Takahashi's equations), among them all those where S has entries:
+
+    Σ_ob = −L⁻ᵀH Σ_bb,   Σ_oo = (L Lᵀ)⁻¹ − Σ_ob HᵀL⁻¹.
+
+Every row may have L values: S = blockdiag(Q_1, ..., Q_L) + diag(W_i), W_i an L×L matrix per row.
+Cost: for rows in a plane O(n^1.5) time and O(n log n) memory, with small constants: 2.5 Gflop for 10,000 rows with 20
+neighbours each, 40 for 50,000. The more dimensions, the larger the separators; at worst the cost is that of one dense
+matrix, and :attr:`Dissection.flops` says so in advance.
+Fails when: S is not positive definite.
+References: George (1973), Nested dissection of a regular finite element mesh; Duff & Reid (1983), The multifrontal
+solution of indefinite sparse symmetric linear equations; Takahashi, Fagan & Chin (1973).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.sparse import csr_array
+
+from gpclass._typing import Array, BoolArray, IntArray
+from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
+
+LEAF = 100  # rows of a piece that is not cut
+NO_GAIN = 0.5  # share of the rows in a separator from which cutting does not pay
+COLUMNS = 128  # right-hand sides of a sparse forward solve at once
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """Rows that are eliminated together, and those later ones that they touch."""
+
+    own: IntArray  # (o,)
+    boundary: IntArray  # (b,)
+    parent: int  # −1 for a root
+    up: IntArray  # (b,), places of the boundary among the rows of the parent
+    pairs: IntArray  # entries of S that enter here
+    at: tuple[IntArray, IntArray]  # their places among the rows, the larger one first
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.own) + len(self.boundary)
+
+
+@dataclass(frozen=True, eq=False)
+class Dissection:
+    """Fronts, children before parents, of a matrix with entries at pairs (i, j) of rows, each once, and (i, i)."""
+
+    n: int
+    fronts: list[Front]
+    front_of: IntArray  # (n,)
+
+    @classmethod
+    def of(cls, i: IntArray, j: IntArray, X: Array) -> Dissection:
+        """Of pairs i, j (E,) of rows at X (n, d), in coordinates where rows that touch are close."""
+        n = len(X)
+        both = np.concatenate([i, j]), np.concatenate([j, i])
+        touches = csr_array((np.ones(len(both[0]), dtype=np.int32), both), shape=(n, n))
+        pieces = _cut(touches, X)[::-1]
+        front_of = np.empty(n, dtype=np.intp)
+        for f, (own, _, _) in enumerate(pieces):
+            front_of[own] = f
+        first = np.minimum(front_of[i], front_of[j])
+        order = np.argsort(first, kind="stable")
+        ends = np.searchsorted(first[order], np.arange(len(pieces) + 1))
+        last, place, fronts = len(pieces) - 1, np.empty(n, dtype=np.intp), []
+        for f, (own, boundary, parent) in enumerate(pieces):
+            up = np.empty(0, dtype=np.intp)
+            if parent >= 0:
+                above = pieces[last - parent]
+                place[np.concatenate(above[:2])] = np.arange(len(above[0]) + len(above[1]))
+                up = place[boundary]
+            place[np.concatenate([own, boundary])] = np.arange(len(own) + len(boundary))
+            here = order[ends[f] : ends[f + 1]]
+            a, b = place[i[here]], place[j[here]]
+            at = np.maximum(a, b), np.minimum(a, b)
+            fronts.append(Front(own, boundary, last - parent if parent >= 0 else -1, up, here, at))
+        return cls(n, fronts, front_of)
+
+    @property
+    def flops(self) -> float:
+        """Multiply-adds of a factor with one value per row."""
+        o, b = self._sizes
+        return float(np.sum(o**3 / 6 + o**2 * b / 2 + o * b**2 / 2))
+
+    @property
+    def numbers(self) -> float:
+        """Numbers that a factor with one value per row keeps."""
+        o, b = self._sizes
+        return float(np.sum(o**2 + o * b))
+
+    @property
+    def _sizes(self) -> tuple[Array, Array]:
+        sizes = np.array([(len(f.own), len(f.boundary)) for f in self.fronts], dtype=float)
+        return sizes[:, 0], sizes[:, 1]
+
+
+def _cut(touches: csr_array, X: Array) -> list[tuple[IntArray, IntArray, int]]:
+    """Own rows, boundary and parent of every piece, parents before children."""
+    mark = np.zeros(len(X), dtype=np.int32)
+
+    def touching(rows: IntArray, others: IntArray) -> BoolArray:
+        mark[others] = 1
+        found = np.asarray(touches[rows] @ mark) > 0
+        mark[others] = 0
+        return found
+
+    pieces: list[tuple[IntArray, IntArray, int]] = []
+    todo = [(np.arange(len(X)), np.empty(0, dtype=np.intp), -1)]
+    while todo:
+        rows, boundary, parent = todo.pop()
+        if len(rows) > LEAF:
+            order = rows[np.argsort(X[rows, np.ptp(X[rows], axis=0).argmax()], kind="stable")]
+            left, right = order[: len(rows) // 2], order[len(rows) // 2 :]
+            on_left, on_right = touching(left, right), touching(right, left)
+            if on_left.sum() <= on_right.sum():
+                own, left = left[on_left], left[~on_left]
+            else:
+                own, right = right[on_right], right[~on_right]
+            if len(own) < NO_GAIN * len(rows):
+                around = np.concatenate([own, boundary])
+                above = len(pieces) if len(own) else parent
+                todo += [(side, around[touching(around, side)], above) for side in (left, right) if len(side)]
+                if len(own):
+                    pieces.append((own, boundary, parent))
+                continue
+        pieces.append((rows, boundary, parent))
+    return pieces
+
+
+class SparseFactor:
+    """S = blockdiag(Q_c) + diag(W_i) factored.
+
+    Parameters
+    ----------
+    tree : Dissection
+    Q : L arrays (E,)
+        Entries at the pairs of the tree; the same array may stand for several latent values.
+    W : (n, L, L) array
+    """
+
+    def __init__(self, tree: Dissection, Q: Sequence[Array], W: Array) -> None:
+        self.tree, self.L = tree, len(Q)
+        self.lower: list[Array] = []  # L (o L, o L)
+        self.half: list[Array] = []  # H (o L, b L)
+        waiting: dict[int, list[tuple[IntArray, Array]]] = {}
+        for f, front in enumerate(tree.fronts):
+            F: Array = np.zeros((front.size, self.L) * 2)
+            a, b = front.at
+            for c, q in enumerate(Q):
+                F[a, c, b, c] = q[front.pairs]
+            o = np.arange(len(front.own))
+            F[o, :, o, :] += W[front.own]
+            F = F.reshape(front.size * self.L, -1)
+            for places, update in waiting.pop(f, []):
+                F[places[:, None], places] += update
+            k = len(o) * self.L
+            lower, info = lapack.dpotrf(F[:k, :k], lower=1, clean=1)
+            if info != 0:
+                raise NotPositiveDefiniteError(f"the posterior precision is not positive definite; {CURE}")
+            half = _solved(lower, F[k:, :k].T)
+            self.lower.append(np.asarray(lower))
+            self.half.append(half)
+            if front.parent >= 0:
+                update = F[k:, k:] - half.T @ half
+                waiting.setdefault(front.parent, []).append((self._values(front.up), update))
+        if not all(np.isfinite(np.diag(lower)).all() for lower in self.lower):
+            raise NotPositiveDefiniteError(f"the posterior precision is not finite; {CURE}")
+
+    def _values(self, rows: IntArray) -> IntArray:
+        """Places of the values of some rows of a front."""
+        return np.asarray((rows[:, None] * self.L + np.arange(self.L)).ravel())
+
+    @property
+    def half_log_det(self) -> float:
+        """½ log |S|."""
+        return float(sum(np.log(np.diag(lower)).sum() for lower in self.lower))
+
+    def solve(self, b: Array) -> Array:
+        """S⁻¹b for b (n, L, r)."""
+        x = self._forward(b.copy(), range(len(self.lower)))
+        return self.backward(x)
+
+    def backward(self, x: Array) -> Array:
+        """C⁻ᵀx, C Cᵀ = S in the order of elimination, for x (n, L, r), in place."""
+        r = x.shape[2]
+        for front, lower, half in zip(self.tree.fronts[::-1], self.lower[::-1], self.half[::-1], strict=True):
+            own = x[front.own].reshape(-1, r)
+            if len(front.boundary):
+                own = own - half @ x[front.boundary].reshape(-1, r)
+            x[front.own] = _solved(lower, own, trans=1).reshape(-1, self.L, r)
+        return x
+
+    def _forward(self, x: Array, fronts: Sequence[int] | range) -> Array:
+        """C⁻¹x in place, where only some fronts are reached."""
+        r = x.shape[2]
+        for f in fronts:
+            front = self.tree.fronts[f]
+            own = _solved(self.lower[f], x[front.own].reshape(-1, r))
+            x[front.own] = own.reshape(-1, self.L, r)
+            if len(front.boundary):
+                x[front.boundary] -= (self.half[f].T @ own).reshape(-1, self.L, r)
+        return x
+
+    def quadratic(self, rows: IntArray, weights: Sequence[Array]) -> Array:
+        """B_jᵀS⁻¹B_j (p, L, L), where column c of B_j has ``weights[c][j]`` (k,) at value c of ``rows[j]`` (k,)."""
+        p, L = len(rows), self.L
+        found = np.zeros((p, L, L))
+        order = np.argsort(self.tree.front_of[rows].min(axis=1, initial=len(self.lower)), kind="stable")
+        x = np.zeros((self.tree.n, L, COLUMNS * L))
+        for begin in range(0, p, COLUMNS):
+            here = order[begin : begin + COLUMNS]
+            for c, w in enumerate(weights):
+                x[rows[here], c, (np.arange(len(here)) * L + c)[:, None]] = w[here]
+            reached = self._path(np.unique(self.tree.front_of[rows[here]]))
+            self._forward(x, reached)
+            for f in reached:
+                own = self.tree.fronts[f].own
+                v = x[own].reshape(-1, COLUMNS, L)[:, : len(here)]
+                found[here] += np.einsum("vja,vjb->jab", v, v)
+                x[own] = 0.0
+        return found
+
+    def _path(self, fronts: IntArray) -> list[int]:
+        """Fronts and all above them, children first."""
+        reached = set()
+        for f in fronts.tolist():
+            while f >= 0 and f not in reached:
+                reached.add(f)
+                f = self.tree.fronts[f].parent
+        return sorted(reached)
+
+    def inverse(self) -> tuple[list[Array], Array]:
+        """S⁻¹ at the pairs of the tree, per latent value (E,), and between the values of a row, (n, L, L)."""
+        E = sum(len(front.pairs) for front in self.tree.fronts)
+        at_pairs = [np.empty(E) for _ in range(self.L)]
+        in_row = np.empty((self.tree.n, self.L, self.L))
+        for front, Sigma in self._downwards():
+            a, b = front.at
+            cube = Sigma.reshape(front.size, self.L, front.size, self.L)
+            for c, found in enumerate(at_pairs):
+                found[front.pairs] = cube[a, c, b, c]
+            o = np.arange(len(front.own))
+            in_row[front.own] = cube[o, :, o, :]
+        return at_pairs, in_row
+
+    def _downwards(self) -> Iterator[tuple[Front, Array]]:
+        """Fronts with the entries of S⁻¹ between all their rows, parents first; each is kept while children need it."""
+        children = np.bincount([f.parent + 1 for f in self.tree.fronts], minlength=len(self.lower) + 1)[1:]
+        kept: dict[int, Array] = {}
+        for f in range(len(self.lower) - 1, -1, -1):
+            front, lower, half = self.tree.fronts[f], self.lower[f], self.half[f]
+            k = len(lower)
+            Sigma = np.empty((front.size * self.L,) * 2)
+            inverse = np.asarray(lapack.dtrtri(lower, lower=1)[0])
+            Sigma[:k, :k] = inverse.T @ inverse
+            if front.parent >= 0:
+                places = self._values(front.up)
+                above = kept[front.parent]
+                Sigma[k:, k:] = above[places[:, None], places]
+                children[front.parent] -= 1
+                if children[front.parent] == 0:
+                    del kept[front.parent]
+                down = inverse.T @ half  # L⁻ᵀH
+                cross = down @ Sigma[k:, k:]
+                Sigma[:k, :k] += cross @ down.T
+                Sigma[:k, k:] = -cross
+                Sigma[k:, :k] = -cross.T
+            if children[f]:
+                kept[f] = Sigma
+            yield front, Sigma
+
+
+def _solved(lower: Array, b: Array, trans: int = 0) -> Array:
+    """L⁻¹b, or L⁻ᵀb."""
+    if b.size == 0:
+        return np.zeros(b.shape)
+    return np.asarray(lapack.dtrtrs(lower, b, lower=1, trans=trans)[0])

@@ -1,0 +1,175 @@
+"""The neighbour prior: its limits are the dense and the low-rank prior, and its gradients those of differences."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from gpclass import GPClassifier, load_model
+from gpclass.inference import EP, Laplace, Variational
+from gpclass.latent import neighbours
+from gpclass.latent.cliques import earlier_neighbours
+from gpclass.latent.dense import Dense
+from gpclass.latent.low_rank import LowRank
+from gpclass.latent.neighbours import Neighbours
+from gpclass.likelihoods import Probit, get_likelihood
+from gpclass.model.problem import Problem
+
+RNG = np.random.default_rng(0)
+n = 130
+X = RNG.uniform(size=(n, 2))
+TWO = np.where(np.sin(6 * X[:, 0]) + 0.5 * RNG.normal(size=n) > 0, 1, -1)
+MANY = RNG.integers(0, 3, n)
+NEW, Z = RNG.uniform(size=(15, 2)), RNG.uniform(size=(10, 2))
+KERNEL = ConstantKernel(2.0) * Matern([0.3, 0.5], nu=1.5) + WhiteKernel(0.05)
+CASES = {
+    "laplace": ("probit", TWO, Laplace()),
+    "ep": ("probit", TWO, EP(tol=1e-10)),
+    "variational": ("logit", TWO, Variational(tol=1e-10)),
+    "softmax": ("softmax", MANY, Laplace()),
+    "multinomial probit": ("multinomial-probit", MANY, EP(tol=1e-10)),
+}
+
+
+def problem(case, form, kernel=KERNEL, weights=None):
+    name, y, _ = CASES[case]
+    return Problem.of(X, y, kernel, get_likelihood(name), weights, None, form)
+
+
+def found(case, form, weights=None):
+    posterior = CASES[case][2](problem(case, form, weights=weights), gradient=True)
+    latent = posterior.latent(NEW)
+    return posterior.evidence.log_z, posterior.evidence.gradient, latent.means, latent.covariances
+
+
+@pytest.mark.parametrize("m", [0, 10])
+@pytest.mark.parametrize("case", CASES)
+def test_all_rows_as_neighbours_are_the_dense_prior(case, m):
+    ours, dense = found(case, Neighbours(n, m, Z, Z if m else None)), found(case, Dense())
+    for one, other in zip(ours, dense, strict=True):
+        assert np.allclose(one, other, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_neighbours_are_the_low_rank_prior(case):
+    # Its sweeps stop at another distance, so that the sites agree to their tolerance.
+    ours, low = found(case, Neighbours(0, 10, Z, Z)), found(case, LowRank(Z, 10))
+    for one, other in zip(ours, low, strict=True):
+        assert np.allclose(one, other, atol=1e-7, rtol=1e-7)
+
+
+def test_copies_of_a_row_share_its_value_as_under_the_dense_prior():
+    weights = RNG.integers(1, 4, n).astype(float)
+    for case in ("laplace", "ep"):
+        for one, other in zip(found(case, Neighbours(n, 0), weights), found(case, Dense(), weights), strict=True):
+            assert np.allclose(one, other, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("m", [0, 10])
+@pytest.mark.parametrize("case", ["laplace", "ep", "softmax"])
+def test_gradients_are_those_of_differences(case, m):
+    method = CASES[case][2]
+    here = problem(case, Neighbours(6, m, Z, Z if m else None)).placed(RNG)
+    slope = method(here, gradient=True).evidence.gradient
+    for e, own in zip(1e-4 * np.eye(len(slope)), slope, strict=True):
+        ends = [method(here.at(here.theta + s * e)).evidence.log_z for s in (1, -1)]
+        assert own == pytest.approx((ends[0] - ends[1]) / 2e-4, abs=3e-6)
+
+
+@pytest.mark.parametrize("m", [0, 10])
+def test_the_gradient_by_the_scale_and_by_kernels_of_each_class(m):
+    form, method = Neighbours(6, m, Z, Z if m else None), Laplace()
+    free = Problem.of(X, TWO, KERNEL, Probit(scale=1.3, scale_bounds=(0.1, 10.0)), form=form).placed(RNG)
+    kernels = [ConstantKernel(v) * RBF(0.3) for v in (1.0, 2.0, 0.5)]
+    from sklearn.gaussian_process.kernels import CompoundKernel
+
+    own = Problem.of(X, MANY, CompoundKernel(kernels), get_likelihood("softmax"), form=form).placed(RNG)
+    for here in (free, own):
+        slope = method(here, gradient=True).evidence.gradient
+        assert len(slope) == len(here.theta)
+        k = len(slope) - 1
+        e = 1e-4 * np.eye(len(slope))[k]
+        ends = [method(here.at(here.theta + s * e)).evidence.log_z for s in (1, -1)]
+        assert slope[k] == pytest.approx((ends[0] - ends[1]) / 2e-4, abs=1e-5)
+
+
+def test_more_neighbours_come_closer_to_the_dense_prior():
+    truth = found("laplace", Dense())
+    gaps = [abs(found("laplace", Neighbours(k, 0))[0] - truth[0]) for k in (1, 4, 16)]
+    assert gaps[0] > gaps[1] > gaps[2]
+    both = abs(found("laplace", Neighbours(4, 10, Z, Z))[0] - truth[0])
+    assert both < abs(found("laplace", Neighbours(0, 10, Z, Z))[0] - truth[0])
+
+
+def test_neighbours_are_the_nearest_earlier_rows():
+    points = RNG.normal(size=(500, 3))
+    points[7] = points[400] = points[3]
+    got = earlier_neighbours(points, 6)
+    gaps = cdist(points, points)
+    for i in (1, 4, 30, 400, 499):
+        k = min(i, 6)
+        assert np.all(got[i, :k] < i)
+        assert np.all(got[i, :k] >= 0)
+        assert np.all(got[i, k:] == -1)
+        assert np.allclose(np.sort(gaps[i, got[i, :k]]), np.sort(gaps[i, :i])[:k])
+    assert np.array_equal(earlier_neighbours(points, 6, 450), got[450:])
+
+
+def test_draws_agree_with_the_latent_values_that_are_predicted():
+    posterior = Laplace()(problem("laplace", Neighbours(n, 10, Z, Z)))
+    draws, latent = posterior.draw(NEW, 4000, np.random.default_rng(1))[:, :, 0], posterior.latent(NEW)
+    sd = np.sqrt(latent.covariances[0, :, 0, 0])
+    assert np.all(np.abs(draws.mean(axis=0) - latent.means[0, :, 0]) < 5.0 * sd / np.sqrt(4000))
+    assert np.allclose(draws.std(axis=0), sd, rtol=0.06)
+    dense = Laplace()(problem("laplace", Dense())).draw(NEW, 4000, np.random.default_rng(2))[:, :, 0]
+    assert np.allclose(np.corrcoef(draws.T), np.corrcoef(dense.T), atol=0.08)
+    rows = posterior.gaussian.draw_rows(np.random.default_rng(3))
+    assert rows.shape == (n,)
+
+
+def test_equal_rows_and_smooth_kernels_need_a_jitter_that_is_reported():
+    twice = np.vstack([X[:60], X[:30]])
+    y = np.concatenate([TWO[:60], TWO[:30]])
+    here = Problem.of(twice, y, 2.0 * RBF(1.0), Probit(), form=Neighbours(10, 0))
+    dense = Problem.of(twice, y, 2.0 * RBF(1.0), Probit())
+    ours, truth = Laplace()(here), Laplace()(dense)
+    assert ours.report.jitter > 0
+    assert ours.evidence.log_z == pytest.approx(truth.evidence.log_z, abs=0.02)
+    assert np.allclose(ours.latent(NEW).means, truth.latent(NEW).means, atol=0.02)
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_a_fitted_model_is_saved_and_read(tmp_path, inference):
+    clf = GPClassifier(1.0 * RBF(0.3), inference=inference, n_neighbors=8, n_inducing=6, random_state=0).fit(X, TWO)
+    assert clf.inducing_.shape == (6, 2)
+    assert clf.fit_report_.details["n_neighbors"] == 8
+    clf.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert np.allclose(again.predict_proba(NEW), clf.predict_proba(NEW), atol=1e-12)
+    assert again.n_neighbors == 8
+
+
+def test_a_search_begins_on_a_part_of_many_rows(monkeypatch):
+    monkeypatch.setattr(neighbours, "FEW", 60)
+    monkeypatch.setattr(neighbours, "CENTRES", 3)
+    settings = {"inference": "laplace", "n_neighbors": 8, "random_state": 0}
+    part = GPClassifier(1.0 * Matern(0.3, nu=1.5), **settings).fit(X, TWO)
+    monkeypatch.undo()
+    whole = GPClassifier(1.0 * Matern(0.3, nu=1.5), **settings).fit(X, TWO)
+    assert part.log_evidence_ == pytest.approx(whole.log_evidence_, abs=0.5)
+
+
+def test_settings_that_make_no_sense_are_refused():
+    for k in (-1, 2.5, "many", True):
+        with pytest.raises(ValueError, match="n_neighbors must be"):
+            GPClassifier(inference="ep", n_neighbors=k).fit(X, TWO)
+    with pytest.raises(ValueError, match="neighbours avoid"):
+        GPClassifier(inference="exact", n_neighbors=5).fit(X, TWO)
+    with pytest.raises(ValueError, match="leave one"):
+        GPClassifier(inference="ep", n_neighbors=5, latent_prior="dense").fit(X, TWO)
+
+
+def test_too_little_memory_is_said_in_advance(monkeypatch):
+    monkeypatch.setattr(neighbours, "available_memory", lambda: 1e4)
+    with pytest.raises(ValueError, match="use fewer neighbours"):
+        GPClassifier(1.0 * RBF(0.3), inference="laplace", n_neighbors=5).fit(X, TWO)
