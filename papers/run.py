@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpclass.datasets import DatasetUnavailable
+from papers import overview
 from papers.common import DOCS, RESULTS, Experiment, Section, Setting, show_figures, tell, write_page
 from papers.resume import Kept, Progress, code_of, remember, store, stored
 
@@ -82,6 +83,7 @@ def run(
             order = list(paper.experiments)
             write_page(docs / f"{paper.name}.md", paper.title, paper.reference, order, kept.section, command)
             show_figures(docs, paper.name, kept.section, kept.written)
+            (docs / "overview.md").write_text(overview.page(docs), encoding="utf-8")
             if given.repeats is None:
                 remember(setting.size, paper.name, name, kept.seconds)
         progress.finished(seconds)

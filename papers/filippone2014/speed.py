@@ -13,7 +13,7 @@ from typing import Any
 
 from papers.common import Section, Setting, Table, Verdict, left_out, tell
 from papers.filippone2014.shared import ESTIMATORS, FILES, acceptance, chains, effective_size
-from papers.filippone2014.table1 import PAPER, SMALL, length_of, measured, sizes, tuned_proposal
+from papers.filippone2014.table1 import PAPER, SMALL, measured, sizes, tuned_proposal
 from papers.store import cell
 
 WANTED = 5.0
@@ -30,7 +30,7 @@ def run(setting: Setting) -> Section:
             found[label, True] = screen(setting, name, label)
         rates = {}
         for (label, screened), one in found.items():
-            size = screened_length(setting, name, label) if screened else length_of(setting, name, label)
+            size = screened_length(setting, name, label) if screened else sizes(setting)[name]
             draws = size.chains * size.draws
             rates[label, screened] = one["effective"] / (draws * one["seconds"])
             rows.append(
@@ -59,7 +59,7 @@ def run(setting: Setting) -> Section:
 
 def screened_length(setting: Setting, name: str, label: str) -> Any:
     """As in Table I; the screened annealed chains are only for comparison, and half as long."""
-    size = length_of(setting, name, label)
+    size = sizes(setting)[name]
     return size if label == OURS else replace(size, discard=size.discard // 2, draws=size.draws // 2)
 
 

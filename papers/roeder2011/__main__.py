@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from papers.common import Experiment, Section
-from papers.roeder2011 import figures, held_out, table1
+from papers.roeder2011 import figures, held_out, repeats, table1
 from papers.run import Paper
 from papers.run import main as run_all
 
 EXPERIMENTS: dict[str, Experiment] = {
     "table1": table1.run,
+    "repeats": repeats.run,
     "figures": figures.run,
     "jura": held_out.jura,
     "walker": held_out.walker,

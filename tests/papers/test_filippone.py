@@ -25,7 +25,7 @@ def test_published_table():
 def test_annealing_in_two_dimensions(tmp_path):
     """Both labels +1 of two nearly independent points: the evidence is near a quarter."""
     section = figure1.run(Setting())
-    for _, log_z, error, share in section.tables[0].rows:
+    for _, log_z, error, share, *_ in section.tables[0].rows:
         assert abs(log_z - np.log(0.25)) < 4 * error + 0.02
         assert 0 < share <= 1
     main(["figure1"], results=tmp_path, docs=tmp_path)
@@ -67,12 +67,33 @@ def test_a_cell_is_measured_once(tmp_path):
     assert len(calls) == 2
 
 
-def test_only_noisy_estimators_have_shorter_chains():
+def test_full_is_the_papers_size():
     full = Setting(full=True)
-    for name, size in table1.FULL.items():
-        assert table1.length_of(full, name, "exact, 64") == table1.length_of(full, name, "EP's evidence") == size
-    assert table1.length_of(full, "glass", "AIS, 10") == table1.FULL["glass"]
-    assert table1.length_of(full, "pima", "IS, 1").draws < table1.FULL["pima"].draws
+    assert set(table1.FULL) == set(shared.FILES)
+    for size in table1.FULL.values():
+        assert (size.chains, size.discard, size.draws, size.rows) == (5, 500, 1500, None)
+    assert table1.tuning_length(full) == 2000
+
+
+def test_proposals_settle_at_the_wanted_acceptance(monkeypatch):
+    """With a chain whose acceptance falls as its steps grow, from far too long and far too short steps."""
+
+    class Outcome:
+        def __init__(self, rate):
+            self.rate = rate
+
+        def stack(self, name):
+            return np.array([self.rate])
+
+    def chains(tuned, *_):
+        return Outcome(float(np.exp(-np.sqrt(tuned.mode.covariance[0, 0]))))
+
+    monkeypatch.setattr(shared, "chains", chains)
+    for size in (0.05, 8.0):
+        mode = shared.Mode(np.zeros(1), np.array([[size]]), 0)
+        found = shared.settled(shared.Tuned(None, mode, 0.5), 10, 0)
+        assert 0.2 <= found.acceptance <= 0.3
+        assert found.acceptance == chains(found).rate
 
 
 @pytest.mark.parametrize("estimator", list(shared.ESTIMATORS))

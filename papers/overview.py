@@ -1,0 +1,138 @@
+"""``python -m papers.overview``: every numbered table and figure of the papers, ours beside theirs, on one page.
+
+What a table shows and how large it is in the paper is stated here; our verdicts and the command that made them are read
+from the papers' own pages, so that this page says what those say. Run it after any of them is written.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from papers.common import DOCS
+
+HEAD = """# Every table and figure
+
+Every numbered table and figure of the five papers, with the paper's size, the size of our run, and the verdicts of our
+own page: what was claimed, what we asked for, what we measured. `python -m papers.overview` makes this page from the
+others. A run without `--full` is smaller than the paper's: its command is given, and the page says how large it was.
+"""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One numbered table or figure."""
+
+    paper: str  # its folder
+    item: str
+    shows: str
+    theirs: str  # size in the paper
+    experiment: str  # "" if there is none
+    picked: str = ""  # part of a verdict's text, if the section judges several items
+    remark: str = ""  # what has to be said beyond the verdicts
+
+
+ITEMS = (
+    Item("atiya2020", "Table 1", "orthant integral, MAPE of log P", "50 problems of n = 50, 200, 500", "table1"),
+    Item("atiya2020", "Table 2", "MAE of probabilities, linear kernel", "20 runs, to 3,000,000 samples", "table2"),
+    Item("atiya2020", "Table 3", "MAPE of the log evidence", "20 runs, to 3,000,000 samples", "table3"),
+    Item("atiya2020", "Table 4", "nine problems, six kernels, four methods", "50,000 iterations", "table4"),
+    Item(
+        *("atiya2020", "Table 4, text", "evidence of the samplers", "50,000 iterations", "annealing"),
+        remark="ours was the reverse of theirs: short ladders for elliptical slices, a tuned step for HMC",
+    ),
+    Item(
+        *("atiya2020", "Figure 1", "error of probabilities by CPU time", "ten runs a point", "figures"),
+        picked="probabilities",
+    ),
+    Item(
+        *("atiya2020", "Figure 2", "error of the evidence by CPU time", "ten runs a point", "figures"),
+        picked="evidence",
+    ),
+    Item(
+        *("cho2015", "Table 1", "means and covariances of four classes", "160 and 400 points", "synthetic"),
+        remark="`gpclass.datasets.cho_four_gaussians` has these",
+    ),
+    Item("cho2015", "Table 2", "confusion matrix of iris", "90 and 60 flowers", "iris"),
+    Item("cho2015", "Figure 1", "training points, test points, regions", "160 and 400 points", "synthetic"),
+    Item("cho2015", "Figure 2", "iris from different viewpoints", "150 flowers", "iris", remark="drawn on the page"),
+    Item("cho2015", "Equations 18–22", "variational EM", "until it converges", "em"),
+    Item("filippone2014", "Figure 1", "annealing in two dimensions", "three draws", "figure1"),
+    Item("filippone2014", "Figure 2", "spread of the evidence estimate", "50 θ, 50 repeats, n to 1000", "figure2"),
+    Item("filippone2014", "Table I", "acceptance rates", "5 chains of 1500 after 500, five data sets", "table1"),
+    Item(
+        *("roeder2011", "Figure 1", "graph of the doubly stochastic model", "a diagram", ""),
+        remark="a diagram without a result: the model is `gpclass.datasets.roeder_field`",
+    ),
+    Item("roeder2011", "Figure 2", "the normal on ]0, 1[", "two panels", "figures", remark="drawn by the experiment"),
+    Item("roeder2011", "Figure 3", "logistic and stretched probit", "c0 = 1", "figures", picked="Figure 3"),
+    Item(
+        "roeder2011", "Figure 4", "two orthants of one training point", "two correlations", "figures", picked="Figure 4"
+    ),
+    Item(
+        *("roeder2011", "Figure 5", "map of the stations and the variance", "8 pixels of a forecast", ""),
+        remark="not possible: the forecasts are not public",
+    ),
+    Item(
+        *("roeder2011", "Figure 6", "contours of four methods", "114 samples, two features", "figures"),
+        picked="Figure 6",
+        remark="drawn on the page, on a simulated field with the paper's parameters",
+    ),
+    Item("roeder2011", "Table 1", "accuracy and time of four methods", "114 samples, 8 pixels, five folds", "table1"),
+    Item(
+        *("roeder2011", "Table 1, repeated", "the same on many fields", "one data set", "repeats"),
+        remark="ours alone: differences with a standard error",
+    ),
+    Item("williams1998", "Table of crabs", "errors of 120", "80 and 120 crabs, one split", "splits"),
+    Item(
+        *("williams1998", "Table of Pima", "errors of 332", "200 and 332 rows", "pima"),
+        remark="no bar: the paper's digits are illegible; ours are beside the literature's on the page",
+    ),
+    Item("williams1998", "Table of glass", "error of six kinds", "214 fragments, ten folds", "glass"),
+    Item(
+        *("williams1998", "Figure of log w", "relevances on Pima", "one chain", "relevance"),
+        remark="drawn on the page; the scan has no numbers to compare",
+    ),
+)
+
+
+def sections(page: Path) -> dict[str, str]:
+    """Name to text of the experiments on a paper's page."""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    return dict(re.findall(r"<!-- (\S+): begin -->\n(.*?)\n<!-- \1: end -->", text, flags=re.DOTALL))
+
+
+def row(item: Item, found: dict[str, str]) -> str:
+    """One line of the table."""
+    text = found.get(item.experiment)
+    if text is None:
+        said = item.remark or "not run yet"
+        return _bar(item.item, item.shows, item.theirs, "–", f"{'none' if not item.experiment else 'open'}: {said}")
+    command = re.findall(r"Generated by `([^`]+)`", text)[-1]
+    verdicts = re.findall(r"^- \*\*(met|missed)\*\*: (.+)$", text, flags=re.MULTILINE)
+    kept = [f"**{state}**: {line}" for state, line in verdicts if item.picked in line]
+    said = "<br>".join([*kept, *([item.remark] if item.remark else [])]) or "shown, no bar"
+    link = f"[`{command.removeprefix('python -m papers.')}`]({item.paper}.md)"
+    size = "the paper's" if "--full" in command else "smaller"
+    return _bar(item.item, item.shows, item.theirs, f"{size}: {link}", said)
+
+
+def _bar(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def page(docs: Path = DOCS) -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for paper in dict.fromkeys(item.paper for item in ITEMS):
+        found = sections(docs / f"{paper}.md")
+        lines = [_bar("item", "what it shows", "paper's size", "ours", "verdicts"), _bar(*["---"] * 5)]
+        lines += [row(item, found) for item in ITEMS if item.paper == paper]
+        parts.append(f"## {paper}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    (DOCS / "overview.md").write_text(page(), encoding="utf-8")
+    print(f"wrote {DOCS / 'overview.md'}")

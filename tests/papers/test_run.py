@@ -1,0 +1,95 @@
+"""Runs of experiments: kept and taken up again, without data that cannot be had, and with the time left."""
+
+import json
+
+import pytest
+from papers import resume, run
+from papers.__main__ import main as run_all
+from papers.__main__ import papers
+from papers.common import Section, Setting, Table, Verdict, left_out, missing
+
+from gpclass.datasets import DatasetUnavailable
+
+
+def paper(calls):
+    def works(setting):
+        calls.append(setting)
+        table = Table("numbers", ("a", "b"), ((1, 0.5), ("x", None)))
+        return Section("works", "It works", (table,), (Verdict("c", "1", "2", False),), ("a note",))
+
+    def lacks(setting):
+        raise DatasetUnavailable("'x' is not available: pip install it")
+
+    return run.Paper("someone1999", "Someone", "A method.", {"lacks": lacks, "works": works})
+
+
+def test_results_are_kept_until_settings_or_code_change(tmp_path, capsys, monkeypatch):
+    calls = []
+    one = paper(calls)
+    places = {"results": tmp_path / "results", "docs": tmp_path / "docs"}
+    first = run.main(one, [], **places)
+    out, err = capsys.readouterr()
+    assert "someone1999 lacks left out: 'x' is not available: pip install it" in out
+    assert "[2/2] someone1999 works" in err
+    assert "left" in err
+    again = run.main(one, [], **places)
+    assert len(calls) == 1
+    assert "stored" in capsys.readouterr().out
+    assert [s.text() for s in again] == [s.text() for s in first]
+    run.main(one, ["--quick"], **places)
+    run.main(one, ["--again"], **places)
+    assert [setting.size for setting in calls] == ["usual", "quick", "usual"]
+    monkeypatch.setattr(run, "code_of", lambda name: "changed")
+    run.main(one, ["works"], **places)
+    assert len(calls) == 4
+    (tmp_path / "results" / "someone1999" / "numbers.csv").unlink()  # what it wrote is gone
+    run.main(one, ["works"], **places)
+    assert len(calls) == 5
+
+
+def test_time_left_is_scaled_by_what_was_measured(tmp_path, monkeypatch):
+    file = tmp_path / "seconds.json"
+    monkeypatch.setattr(resume, "SECONDS", file)
+    resume.remember("quick", "a", "one", 10.0)
+    resume.remember("quick", "a", "two", 30.0)
+    assert json.loads(file.read_text())["quick"]["a"] == {"one": 10.0, "two": 30.0}
+    said = []
+    monkeypatch.setattr(resume, "tell", said.append)
+    progress = resume.Progress([("a", "one"), ("a", "two")], "quick")
+    progress.announce()
+    progress.finished(20.0)
+    progress.announce()
+    assert "[1/2] a one" in said[0]
+    assert "about 40 s left" in said[0]
+    assert "about 60 s left" in said[1]
+
+
+def test_sizes():
+    quick, usual, full = Setting(quick=True), Setting(), Setting(full=True)
+    assert [s.choose(1, 2) for s in (quick, usual, full)] == [1, 1, 2]
+    assert [s.choose(1, 2, 3) for s in (quick, usual, full)] == [3, 1, 2]
+    assert [s.count(20, 50) for s in (quick, usual, full)] == [4, 20, 50]
+    assert Setting(quick=True).count(1, 5) == 1
+    assert Setting(repeats=7, quick=True).count(20, 50) == 7
+
+
+def test_a_missing_set_is_a_note(monkeypatch):
+    def gone(name):
+        raise DatasetUnavailable(f"{name!r} is not available: pip install it")
+
+    monkeypatch.setattr("papers.common.load", gone)
+    missing.cache_clear()
+    assert left_out(["a", "b"]) == tuple(f"Left out: {name!r} is not available: pip install it." for name in "ab")
+    missing.cache_clear()
+
+
+def test_all_papers_are_run_in_one_go(monkeypatch, tmp_path):
+    assert [one.name for one in papers()] == sorted(one.name for one in papers())
+    asked = []
+    monkeypatch.setattr("papers.__main__.run", lambda chosen, given, **places: asked.append((chosen, given)))
+    run_all(["--quick"])
+    ((chosen, given),) = asked
+    assert given.quick
+    assert len(chosen) == sum(len(one.experiments) for one in papers())
+    with pytest.raises(SystemExit):
+        run_all(["--quick", "--full"])
