@@ -173,3 +173,13 @@ def test_too_little_memory_is_said_in_advance(monkeypatch):
     monkeypatch.setattr(neighbours, "available_memory", lambda: 1e4)
     with pytest.raises(ValueError, match="use fewer neighbours"):
         GPClassifier(1.0 * RBF(0.3), inference="laplace", n_neighbors=5).fit(X, TWO)
+
+
+def test_auto_takes_fewer_neighbours_where_memory_is_short(monkeypatch):
+    here = problem("laplace", Neighbours(None, 0))
+    free = here.placed(RNG).form.near
+    assert free.shape[1] == 20
+    monkeypatch.setattr(neighbours, "available_memory", lambda: 0.6 * 24.0 * n**2)
+    few = here.placed(RNG).form.near
+    assert 1 <= few.shape[1] < 20
+    assert np.array_equal(few, free[:, : few.shape[1]])

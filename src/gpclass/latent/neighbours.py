@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from gpclass.latent.neighbour_gaussian import NeighbourGaussian
     from gpclass.model.problem import Problem
 
-AUTO = 15  # neighbours by default
+AUTO = ((10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
 FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbourhoods that they form
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
@@ -62,7 +62,7 @@ class Neighbours(Form):
     Parameters
     ----------
     k : int, optional
-        Neighbours of a row; by default 15.
+        Neighbours of a row; by default 10 to 20, the fewer the more rows there are, and as many as memory allows.
     m : int, optional
         Inducing inputs; 0: none. None: as many as explain most of the prior variance.
     how : "kmeans", "random" or (m, d) array
@@ -107,11 +107,11 @@ class Neighbours(Form):
         return cls(3, 2, X[:2] + 0.1)
 
     def checked(self, n: int, d: int, kernels: int) -> Neighbours:
-        k = AUTO if self.k is None else self.k
-        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0:
-            raise ValueError(f"n_neighbors must be None, 'auto' or a whole number of at least 0, got {self.k!r}")
-        m = 0 if self.m == 0 else check_inducing("auto" if self.m is None else self.m, self.how, n, d)
-        return replace(self, k=min(int(k), n), m=m)
+        k, m = self.k, self.m
+        if k is not None and (not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0):
+            raise ValueError(f"n_neighbors must be None, 'auto' or a whole number of at least 0, got {k!r}")
+        m = 0 if m == 0 else check_inducing("auto" if m is None else m, self.how, n, d)
+        return replace(self, k=None if k is None else min(int(k), n), m=m)
 
     @property
     def marks(self) -> tuple[Any, ...]:
@@ -123,8 +123,8 @@ class Neighbours(Form):
 
     @property
     def cure(self) -> str:
-        k = AUTO if self.k is None else self.k
-        return f"raise n_neighbors, for instance to {2 * k}" if k else "set n_neighbors, for instance to 15"
+        k = self.k if self.near is None else self.near.shape[1]
+        return f"raise n_neighbors, for instance to {2 * k if k else 15}"
 
     def for_few_rows(self) -> Neighbours:
         return replace(self, near=None)
@@ -140,8 +140,18 @@ class Neighbours(Form):
         if self.Z is None and self.m != 0:
             assert source is not None
             form = replace(self, Z=choose_inducing(source, problem.kernels[0], self.m, self.how, rng))
-        k = min(AUTO if self.k is None else self.k, problem.n)
-        return replace(form, near=neighbours_of(scaled(problem.kernels[0], problem.X), k))
+        X, k = scaled(problem.kernels[0], problem.X), self.k
+        if k is not None:
+            return replace(form, near=neighbours_of(X, min(k, problem.n)))
+        k = min(next(few for most, few in AUTO if problem.n <= most), problem.n)
+        near = neighbours_of(X, k)  # nearest first, so that fewer are the first ones
+        while k > 1 and self._bytes(Cliques.of(near[:, :k], X), problem) > available_memory():
+            k //= 2
+        return replace(form, near=np.ascontiguousarray(near[:, :k]))
+
+    @staticmethod
+    def _bytes(cliques: Cliques, problem: Problem) -> float:
+        return HELD * 8.0 * cliques.tree.numbers * problem.n_latents**2
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
         """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
@@ -159,7 +169,7 @@ class Neighbours(Form):
         known = vars(self).get("_cliques")
         if known is None:  # the same at every θ
             known = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
-            need = HELD * 8.0 * known.tree.numbers * problem.n_latents**2
+            need = self._bytes(known, problem)
             if need > available_memory():
                 raise ValueError(
                     f"{self.near.shape[1]} neighbours of {problem.n} rows of {problem.n_features} columns need about "
