@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Chains, restarts and tests run as processes; leave each its own thread count.
 JOBS   ?= 2
 
-.PHONY: help install demo test test-fast test-browser docs lint format types bench bench-env clean
+.PHONY: help install demo test test-fast test-browser dist-test docs lint format types bench bench-default bench-env clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -19,9 +19,13 @@ $(STAMP): pyproject.toml
 
 install: $(STAMP) ## make .venv with the package and its development tools
 
+# The demonstration needs no tools: no pip of its own (another Python's installs into it) and nothing compiled beforehand.
+# If that Python has no pip, or one older than 22.3, the environment gets its own.
+QUICK = install --quiet --disable-pip-version-check --no-compile --editable '.[plot]' jinja2
 $(VENV)/.demo: pyproject.toml
-	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	test -f $(STAMP) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report]'
+	test -d $(VENV) || $(PYTHON) -m venv --without-pip $(VENV)
+	test -f $(STAMP) || $(PYTHON) -m pip --python $(BIN)/python $(QUICK) || \
+		{ $(BIN)/python -m ensurepip --upgrade >/dev/null && $(BIN)/python -m pip $(QUICK); }
 	touch $@
 
 demo: $(VENV)/.demo ## fit every method on one problem and write demo/report.html
@@ -38,8 +42,11 @@ test-browser: $(STAMP) ## open the report in headless Chromium, which must be in
 		{ echo 'no Chromium here: install it first (Debian: sudo apt-get install chromium)'; exit 1; }
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/report/test_browser.py
 
+dist-test: $(STAMP) ## build wheel and sdist, install both in clean environments, lowest and newest versions
+	$(BIN)/python .ci/dist_test.py
+
 $(VENV)/.docs: pyproject.toml
-	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
@@ -61,6 +68,9 @@ bench-env:       ## an environment of its own for the peers (GPy, GPyTorch), bes
 
 bench: bench-env ## side by side with the peers; prints ratios
 	.venv-bench/bin/python -m benchmarks
+
+bench-default: $(STAMP) ## the default fit and prediction beside scikit-learn; writes docs/speed.md (an hour)
+	$(BIN)/python -m benchmarks.default_speed
 
 clean:
 	rm -rf $(VENV) .venv-bench demo docs/_build docs/api docs/auto_examples .mypy_cache .ruff_cache .pytest_cache

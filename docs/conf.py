@@ -31,7 +31,7 @@ extensions = [
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 root_doc = "index"
-exclude_patterns = ["_build", "_ext", "auto_examples/*.py", "**/README.md"]
+exclude_patterns = ["_build", "_ext", "auto_examples/*.py", "**/README.md", "paper.md"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["docs.css"]
@@ -51,7 +51,12 @@ default_role = "code"  # docstrings use plain-text mathematics; single backquote
 
 html_theme = "pydata_sphinx_theme"
 html_title = "gpclass"
+SWITCHER = "_static/switcher.json"  # a release adds its row: each version stands in a folder of its own at the root
 html_theme_options = {
+    "switcher": {"json_url": SWITCHER, "version_match": "dev" if "dev" in version else version},
+    "check_switcher": False,  # the theme would ask the network
+    "navbar_persistent": ["search-button"],
+    "navbar_end": ["version-switcher", "theme-switcher"],
     "show_prev_next": False,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
@@ -74,6 +79,7 @@ alone = (
     "architecture",
     "extending",
     "glossary",
+    "changelog",
 )
 html_sidebars = {page: [] for page in alone}  # pages without siblings have no sidebar
 

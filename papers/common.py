@@ -1,23 +1,23 @@
-"""Shared by the papers: published tables, our numbers beside them, verdicts, files, the command line.
+"""Shared by the papers: published tables, our numbers beside them, verdicts, sizes, pages.
 
 An experiment is a function ``Setting -> Section``. A section holds tables, verdicts (a claim, its target, the
-measurement) and figures. ``main`` runs the experiments named on the command line, prints each section, writes its
-tables as CSV and its figures as PNG into ``results/<paper>/`` (not part of the repository). With ``--write`` it also
-puts the printed summary into ``docs/papers/<paper>.md``, each section between its own markers, so that one experiment
-can be run again without the others; the figures shown in the text are saved as ``<paper>_<figure>.png``.
+measurement) and figures; :mod:`papers.run` runs it. A page of the documentation has each section between its own
+markers, so that one experiment can be run again without the others; the figures shown in the text are saved as
+``<paper>_<figure>.png``.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import re
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from gpclass.datasets import DatasetUnavailable, load
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -183,7 +183,7 @@ def show(value: Any) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-# ---------------------------------------------------------------------------------------------- command line
+# -------------------------------------------------------------------------------------------- sizes and data
 
 
 @dataclass(frozen=True)
@@ -193,62 +193,42 @@ class Setting:
     full: bool = False
     repeats: int | None = None  # replaces the experiment's number
     seed: int = 0
+    quick: bool = False
 
-    def choose(self, default: Any, full: Any) -> Any:
-        """The quick or the paper's size."""
-        return full if self.full else default
+    @property
+    def size(self) -> str:
+        """The name of the size: all papers in ten minutes, a paper in minutes, or its own size."""
+        return "full" if self.full else "quick" if self.quick else "usual"
 
-    def count(self, default: int, full: int) -> int:
-        """Number of repeats."""
-        return self.repeats or self.choose(default, full)
+    def choose(self, usual: Any, full: Any, quick: Any = None) -> Any:
+        """The value for the size; ``quick`` is the usual one unless it is given."""
+        return full if self.full else quick if self.quick and quick is not None else usual
+
+    def count(self, usual: int, full: int, quick: int | None = None) -> int:
+        """Number of repeats; the quick size has a fifth of them, and at least two."""
+        return self.repeats or self.choose(usual, full, quick or min(usual, max(2, usual // 5)))
 
 
 Experiment = Callable[[Setting], Section]
 
 
-def main(
-    paper: str,
-    title: str,
-    reference: str,
-    experiments: Mapping[str, Experiment],
-    argv: Sequence[str] | None = None,
-    *,
-    results: Path = RESULTS,
-    docs: Path = DOCS,
-) -> list[Section]:
-    """The command line of a paper's folder."""
-    parser = argparse.ArgumentParser(prog=f"python -m papers.{paper}", description=title)
-    parser.add_argument("experiments", nargs="*", help=f"{', '.join(experiments)}, or all (the default)")
-    parser.add_argument("--full", action="store_true", help="the paper's own sizes and repeats; may take hours")
-    parser.add_argument("--repeats", type=int, help="this many repeats instead")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--write", action="store_true", help=f"put the summary into docs/papers/{paper}.md")
-    given = parser.parse_args(argv)
-    names = [name for name in given.experiments if name != "all"] or list(experiments)
-    for name in names:
-        if name not in experiments:
-            parser.error(f"no experiment {name!r}; there are {', '.join(experiments)}, and all")
-    setting = Setting(given.full, given.repeats, given.seed)
-    done = []
-    for name in names:
-        begin = time.process_time()
-        section = experiments[name](setting)
-        print(section.text())
-        written = section.save(results / paper)
-        for path in written:
-            print(f"wrote {path}")
-        print(f"({name}: {time.process_time() - begin:.0f} s of CPU)\n")
-        if given.write:
-            options = (["--full"] if given.full else []) + (
-                [] if given.repeats is None else [f"--repeats {given.repeats}"]
-            )
-            command = " ".join(["python -m", f"papers.{paper}", name, *options])
-            write_page(docs / f"{paper}.md", title, reference, list(experiments), section, command)
-            show_figures(docs, paper, section, written)
-        done.append(section)
-    missed = [str(v) for section in done for v in section.verdicts if not v.met]
-    print(f"{sum(len(s.verdicts) for s in done)} verdicts, {len(missed)} missed", *missed, sep="\n")
-    return done
+@cache
+def missing(name: str) -> str:
+    """Why a data set cannot be had, in one line that names the cure; empty if it can."""
+    try:
+        load(name)
+    except DatasetUnavailable as error:
+        tell(f"left out: {error}")
+        return str(error)
+    return ""
+
+
+def left_out(names: Iterable[str]) -> tuple[str, ...]:
+    """A note for each data set that cannot be had."""
+    return tuple(f"Left out: {missing(name)}." for name in names if missing(name))
+
+
+# ------------------------------------------------------------------------------------------------------ pages
 
 
 def write_page(path: Path, title: str, reference: str, order: list[str], section: Section, command: str) -> None:

@@ -16,9 +16,9 @@ GROUPS = ((0, 0), (0, 1), (1, 0), (1, 1))  # colour and sex: BF, BM, OF, OM
 SIZES = (20, 25)  # training crabs per group, in drawing order
 
 
-def crabs_split(colour: Any, sex: Any, each: int) -> Any:
+def crabs_split(colour: Any, sex: Any, each: int, seed: int = SEED) -> Any:
     """True for the ``each`` (20 or 25) training crabs of every group."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(seed)
     for size in SIZES:
         train = np.zeros(len(sex), dtype=bool)
         for group in GROUPS:

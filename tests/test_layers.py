@@ -18,7 +18,8 @@ LAYERS = (
     {"inference"},
     {"hyper", "folds"},
     {"registry"},
-    {"estimators", "data", "geostat"},
+    {"data"},
+    {"estimators", "geostat"},
     {"compare", "decisions", "metrics", "datasets", "plots", "persistence"},
     {"report"},
     {"cli", "__main__", "__init__"},
@@ -29,7 +30,7 @@ LAZY = {
     ("latent", "orthant"): "a dense prior hands its orthant to the engine in the engine's own form",
     ("estimators", "persistence"): "save() is a method of estimators",
     ("estimators", "decisions"): "decide() is a method of estimators",
-    ("estimators", "metrics"): "scores of predicted tables",
+    ("data", "metrics"): "scores of predicted tables",
     ("geostat", "plots"): "maps draw themselves",
     ("geostat", "metrics"): "kriging scores its search",
 }

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from papers.atiya2020 import figures, order, points, predicted_error, table1, table4, tables23, tuning
+from papers.atiya2020 import annealing, figures, order, points, predicted_error, table1, table4, tables23, tuning
 from papers.common import Experiment, Section
-from papers.common import main as run_all
+from papers.run import Paper
+from papers.run import main as run_all
 
 EXPERIMENTS: dict[str, Experiment] = {
     "table1": table1.run,
     "table2": tables23.table2,
     "table3": tables23.table3,
     "table4": table4.run,
+    "annealing": annealing.run,
     "figures": figures.run,
     "predicted-error": predicted_error.run,
     "order": order.run,
@@ -26,10 +28,12 @@ REFERENCE = (
     "our results beside the published ones."
 )
 
+PAPER = Paper("atiya2020", TITLE, REFERENCE, EXPERIMENTS)
+
 
 def main(argv: Sequence[str] | None = None, **places: Any) -> list[Section]:
     """The command line."""
-    return run_all("atiya2020", TITLE, REFERENCE, EXPERIMENTS, argv, **places)
+    return run_all(PAPER, argv, **places)
 
 
 if __name__ == "__main__":

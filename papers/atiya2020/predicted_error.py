@@ -73,7 +73,7 @@ def run(setting: Setting, sizes: tuple[int, ...] = (1000, 10_000)) -> Section:
         reference = bootstrap_run(case.box, REFERENCE, np.random.default_rng([seed, 7]), soft=True)
         spread = []
         for M in sizes:
-            repeats = setting.count(200 if M * case.box.n <= 500_000 else 40, 400)
+            repeats = setting.count(200 if M * case.box.n <= 500_000 else 40, 400, 20)
             found = measure(case, M, repeats, reference.log_steps, seed)
             rows.append((case.name, M, repeats, *found.values()))
             tell("predicted-error", *rows[-1])

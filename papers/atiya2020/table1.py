@@ -42,7 +42,7 @@ def plan(n: int, setting: Setting) -> list[tuple[str, int, int]]:
         rows = [(count, M, setting.count(50, 50)) for M in sizes for count in ("hard", "soft")]
     else:  # for the verdicts, and the soft count if cheap
         rows = [(count, 10_000, setting.count(20 if n <= 200 else 5, 50)) for count in ("hard", "soft")]
-        rows += [("hard", 100_000, setting.count(8, 50))] if n <= 200 else []
+        rows += [("hard", 100_000, setting.count(8, 50))] if n <= setting.choose(200, 0, 50) else []
     return rows + [("guided", M, setting.count(20, 50)) for M in GUIDED]
 
 

@@ -78,7 +78,10 @@ def short_list(X: Any, y: Any, few: np.ndarray, inference: Any, seed: int) -> tu
 def run(setting: Setting, n: int = 200, few: dict[str, tuple[int, ...]] | None = None) -> Section:
     """The loss from few draws in tuning and in prediction."""
     repeats = setting.count(2, 10)
-    few = few or {"gpc-mc": setting.choose((1000, 5000), (1000, 5000, 20_000, 50_000)), "exact": (100, 1000)}
+    few = few or {
+        "gpc-mc": setting.choose((1000, 5000), (1000, 5000, 20_000, 50_000), (1000,)),
+        "exact": setting.choose((100, 1000), (100, 1000), (100,)),
+    }
     make: dict[str, Callable[[int], Any]] = {
         "gpc-mc": lambda M: GPCMC(M, runs=1),
         "exact": lambda M: Exact(n_samples=M),

@@ -19,7 +19,7 @@ SPECIES = ("setosa", "versicolor", "virginica")
 
 def run(setting: Setting) -> Section:
     """All methods on the same splits."""
-    repeats = setting.count(20, 20)
+    repeats = setting.count(20, 20, 3)
     X, y = load_iris(return_X_y=True)
     found: dict[str, list[tuple[float, float, float]]] = {}
     confusion = np.zeros((3, 3))

@@ -21,7 +21,7 @@ BAYES = 0.082
 
 def run(setting: Setting) -> Section:
     """Fit all methods on some samples, draw the first."""
-    repeats = setting.count(3, 20)
+    repeats = setting.count(3, 20, 1)
     sums: dict[str, list[tuple[float, float, float]]] = {}
     bayes = []
     first: Any = None

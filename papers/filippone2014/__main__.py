@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from papers.common import Experiment, Section
-from papers.common import main as run_all
 from papers.filippone2014 import figure1, figure2, speed, table1
+from papers.run import Paper
+from papers.run import main as run_all
 
 EXPERIMENTS: dict[str, Experiment] = {
     "figure1": figure1.run,
@@ -21,10 +22,12 @@ REFERENCE = (
     "the published ones."
 )
 
+PAPER = Paper("filippone2014", TITLE, REFERENCE, EXPERIMENTS)
+
 
 def main(argv: Sequence[str] | None = None, **places: Any) -> list[Section]:
     """The command line."""
-    return run_all("filippone2014", TITLE, REFERENCE, EXPERIMENTS, argv, **places)
+    return run_all(PAPER, argv, **places)
 
 
 if __name__ == "__main__":

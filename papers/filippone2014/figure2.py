@@ -64,8 +64,8 @@ METHODS = {
 
 def run(setting: Setting) -> Section:
     """r for every method and size."""
-    sizes = setting.choose((10, 50, 100, 500), (10, 50, 100, 500, 1000))
-    n_theta, repeats = setting.choose(6, 50), setting.count(15, 50)
+    sizes = setting.choose((10, 50, 100, 500), (10, 50, 100, 500, 1000), (10, 50, 100))
+    n_theta, repeats = setting.choose(6, 50, 4), setting.count(15, 50, 10)
     spread: dict[str, dict[int, Any]] = {label: {} for label in METHODS}
     for n in sizes:
         data = filippone_square(n, random_state=setting.seed)

@@ -70,7 +70,7 @@ class Tuned:
 
 def tune(problem: Problem, iterations: int, seed: int) -> Tuned:
     """The paper's preliminary run: acceptance of 20 to 30 % on Laplace's evidence."""
-    settings = PseudoMarginal(chains=1, warmup=iterations, discard=0, draws=1, approximate=True)
+    settings = PseudoMarginal(chains=1, warmup=iterations, discard=0, draws=1, proposal="walk", approximate=True)
     prior = priors_for(problem, None, "filippone")
     guide = LogDensity(problem, Laplace(), prior)
     sampler = MetropolisSampler(settings, guide, guide, find_mode(guide), "sites")
@@ -105,7 +105,14 @@ def chains(
     problem = tuned.problem
     prior = priors_for(problem, None, "filippone")
     settings = PseudoMarginal(
-        chains=n_chains, warmup=0, discard=discard, draws=draws, approximate=True, vectors=1, screen=screen
+        chains=n_chains,
+        warmup=0,
+        discard=discard,
+        draws=draws,
+        proposal="walk",
+        approximate=True,
+        vectors=1,
+        screen=screen,
     )
     guide, density = LogDensity(problem, Laplace(), prior), estimator(tuned, inference)
     sampler = MetropolisSampler(settings, guide, density, tuned.mode, inference.posterior_type(problem))

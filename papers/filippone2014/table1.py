@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from gpclass.hyper.proposal import Mode
-from papers.common import Section, Setting, Table, Verdict, tell
+from papers.common import Section, Setting, Table, Verdict, left_out, missing, tell
 from papers.filippone2014.shared import (
     ESTIMATORS,
+    FILES,
     Tuned,
     acceptance,
     chains,
@@ -52,7 +53,8 @@ FULL = {
 }
 SMALL, LARGE = ("glass", "thyroid"), ("breast", "pima", "banknote")
 TUNING = {**dict.fromkeys(SMALL, 2000), **dict.fromkeys(LARGE, 500)}
-QUICK = {"glass": Size(2, 20, 120), "thyroid": Size(2, 20, 120)}
+USUAL = {"glass": Size(2, 20, 120), "thyroid": Size(2, 20, 120)}
+QUICK = {"glass": Size(2, 10, 30)}
 
 
 def run(setting: Setting) -> Section:
@@ -76,19 +78,24 @@ def run(setting: Setting) -> Section:
         *("covariance", "data", "n", "estimator", "chains x draws", "accepted %", "se", "sd over chains"),
         *("published", "its sd", "sd of log evidence", "CPU ms per iteration"),
     )
-    lengths = {name: setting.choose(300, TUNING[name]) for name in sizes(setting)}
+    lengths = {name: tuning_length(setting, name) for name in sizes(setting)}
     note = (
         "Rows without a published number are ours: EP's evidence is deterministic and only the reference. Proposals "
         "were tuned on Laplace's evidence for "
         + ", ".join(f"{n:,} iterations ({name})" for name, n in lengths.items())
         + "; where that is short for the number of parameters, chains of all estimators accept less or mix slowly."
     )
-    return Section("table1", "Table I: acceptance", (Table("table1", columns, tuple(rows)),), tuple(verdicts), (note,))
+    notes = (note, *left_out(FILES[name] for name in _wanted(setting)))
+    return Section("table1", "Table I: acceptance", (Table("table1", columns, tuple(rows)),), tuple(verdicts), notes)
 
 
 def sizes(setting: Setting) -> dict[str, Size]:
-    """Data sets and the lengths of their chains."""
-    return dict(setting.choose(QUICK, FULL))
+    """Data sets that can be had, and the lengths of their chains."""
+    return {name: size for name, size in _wanted(setting).items() if not missing(FILES[name])}
+
+
+def _wanted(setting: Setting) -> dict[str, Size]:
+    return dict(setting.choose(USUAL, FULL, QUICK))
 
 
 def length_of(setting: Setting, name: str, label: str) -> Size:
@@ -99,9 +106,14 @@ def length_of(setting: Setting, name: str, label: str) -> Size:
     return replace(size, **({"discard": 100, "draws": 500} if name in SMALL else {"discard": 20, "draws": 100}))
 
 
+def tuning_length(setting: Setting, name: str) -> int:
+    """Iterations of the preliminary run."""
+    return int(setting.choose(300, TUNING[name], 150))
+
+
 def tuned_proposal(setting: Setting, covariance: str, name: str) -> Tuned:
     """The proposal common to all estimators of one data set."""
-    size, iterations = sizes(setting)[name], setting.choose(300, TUNING[name])
+    size, iterations = sizes(setting)[name], tuning_length(setting, name)
     problem = data_set(name, covariance, size.rows)
 
     def measure() -> dict[str, Any]:
@@ -158,7 +170,7 @@ def _noise(tuned: Tuned, label: str, theta: Any, seed: int) -> float | None:
 
 def _file(setting: Setting, covariance: str, name: str, label: str) -> str:
     plain = label.replace("'s ", " ").replace(", ", " ").replace(" ", "-").lower()
-    return f"{setting.choose('quick', 'full')}-{covariance}-{name}-{plain}"
+    return f"{setting.size}-{covariance}-{name}-{plain}"
 
 
 def _published(paper: Any, covariance: str, label: str, name: str) -> tuple[float | None, float | None]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from papers.common import Experiment, Section
-from papers.common import main as run_all
 from papers.roeder2011 import figures, held_out, table1
+from papers.run import Paper
+from papers.run import main as run_all
 
 EXPERIMENTS: dict[str, Experiment] = {
     "table1": table1.run,
@@ -21,10 +22,12 @@ REFERENCE = (
     "model itself, real waves, and three maps. Only the labels are used, never the underlying variable."
 )
 
+PAPER = Paper("roeder2011", TITLE, REFERENCE, EXPERIMENTS)
+
 
 def main(argv: Sequence[str] | None = None, **places: Any) -> list[Section]:
     """The command line."""
-    return run_all("roeder2011", TITLE, REFERENCE, EXPERIMENTS, argv, **places)
+    return run_all(PAPER, argv, **places)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def walker(setting: Setting) -> Section:
     cells = whole.X[places].to_numpy()
     seen = set(map(tuple, sample.X[places].to_numpy()))
     kept = np.array([tuple(cell) not in seen for cell in cells])
-    step = setting.choose(4, 1)
+    step = setting.choose(4, 1, 10)
     kept &= (cells[:, 0] % step == 1 % step) & (cells[:, 1] % step == 1 % step)
     X_new, y_new = cells[kept], whole.y[kept]
     names = (*CORE, *MORE, "CIK, declustered mean")
@@ -91,7 +91,11 @@ Found = dict[str, tuple[np.ndarray, Any]]
 
 
 def _ladder(X: Any, y: Any, X_new: Any, names: tuple[str, ...], setting: Setting) -> Found:
-    effort = setting.choose(Effort(rounds=2, tol=0.01), Effort(n_points=40, rounds=3, draws=1000, tol=0.005))
+    effort = setting.choose(
+        Effort(rounds=2, tol=0.01),
+        Effort(n_points=40, rounds=3, draws=1000, tol=0.005),
+        Effort(n_points=6, draws=100, tol=0.02),
+    )
     found: Found = {}
     for name in names:
         p, tuning, spent, estimator = answer(name, X, y, X_new, setting.seed, effort)

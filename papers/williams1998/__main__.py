@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from papers.common import Experiment, Section
-from papers.common import main as run_all
+from papers.run import Paper
+from papers.run import main as run_all
 from papers.williams1998 import glass, two_classes
 
 EXPERIMENTS: dict[str, Experiment] = {
     "crabs": two_classes.crabs,
+    "splits": two_classes.splits,
     "pima": two_classes.pima,
     "relevance": two_classes.relevance,
     "glass": glass.run,
@@ -21,10 +23,12 @@ REFERENCE = (
     "orientation."
 )
 
+PAPER = Paper("williams1998", TITLE, REFERENCE, EXPERIMENTS)
+
 
 def main(argv: Sequence[str] | None = None, **places: Any) -> list[Section]:
     """The command line."""
-    return run_all("williams1998", TITLE, REFERENCE, EXPERIMENTS, argv, **places)
+    return run_all(PAPER, argv, **places)
 
 
 if __name__ == "__main__":

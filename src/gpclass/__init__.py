@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpclass._version import __version__
 from gpclass.compare import compare
+from gpclass.compare.evidence import compare_evidence
 from gpclass.estimators.classifier import GPClassifier
 from gpclass.estimators.pipelines import predict_uncertainty
 from gpclass.orthant import orthant_probability
@@ -18,6 +19,7 @@ __all__ = [
     "IndicatorKriging",
     "__version__",
     "compare",
+    "compare_evidence",
     "load_model",
     "methods",
     "orthant_probability",

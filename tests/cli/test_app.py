@@ -16,7 +16,9 @@ from sklearn.datasets import make_moons
 from gpclass import GPClassifier, load_model
 from gpclass.cli.app import run
 from gpclass.cli.build import InferenceName, KernelName, StrategyName, make_classifier, make_kernel
-from gpclass.estimators.tables import Encoding, TableClassifier, check_truth
+from gpclass.data.columns import Encoding
+from gpclass.data.predicted import check_truth
+from gpclass.estimators.tables import TableClassifier
 from gpclass.persistence import save_model
 from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, counts, methods
 
@@ -602,6 +604,9 @@ def test_reproduce_runs_a_paper_in_a_checkout(folder, capsys, monkeypatch):
     assert (code, out) == (0, "someone1999  Someone (1999): a method.\n")
     assert gpclass(capsys, "reproduce", "someone1999", "table1", "--full")[0] == 2
     assert gpclass(capsys, "reproduce", "someone1999")[0] == 0
+    (folder / "papers" / "__main__.py").write_text("import sys; sys.exit(sys.argv[1:] != ['--quick'])\n")
+    assert gpclass(capsys, "reproduce", "all", "--quick")[0] == 0
+    assert gpclass(capsys, "reproduce", "all", "--quick", "--full")[0] == 2
     code, _, err = gpclass(capsys, "reproduce", "somebody1999")
     assert code == 2
     assert "did you mean 'someone1999'" in err

@@ -80,3 +80,15 @@ def test_equal_scales_where_they_fit(wide, aspect, found):
     dress(axes, AspectName(aspect))
     assert axes.get_aspect() == found
     plt.close("all")
+
+
+def test_files_for_a_gis(drawn, capsys):
+    rioxarray = pytest.importorskip("rioxarray", reason="rioxarray, of the optional extra [geo], is not installed")
+    assert draw("-o", "map.tif", "--crs", "EPSG:28992") == 0
+    with rioxarray.open_rasterio("map.tif") as read:
+        assert read.rio.crs.to_epsg() == 28992
+        assert read.shape == (3, 6, 6)
+    assert draw("-o", "map.nc") == 0
+    capsys.readouterr()
+    assert draw("-o", "map.png", "--crs", "EPSG:28992") == 2
+    assert "--crs goes with" in capsys.readouterr().err

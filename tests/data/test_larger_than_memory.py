@@ -23,10 +23,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier, load_model
 from gpclass.data import parquet, sources
+from gpclass.data.columns import Encoding
 from gpclass.data.encoded import encoded_folder
 from gpclass.data.folders import predict_folder
 from gpclass.data.parquet import ParquetFolder
-from gpclass.estimators.tables import Encoding, TableClassifier
+from gpclass.estimators.tables import TableClassifier
 from gpclass.hyper import CrossValidation, Maximize, PseudoMarginal, Stages
 from gpclass.inference import EP
 from gpclass.latent.low_rank import LowRank

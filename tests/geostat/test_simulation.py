@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier
 from gpclass.datasets import roeder_field
-from gpclass.geostat import IndicatorKriging, Simulation, predict_map, regular_grid, simulate
+from gpclass.geostat import IndicatorKriging, predict_map, predict_maps, regular_grid, simulate
 from gpclass.geostat.simulation import coin_counts
 from gpclass.orthant import orthant_probability
 
@@ -102,7 +103,7 @@ def test_figures_of_the_set_agree_with_the_drawn_labels(clf):
 
 def test_many_sites_count_their_labels(monkeypatch, clf):
     found = simulate(clf, np.random.default_rng(0).random((8, 2)), 500, random_state=0)
-    again = Simulation(found.proba, found.occurs, 1, 0)
+    again = replace(found)
     monkeypatch.setattr("gpclass.geostat.simulation.COUNT_WORK", 0)
     assert again.at_least(0.5).value == pytest.approx(np.mean(found.occurs.sum(axis=1) >= 4))
     assert abs(again.at_least(0.5).value - found.at_least(0.5).value) < 0.1
@@ -129,10 +130,25 @@ def test_what_cannot_be_simulated(data, clf):
         found.at_least(1.5)
     with pytest.raises(ValueError, match="levels"):
         found.share_quantile(2.0)
-    rng = np.random.default_rng(0)
-    three = GPClassifier(KERNEL, inference="laplace", hyperparameters="fixed").fit(data.X, rng.integers(3, size=80))
-    with pytest.raises(ValueError, match="two classes"):
-        simulate(three, data.X[:2])
+
+
+@pytest.mark.parametrize("likelihood", ["softmax", "multinomial-probit"])
+def test_many_classes_are_drawn_as_their_probabilities_say(data, likelihood):
+    labels = np.array(["clay", "peat", "sand"])[np.digitize(data.X[:, 0], [0.33, 0.66])]
+    inference = "laplace" if likelihood == "softmax" else "ep"
+    clf = GPClassifier(KERNEL, likelihood=likelihood, inference=inference, hyperparameters="fixed").fit(data.X, labels)
+    S, sites = 4000, data.X[:6] + 0.02
+    found = simulate(clf, sites, S, label="peat", random_state=0)
+    p = clf.predict_proba(sites)
+    np.testing.assert_allclose(found.class_proba.sum(axis=2), 1.0)
+    assert np.abs(found.class_proba.mean(axis=0) - p).max() < 4 * 0.5 / np.sqrt(S) + 2e-3  # the average over f is p
+    drawn = np.stack([(found.labels == c).mean(axis=0) for c in clf.classes_], axis=1)
+    assert np.abs(drawn - p).max() < 4 * 0.5 / np.sqrt(S) + 2e-3
+    assert found.label == "peat"
+    assert found.of("sand").label == "sand"
+    shares = found.shares()
+    assert sum(one.value for one in shares.values()) == pytest.approx(1.0)
+    assert abs(shares["sand"].value - p[:, 2].mean()) < 4 * shares["sand"].error + 2e-3
 
 
 # ---- maps ----------------------------------------------------------------------------------------------
@@ -146,8 +162,8 @@ def test_grid_has_square_cells_and_holds_the_sites(data):
     assert len(y) < 20
     assert x[0] < data.X[:, 0].min()
     assert y[-1] > 0.5 * data.X[:, 1].max() - np.diff(y)[0]
-    with pytest.raises(ValueError, match="two coordinates"):
-        regular_grid(np.zeros((3, 3)))
+    with pytest.raises(ValueError, match="two or three coordinates"):
+        regular_grid(np.zeros((3, 4)))
     with pytest.raises(ValueError, match="coincide"):
         regular_grid(np.zeros((3, 2)))
 
@@ -234,6 +250,64 @@ def test_xarray_keeps_everything(data, clf, monkeypatch):
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(ImportError, match=r"gpclass\[geo\]"):
         found.to_xarray()
+
+
+def test_one_call_has_the_maps_of_all_classes(data):
+    labels = np.digitize(data.X[:, 0], [0.33, 0.66])
+    clf = GPClassifier(KERNEL, inference="laplace", hyperparameters="fixed").fit(data.X, labels)
+    grid = regular_grid(data.X, 7)
+    maps = predict_maps(clf, grid)
+    for c in range(3):
+        np.testing.assert_array_equal(maps[c].proba, predict_map(clf, grid, label=c).proba)
+    np.testing.assert_allclose(maps.proba.sum(axis=0), 1.0)
+
+
+def test_three_coordinates_and_block_averages(data):
+    """A cell is found by its coordinates, a block is the mean of its cells; a missing cell does not count."""
+    sites = np.column_stack([data.X, np.linspace(-30.0, 0.0, len(data.X))])
+    clf = GPClassifier(C(2.0) * Matern([0.3, 0.3, 9.0]), inference="laplace", hyperparameters="fixed")
+    clf.fit(sites, data.y)
+    grid = regular_grid(sites, (5, 4, 3))
+    assert grid.shape == (60, 3)
+    maps = predict_maps(clf, grid[1:], coordinates=(0, 1, 2))
+    assert maps.proba.shape == (2, 3, 4, 5)
+    assert np.isnan(maps.proba[:, 0, 0, 0]).all()
+    at = clf.predict_proba([[maps.axes[0][3], maps.axes[1][2], maps.axes[2][1]]])[0]
+    np.testing.assert_allclose(maps.proba[:, 1, 2, 3], at)
+    blocks = maps.block_average((2, 2, 3))
+    assert blocks.proba.shape == (2, 1, 2, 3)
+    np.testing.assert_allclose(blocks.proba[:, 0, 0, 0], np.nanmean(maps.proba[:, :, :2, :2], axis=(1, 2, 3)))
+    np.testing.assert_allclose(blocks.proba[:, 0, 1, 2], maps.proba[:, :, 2:, 4:].mean(axis=(1, 2, 3)))  # smaller block
+    np.testing.assert_allclose(blocks.axes[0], [maps.axes[0][:2].mean(), maps.axes[0][2:4].mean(), maps.axes[0][4]])
+    with pytest.raises(ValueError, match="plane"):
+        maps[0]
+    with pytest.raises(ValueError, match="whole number"):
+        maps.block_average(0)
+    with pytest.raises(ValueError, match="two or three"):
+        predict_maps(clf, grid, coordinates=(0,))
+
+
+def test_files_for_a_gis_hold_the_map(data, clf, tmp_path):
+    rioxarray = pytest.importorskip("rioxarray", reason="rioxarray, of the optional extra [geo], is not installed")
+    xarray = pytest.importorskip("xarray")
+    maps = predict_maps(clf, regular_grid(data.X, 6))
+    maps.write(tmp_path / "m.tif", "EPSG:28992")
+    with rioxarray.open_rasterio(tmp_path / "m.tif") as read:
+        assert read.rio.crs.to_epsg() == 28992
+        assert read.attrs["long_name"] == ("0", "1")
+        assert float(read.y[0]) > float(read.y[-1])  # north first
+        np.testing.assert_allclose(read.sortby("y").values, maps.proba)
+        np.testing.assert_allclose(read.x.values, maps.axes[0])
+    maps.write(tmp_path / "m.nc", "EPSG:28992")
+    with xarray.open_dataset(tmp_path / "m.nc") as read:
+        np.testing.assert_array_equal(read["lower"].values, maps.lower)
+        assert "28992" in read["spatial_ref"].attrs["crs_wkt"]
+    with pytest.raises(ValueError, match=r"\.nc, \.tif"):
+        maps.write(tmp_path / "m.shp")
+    uneven = replace(maps, axes=(np.geomspace(1, 2, len(maps.axes[0])), maps.axes[1]))
+    with pytest.raises(ValueError, match="evenly spaced"):
+        uneven.write(tmp_path / "n.tif")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.nc", "m.tif"]
 
 
 def test_what_is_not_fitted_or_no_table_is_named(data, clf):

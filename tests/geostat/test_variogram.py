@@ -366,6 +366,35 @@ def test_fit_of_isotropic_fields_has_no_preferred_direction():
     assert little.min() > much.max()
 
 
+@pytest.mark.filterwarnings("ignore:fit_anisotropy")
+def test_an_anisotropy_that_the_data_cannot_tell_is_flagged():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 10, (250, 2))
+    noise = fit_anisotropy(X, rng.normal(size=250))
+    assert not noise.known
+    assert "ratio" in noise.problems[0]
+    with pytest.warns(UserWarning, match="still rising"):
+        trend = fit_anisotropy(X, X[:, 0] + 0.01 * rng.normal(size=250))
+    assert any(text.startswith("the range") for text in trend.problems)
+    # the control: a field with short waves across one direction, whose ratio and range are plain
+    stretched = Anisotropy(30.0, 0.25).fit(X).transform(X)
+    field = np.cos(stretched @ rng.normal(size=(2, 60)) + rng.uniform(0, 6.3, 60)).sum(axis=1)
+    clear = fit_anisotropy(X, field, max_lag=4.0)
+    assert clear.known, clear.problems
+    assert clear.anisotropy.ratio < 0.5
+
+
+def test_fits_are_printed_as_tables():
+    X = np.random.default_rng(0).uniform(size=(60, 2))
+    cloud = empirical_variogram(X, X[:, 0], lags=4)
+    fitted = fit_variogram(cloud)
+    text = repr(fitted)
+    assert len(text.splitlines()) < 15
+    assert f"{fitted.model.sill:.4g}" in text
+    assert repr(cloud).splitlines()[1].split() == ["mean", "distance", "semivariance", "pairs"]
+    assert fitted._repr_html_().startswith("<table><thead>")
+
+
 def test_a_constant_has_no_axes():
     with pytest.raises(ValueError, match="is constant"):
         fit_anisotropy(sites()[0], np.ones(80))

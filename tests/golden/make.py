@@ -36,7 +36,7 @@ from gpclass.geostat import (
     VariogramModel,
     VariogramSearch,
 )
-from gpclass.hyper import EM, HMC, Alternate, CrossValidation, Fixed, Map, Maximize, PseudoMarginal, Stages
+from gpclass.hyper import EM, HMC, Alternate, CrossValidation, Fixed, Map, Maximize, NelderMead, PseudoMarginal, Stages
 from gpclass.inference import (
     AMP,
     DSGQ,
@@ -167,6 +167,7 @@ CASES["map"] = classifier(
     priors={"*length_scale*": Gamma(2.0, 1.0), "*": HalfNormal(2.0)},
 )
 CASES["em"] = classifier("ep", hyperparameters=EM(max_iter=4))
+CASES["nelder-mead"] = classifier(GPCMC(n_samples=40, runs=4), hyperparameters=NelderMead(max_evaluations=4))
 CASES["cv"] = classifier("laplace", hyperparameters=CrossValidation(n_points=4, folds=2))
 CASES["cv-grid"] = classifier(
     "laplace", hyperparameters=CrossValidation({"length_scale": [0.5, 1.0]}, folds=2, scoring="brier")

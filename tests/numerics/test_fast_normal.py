@@ -17,6 +17,11 @@ def test_error_is_below_what_is_promised():
     assert error() < 2e-7
 
 
+def test_small_values_keep_three_digits():
+    x = GRID[(GRID > -5.6) & (GRID < 0)].astype(np.float32)
+    np.testing.assert_allclose(normal_cdf(x.copy()), ndtr(x.astype(float)), rtol=1e-3)
+
+
 def test_a_wrong_coefficient_is_noticed(monkeypatch):
     monkeypatch.setattr(fast_normal, "COEFFICIENTS", fast_normal.COEFFICIENTS * np.float32(1 + 1e-5))
     assert error() > 2e-7

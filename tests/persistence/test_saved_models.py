@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier, load_model
 from gpclass.geostat import IndicatorKriging, VariogramModel, VariogramSearch
-from gpclass.hyper import Maximize
+from gpclass.hyper import Map
 from gpclass.inference import Exact, Laplace
 from gpclass.inference.posteriors import LARGE
 from gpclass.inference.redraw import Seed
@@ -165,7 +165,7 @@ def test_settings_come_back(tmp_path):
         KERNEL,
         likelihood=Probit(scale=2.0, scale_bounds=(0.1, 30.0)),
         inference=Laplace(max_iter=70, tol=1e-13),
-        hyperparameters=Maximize(max_iter=3),
+        hyperparameters=Map(max_iter=3),
         priors={"*length_scale*": Gamma(2.0, 1.0), "*": LogNormal(0.0, 2.0)},
         class_weight={0: 1.0, 1: 2.5},
         random_state=np.random.default_rng(4),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from types import SimpleNamespace
 
 import matplotlib
@@ -20,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier, metrics, plots
+from gpclass.plots.dependence import influence
 
 
 @pytest.fixture(autouse=True)
@@ -309,3 +311,61 @@ def test_weights_show_ess_and_judge_the_tail():
 def test_matplotlib_is_not_imported_with_the_module():
     code = "import sys, gpclass.plots, gpclass.metrics; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_axes_show_a_class_that_is_rare_everywhere(data):
+    """Probabilities below 0.1 were a flat line at the bottom of the axis, and a map of one colour."""
+    X, _ = data
+
+    class Rare:
+        classes_ = np.array(["common", "rare"])
+
+        def predict_proba(self, X):
+            p = 0.08 / (1 + np.exp(-np.asarray(X)[:, 0]))
+            return np.column_stack([1 - p, p])
+
+    ax = plots.partial_dependence(Rare(), X, 0)
+    assert 0.05 < ax.get_ylim()[1] < 0.1
+    assert plots.partial_dependence(Rare(), X, 0, label="common").get_ylim()[0] > 0.9
+    drawn = plots.decision_map(Rare(), X, resolution=15)
+    assert drawn.collections[0].norm.vmax < 0.1
+    assert "nowhere above 0.5" in drawn.get_title()
+    proba = Rare().predict_proba(X)
+    y = np.where(np.random.default_rng(0).uniform(size=len(X)) < proba[:, 1], "rare", "common")
+    y[0] = "rare"
+    ax = plots.reliability_diagram(y, proba, classes=Rare.classes_)
+    assert ax.get_xlim()[1] < 0.5
+    assert plots.reliability_diagram(y, proba[:, ::-1], classes=Rare.classes_).get_xlim()[0] > -0.1
+
+
+def test_influence_is_the_height_of_the_mean_curve(data):
+    X, _ = data
+
+    class First:
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, X):
+            p = 0.2 + 0.6 * (np.asarray(X)[:, 0] > 0)
+            return np.column_stack([1 - p, p])
+
+    assert influence(First(), X, 0) == pytest.approx(0.6)
+    assert influence(First(), X, 1) == 0.0
+
+
+def test_prior_against_posterior():
+    """A panel per parameter; what was not sampled is refused."""
+    from gpclass.hyper import HMC
+
+    X = np.random.default_rng(0).normal(size=(15, 2))
+    y = (X[:, 0] > 0).astype(int)
+    settings = {"inference": "laplace", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = GPClassifier(2.0 * RBF(1.0), hyperparameters=HMC.brief(), **settings).fit(X, y)
+    axes = plots.prior_against_posterior(clf)
+    assert [ax.get_xlabel() for ax in axes] == ["log constant value", "log length scale"]
+    x, density = axes[0].lines[0].get_data()
+    prior = clf.posterior_.prior.priors[0]
+    np.testing.assert_allclose(np.log(density), [prior.log_density(t) for t in x])
+    with pytest.raises(ValueError, match="were not sampled"):
+        plots.prior_against_posterior(GPClassifier(hyperparameters="fixed", **settings).fit(X, y))

@@ -21,7 +21,8 @@ from sklearn.preprocessing import OneHotEncoder
 from gpclass.compare import compare
 from gpclass.compare.advice import what_went_wrong
 from gpclass.registry import methods as registry_methods
-from gpclass.report import demo, render_report, write_report
+from gpclass.report import demo, figures, render_report, write_report
+from gpclass.report.html import _words
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -233,3 +234,24 @@ def test_dollar_signs_in_names_are_text(d):
     page = render_report(compare(X, y, methods, cv=2, reference="a_$ or_$"))
     assert "cost_$ of_$" in re.sub(r"<(title|desc|figcaption).*?</\1>", "", page)
     assert "\\$" not in page
+
+
+def test_the_page_explains_its_words_and_says_which_rows_were_seen():
+    X, y = data(d=2, n=60)
+    c = compare(X, y, ["ep", "laplace"], cv=2, reference="ep")
+    words = dict(_words(c))
+    assert {"Out of fold", "In sample", "Log loss, Brier", "ep", "laplace"} <= set(words)
+    assert words["laplace"].startswith("Laplace's approximation")
+    assert what_went_wrong(c.results["laplace"], "ep").startswith("In sample")
+
+
+def test_the_columns_that_matter_are_drawn(monkeypatch):
+    """The last of twelve columns decides; it was not among the first nine."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(80, 12)), columns=[f"c{k}" for k in range(12)])
+    y = np.where(X["c11"] > 0, "a", "b")
+    monkeypatch.setattr(figures, "MAX_FEATURES", 2)
+    monkeypatch.setattr(figures, "draw", lambda name, size, paint, alt, caption, adapt: caption)
+    drawn = figures.dependence_figures(compare(X, y, {"lr": LogisticRegression()}, cv=2))
+    assert len(drawn) == 2
+    assert drawn[0].startswith("c11")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from enum import Enum, StrEnum
 from typing import Any
 
@@ -9,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass.cli.errors import Mistake
 from gpclass.estimators.classifier import GPClassifier
+from gpclass.hyper.base import Strategy
 from gpclass.kernels import linear
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.registry import INFERENCES, STRATEGIES
@@ -45,9 +47,21 @@ def make_kernel(name: KernelName, d: int) -> Any:
     return ConstantKernel(1.0, (1e-3, 1e4)) * shape + ConstantKernel(1.0, (1e-4, 1e3))
 
 
+def make_strategy(name: str, **asked: Any) -> str | Strategy:
+    """The strategy of a name, with the settings that were given; the name alone if none was."""
+    given = {option: value for option, value in asked.items() if value is not None}
+    row = STRATEGIES[name]
+    missing = set(given) - {field.name for field in fields(row.default)}  # type: ignore[arg-type]  # a dataclass
+    if missing:
+        able = [other for other, one in STRATEGIES.items() if all(hasattr(one.default, option) for option in missing)]
+        raise Mistake(f"--hyperparameters {name} takes no --{min(missing)}; these do: {', '.join(able)}")
+    chosen: Any = row.default
+    return replace(chosen, **given) if given else name
+
+
 def make_classifier(
     inference: str,
-    strategy: str,
+    strategy: str | Strategy,
     *,
     likelihood: str = "auto",
     restarts: int = 0,
@@ -64,7 +78,7 @@ def make_classifier(
         )
     search: dict[str, Any] = {"hyperparameters": strategy, "n_restarts": restarts, "n_jobs": jobs}
     classifier = GPClassifier(inference=inference, likelihood=likelihood, **settings)
-    if row.gradient or strategy not in ("maximize", "map"):
+    if row.gradient or getattr(strategy, "name", strategy) not in ("maximize", "map"):
         return classifier.set_params(**search)
     guide = GPClassifier(inference="ep", likelihood=likelihood, **settings, **search)
     return WithKernelOf(guide, classifier)

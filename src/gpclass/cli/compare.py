@@ -13,7 +13,7 @@ from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.files import read_labelled
 from gpclass.cli.outputs import check_output
 from gpclass.cli.show import answer
-from gpclass.estimators.columns import Encoding
+from gpclass.data.columns import Encoding
 from gpclass.estimators.tables import TableClassifier
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.registry import INFERENCES, get_inference
@@ -55,6 +55,7 @@ def compare(
     exclude: options.Exclude = "",
     ids: options.Ids = "",
     categories: options.Categories = "",
+    spatial: options.Spatial = "",
     drop_missing: options.DropMissing = False,
     impute: options.Impute = options.ImputeName.none,
     standardize: options.Standardize = True,
@@ -107,6 +108,7 @@ def compare(
         "standardize": standardize,
         "impute": impute.value if filling else None,
         "categories": encoding_of_all.categories,  # of all rows, since a fold may lack one
+        "spatial": options.split_names(spatial) or None,
     }
     methods = default_methods(names, kernel=start, standardize=False, settings={"tol": tol})
     found = run_comparison(

@@ -18,8 +18,8 @@ import pandas as pd
 from gpclass.cli.errors import Mistake
 from gpclass.cli.outputs import PARQUET
 from gpclass.cli.show import note
+from gpclass.data.columns import Encoding, missing_counts
 from gpclass.data.text import MISSING, SEEN, TextFormat, is_number, read_text, typed
-from gpclass.estimators.columns import Encoding, missing_counts
 from gpclass.names import did_you_mean, no_column, optional
 
 EXCEL = (".xlsx", ".xlsm")

@@ -33,6 +33,7 @@ def fit(
     exclude: options.Exclude = "",
     ids: options.Ids = "",
     categories: options.Categories = "",
+    spatial: options.Spatial = "",
     drop_missing: options.DropMissing = False,
     impute: options.Impute = options.ImputeName.none,
     standardize: options.Standardize = True,
@@ -41,6 +42,13 @@ def fit(
     inducing: Annotated[
         str, typer.Option(help="Inducing points, for large data: a number or auto.", show_default="none")
     ] = "",
+    chains: Annotated[int | None, typer.Option(min=1, help="Chains over kernel parameters that are sampled.")] = None,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Draws per chain.", show_default="until the chains have mixed")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File to which a long fit is saved as it goes, and from which it resumes.")
+    ] = None,
     jobs: options.Jobs = 1,
     seed: options.Seed = 0,
     sep: options.Sep = "",
@@ -61,7 +69,7 @@ def fit(
     def make(columns: int) -> Any:
         return build.make_classifier(
             method.value,
-            hyperparameters.value,
+            build.make_strategy(hyperparameters.value, chains=chains, draws=draws, checkpoint=checkpoint),
             likelihood=likelihood.value,
             restarts=restarts,
             jobs=jobs,
@@ -74,6 +82,7 @@ def fit(
 
     include, left_out = options.split_names(features), options.split_names(exclude)
     names, said = options.split_names(ids), options.split_names(categories)
+    places = options.split_names(spatial) or None
     filling = None if impute is options.ImputeName.none else impute.value
     if not plan:
         check_output(out, [data], force)
@@ -86,7 +95,7 @@ def fit(
             raise Mistake(f"{data} is a folder: write columns of names as text there, instead of --categories")
         left_out += names
         folder = ParquetFolder(data, tuple(include) or None, tuple(left_out), drop_missing=drop_missing)
-        rules = {"standardize": standardize, "impute": filling}
+        rules = {"standardize": standardize, "impute": filling, "spatial": places}
         model, dropped = folders.fit_folder(folder, target, rules, make)
         rows = model.fit_report_.n_points
         if dropped:
@@ -105,7 +114,8 @@ def fit(
             impute=filling is not None,
         )
         rows, dropped = len(table.labels), table.dropped
-        model = TableClassifier(standardize=standardize, impute=filling, categories=table.categories or None)
+        given = table.categories or None
+        model = TableClassifier(standardize=standardize, impute=filling, categories=given, spatial=places)
         learned = model.learn_encoding(table.features)
         model.set_params(classifier=make(len(learned.outputs)))
         if plan:
@@ -135,6 +145,6 @@ def _plan(classifier: Any, X: Any, labels: Any, as_json: bool) -> None:
     """Expected cost; separately for the search and the final fit where these differ."""
     steps = [classifier.guide, classifier.classifier] if hasattr(classifier, "guide") else [classifier]
     for final in steps[1:]:
-        final.set_params(hyperparameters="fixed")
+        final.set_params(hyperparameters="fixed", n_restarts=0)
     plans = [step.plan(X, labels) for step in steps]
     answer("\n".join(map(str, plans)), [{**vars(plan), "fits": plan.fits} for plan in plans], as_json)

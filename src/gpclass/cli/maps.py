@@ -1,4 +1,4 @@
-"""``gpclass map``: predictions of a saved model over two features, as a figure or a table of grid points."""
+"""``gpclass map``: predictions of a saved model over two features: a figure, files for a GIS, or a table."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ from gpclass.cli.files import check_column, read_table
 from gpclass.cli.options import DataFile, Json, Level, ModelFile, load_table_model
 from gpclass.cli.outputs import check_output, write_table
 from gpclass.cli.show import answer
-from gpclass.estimators.tables import NumberColumn, TableClassifier, predictions
+from gpclass.data.columns import NumberColumn
+from gpclass.data.predicted import predictions
+from gpclass.estimators.tables import TableClassifier
 from gpclass.estimators.wrapping import Wrapping
+from gpclass.geostat.export import GEOTIFF, NETCDF
+from gpclass.geostat.maps import predict_maps
 from gpclass.names import did_you_mean
 from gpclass.numerics.files import replacing
 
@@ -35,7 +39,8 @@ def draw_map(
     model_file: ModelFile,
     data: DataFile,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Figure (.png, .svg, .pdf) or grid (.csv, .parquet).")
+        Path,
+        typer.Option("--out", "-o", help="Figure (.png, .svg, .pdf), GIS (.tif, .nc) or grid (.csv, .parquet)."),
     ] = Path("map.png"),
     x: Annotated[str, typer.Option(help="Column on the x axis.", show_default="first of two")] = "",
     y: Annotated[str, typer.Option(help="Column on the y axis.", show_default="second of two")] = "",
@@ -52,6 +57,9 @@ def draw_map(
     aspect: Annotated[AspectName, typer.Option(help="Scales of the axes; auto: equal where that fits.")] = AUTO,
     panel: Annotated[str, typer.Option(help="Second panel: interval or mcse.", show_default="none")] = "",
     resolution: Annotated[int, typer.Option(min=2, max=1000, help="Grid points per side.")] = 100,
+    crs: Annotated[
+        str, typer.Option(help="Reference system of .tif and .nc, such as EPSG:28992.", show_default="none")
+    ] = "",
     level: Level = 0.9,
     sep: options.Sep = "",
     decimal: options.Decimal = "",
@@ -65,20 +73,25 @@ def draw_map(
         raise Mistake(f"--panel must be interval or mcse, not {panel!r}")
     if panel and label == "all":
         raise Mistake("--panel goes with the map of one class, not with --class all")
-    picture = out.suffix.lower() in PICTURES
+    picture, raster = (out.suffix.lower() in kinds for kinds in (PICTURES, (*NETCDF, *GEOTIFF)))
+    if crs and not raster:
+        raise Mistake(f"--crs goes with {', '.join((*NETCDF, *GEOTIFF))}; {out} has no place for it")
     model = load_table_model(model_file)
     shown = choose_classes(model.classes_, label)
     frame = read_table(data, options.text_format(sep, decimal, encoding, missing), label=target)
     across, upwards = choose_axes(model, x or None, y or None)
     for name in (across, upwards, *([target] if target else [])):
         check_column(frame, name, data)
-    check_output(out, [data, model_file], force, table=not picture)
+    check_output(out, [data, model_file], force, table=not (picture or raster))
     frame = frame[frame[[across, upwards]].notna().all(axis=1)]
     view = Slice(model, across, upwards)
     if picture:
         labels = frame[target].to_numpy() if target else None
         style = {"panel": panel or None, "resolution": resolution, "level": level}
         write_picture(view, frame, labels, out, shown, aspect, style)
+    elif raster:
+        cells = pd.DataFrame(grid(frame, across, upwards, resolution), columns=view.names)
+        predict_maps(view, cells, level=level).write(out, crs or None)
     else:
         points = grid(frame, across, upwards, resolution)
         table = predictions(model, view.frame(points), level)

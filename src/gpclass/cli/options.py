@@ -44,6 +44,9 @@ Ids = Annotated[
 Categories = Annotated[
     str, typer.Option(help="Columns of names, even if they look like numbers.", show_default="columns of words")
 ]
+Spatial = Annotated[
+    str, typer.Option(help="Coordinates in one unit, standardised together: east,north.", show_default="none")
+]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
 Sep = Annotated[str, typer.Option("--sep", help="Separator of text files, such as ; or tab.", show_default="detected")]
 Decimal = Annotated[str, typer.Option(help="Decimal sign of text files: . or ,", show_default="detected")]

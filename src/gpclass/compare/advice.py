@@ -129,7 +129,7 @@ def what_went_wrong(r: MethodResult, reference: str | None) -> str:
     a = r.same_kernel if r.same_kernel is not None else r.agreement
     if a is None:
         return "There is no reference to compare it with."
-    where = "With the reference's kernel, its" if a is r.same_kernel else "Out of fold, its"
+    where = "In sample, with the reference's kernel, its" if a is r.same_kernel else "Out of fold, its"
     text = f"{where} probabilities are off by {a.mean:.1g} on average and {a.largest:.1g} at worst"
     top = int(np.argmax(np.abs(a.proba[0] - a.proba_reference[0])))
     row, p, reference_p = (a.rows or a.points)[0], a.proba[0, top], a.proba_reference[0, top]

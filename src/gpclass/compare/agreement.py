@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from gpclass._typing import Array
+from gpclass.compare.presets import at_kernel
 from gpclass.compare.result import Agreement, MethodResult
 from gpclass.estimators.pipelines import final_step, seen_by_final
 
@@ -84,7 +84,7 @@ def _at_kernel_of(r: MethodResult, ref: MethodResult, X: Any, y: Any) -> tuple[A
         warnings.simplefilter("ignore")
         try:
             features = seen_by_final(r.estimator, X)
-            fitted = clone(mine).set_params(kernel=theirs.kernel_, hyperparameters="fixed").fit(features, y)
+            fitted = at_kernel(mine, theirs.kernel_).fit(features, y)
             return np.asarray(fitted.predict_proba(features)), number(fitted, "log_evidence_")
         except Exception:  # as above: a missing number, not a failed comparison
             return None, None

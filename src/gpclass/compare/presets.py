@@ -52,11 +52,16 @@ class WithKernelOf(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimator):
         if _link_is_softmax(self.classifier, y):
             guide.set_params(inference="laplace")
         guide.fit(X, y, **weights)
-        classifier = clone(self.classifier).set_params(kernel=guide.kernel_, hyperparameters="fixed")
+        classifier = at_kernel(self.classifier, guide.kernel_)
         classifier.fit(X, y, **weights)
         self.guide_, self.classifier_ = guide, classifier  # a fit that fails changes nothing
         self.classes_ = self.classifier_.classes_
         return self
+
+
+def at_kernel(classifier: Any, kernel: Any) -> Any:
+    """A copy with the kernel parameters fixed at those of a kernel, without what such a fit has no use for."""
+    return clone(classifier).set_params(kernel=kernel, hyperparameters="fixed", priors=None, n_restarts=0)
 
 
 def _link_is_softmax(classifier: Any, y: Any) -> bool:

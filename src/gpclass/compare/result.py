@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from gpclass._html import html_table
+from gpclass._html import columns, html_table
 from gpclass._typing import Array, IntArray
 from gpclass.metrics import Scores
 
@@ -116,14 +116,6 @@ class Comparison:
         table = columns(HEAD, [_short(r) for r in self.results.values()])
         failed = [f"{r.name}: {r.error}" for r in self.results.values() if r.error is not None]
         return "\n".join([table, *failed, "", self.advice])
-
-
-def columns(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table of left-justified columns."""
-    lines = [[str(cell) for cell in row] for row in (head, *rows)]
-    width = [max(len(line[k]) for line in lines) for k in range(len(head))]
-    text = ["  ".join(cell.ljust(w) for cell, w in zip(line, width, strict=True)).rstrip() for line in lines]
-    return "\n".join([text[0], "  ".join("-" * w for w in width), *text[1:]])
 
 
 def _row(r: MethodResult) -> dict[str, Any]:

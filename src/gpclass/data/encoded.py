@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpclass.data.columns import ColumnSummary, Encoding, check_missing
 from gpclass.data.parquet import EXCLUDE_CURE, MISSING_CURE, ParquetFolder, batches, check_columns, naming
-from gpclass.estimators.columns import ColumnSummary, Encoding, check_missing
 
 MEDIAN_ROWS = 100_000  # most rows used for a column's median, which maps use
 BATCH = 65_536  # rows per batch
@@ -28,6 +28,7 @@ def encoded_folder(
     standardize: bool = True,
     impute: bool = False,
     categories: Mapping[str, Sequence[Any]] | None = None,
+    spatial: Sequence[str] | None = None,
 ) -> ParquetFolder:
     """The folder with the encoding of its columns, learned from all its rows.
 
@@ -41,7 +42,7 @@ def encoded_folder(
         Scale numeric columns to (x − mean)/sd.
     impute : bool, default=False
         Put the median (of ``MEDIAN_ROWS`` rows) or the most common category in place of missing values.
-    categories : mapping of column name to its categories, default=None
+    categories, spatial
         As in :class:`gpclass.estimators.tables.TableClassifier`.
     """
     if not isinstance(folder, ParquetFolder):
@@ -63,5 +64,5 @@ def encoded_folder(
                     columns[name].add(frame[name].dropna(), MEDIAN_ROWS // len(files))
     if not any(column.count or column.words for column in columns.values()):
         raise ValueError(f"every row has a missing value: exclude the emptiest columns ({EXCLUDE_CURE})")
-    encoding = Encoding(tuple(column.result(standardize) for column in columns.values()), impute)
+    encoding = Encoding.of(columns.values(), standardize, impute, spatial)
     return replace(folder, features=names, encoding=encoding)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
+from gpclass.data.columns import check_missing
 from gpclass.data.parquet import (
     MISSING_CURE,
     ParquetFolder,
@@ -31,8 +32,7 @@ from gpclass.data.parquet import (
     whole_rows,
     without_index,
 )
-from gpclass.estimators.columns import check_missing
-from gpclass.estimators.tables import check_truth, prediction_names, predictions, scores
+from gpclass.data.predicted import check_truth, prediction_names, predictions, scores
 from gpclass.numerics.files import replacing
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.predict import in_blocks, predict_proba

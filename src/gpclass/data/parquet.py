@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array
+from gpclass.data.columns import Encoding
 from gpclass.data.sources import Found, Labels, checked, gathered
-from gpclass.estimators.columns import Encoding
 from gpclass.model.rows import SHARD_ROWS
 from gpclass.names import did_you_mean, no_column, optional
 

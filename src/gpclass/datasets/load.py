@@ -1,12 +1,13 @@
-"""Data sets by name: from a folder, bundled with scikit-learn, or from OpenML with a cache.
+"""Data sets by name: from a folder, from scikit-learn or another package that ships them, or from OpenML with a cache.
 
 A folder (argument ``folder`` or environment variable ``GPCLASS_DATA``) holds ``NAME.csv`` or ``NAME.csv.gz``: a
 header, the label in the last column, ``value_*`` columns for other responses and ``id_*`` columns for identifiers;
 neither are used as features. An optional ``manifest.json`` gives the sha256 of each file, which is checked before
-reading.
+reading. A set in the folder is used before any other; then packages that are installed
+(:mod:`gpclass.datasets.packages`), then OpenML.
 
-Fails when: the name is unknown (the error suggests similar ones), the file was modified, or neither folder nor
-network is available (the error says what to do).
+Fails when: the name is unknown (the error suggests similar ones), the data were modified, or none of the sources
+has them (:class:`DatasetUnavailable`: one line that says what to do).
 """
 
 from __future__ import annotations
@@ -14,35 +15,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from gpclass._typing import Array
+from gpclass.datasets.catalogue import KNOWN, Known, checksum
+from gpclass.datasets.packages import READERS
 from gpclass.names import did_you_mean, optional
 
 Place: TypeAlias = "str | os.PathLike[str] | None"
 
 FOLDER_VARIABLE = "GPCLASS_DATA"
 COORDINATES = (("x", "y"), ("x_km", "y_km"), ("x_m", "y_m"), ("lon", "lat"))
-BUNDLED = {"iris": "load_iris", "wine": "load_wine", "breast_diagnostic": "load_breast_cancer"}
-# name: OpenML's name, version, the category that becomes label 1 (None: categories in order)
-OPENML: dict[str, tuple[str, int, str | None]] = {
-    "banknote": ("banknote-authentication", 1, "2"),
-    "pima_uci": ("diabetes", 1, "tested_positive"),
-    "glass_uci": ("glass", 1, None),
-    "breast_wisconsin_699_with_missing": ("breast-w", 1, "malignant"),
-    "magic": ("MagicTelescope", 1, "g"),
-    "banana": ("banana", 1, "2"),
-    "electricity": ("electricity", 1, "UP"),
-    "skin": ("skin-segmentation", 1, "1"),
-}
 
 
 class DatasetUnavailable(OSError):
-    """The data are neither stored nor reachable; the message says what to do."""
+    """The data are neither stored nor reachable; the message is one line that says what to do."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +50,12 @@ class Dataset:
     coordinates: tuple[str, str] | None = None  # names of the two coordinates
     probability: Array | None = None  # (n, C) true probability of each class, when simulated
     description: str = ""
+    licence: str = ""
+
+    @property
+    def checksum(self) -> str | None:
+        """The digest of features and labels, to compare with another computer's."""
+        return checksum(self.X, self.y)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -71,10 +68,11 @@ class Available:
     """A name accepted by :func:`load`, and its source."""
 
     name: str
-    source: str  # "folder", "scikit-learn" or "OpenML"
+    source: str  # "folder", "scikit-learn", the name of a package, "OpenML", or "file" if it must be supplied
     n: int | None = None
     d: int | None = None
     classes: int | None = None
+    licence: str | None = None
 
 
 def available(folder: Place = None) -> list[Available]:
@@ -90,11 +88,19 @@ def available(folder: Place = None) -> list[Available]:
             facts = facts or {}
             name = path.name.removesuffix(".gz").removesuffix(".csv")
             found[name] = Available(name, "folder", facts.get("n"), facts.get("d"), facts.get("classes"))
-    for name in BUNDLED:
-        found.setdefault(name, Available(name, "scikit-learn"))
-    for name in OPENML:
-        found.setdefault(name, Available(name, "OpenML"))
+    for name, known in KNOWN.items():
+        row = found.get(name) or Available(name, _source(name), known.n, known.d, known.classes)
+        found[name] = replace(row, licence=known.licence)
     return sorted(found.values(), key=lambda row: row.name)
+
+
+def _source(name: str) -> str:
+    known = KNOWN[name]
+    if known.bundled:
+        return "scikit-learn"
+    if name in READERS:
+        return READERS[name][0]
+    return "OpenML" if known.openml is not None else "file"
 
 
 def load(name: str, *, folder: Place = None, cache: Place = None, check: bool = True) -> Dataset:
@@ -109,15 +115,16 @@ def load(name: str, *, folder: Place = None, cache: Place = None, check: bool = 
     cache : path, optional
         Cache folder for OpenML files; scikit-learn's data folder by default.
     check : bool
-        Compare the file with the manifest's sha256.
+        Compare a file with the manifest's sha256, and what a package has with the catalogue's checksum.
     """
     place = _folder(folder)
     path = _file(place, name) if place is not None else None
     if path is not None:
         return _from_folder(name, path, check)
-    if name in BUNDLED:
-        return _from_scikit_learn(name)
-    if name in OPENML or name.startswith("openml:"):
+    known = KNOWN.get(name)
+    if known is not None:
+        return _with_facts(_from_elsewhere(name, known, place, cache, check), known)
+    if name.startswith("openml:"):
         return _from_openml(name, place, cache)
     names = [row.name for row in available(folder)]
     where = f"in {place}" if place is not None else f"anywhere ({FOLDER_VARIABLE} is not set)"
@@ -155,7 +162,7 @@ def _manifest(place: Path) -> dict[str, Any]:
 
 
 def _pandas() -> Any:
-    return optional("pandas", "reading data files", "report")
+    return optional("pandas", "reading data files", "data")
 
 
 def _from_folder(name: str, path: Path, check: bool) -> Dataset:
@@ -176,6 +183,7 @@ def _from_folder(name: str, path: Path, check: bool) -> Dataset:
     values = [c for c in columns if c.startswith("value_")]
     ids = [c for c in columns if c.startswith("id_")]
     features = [c for c in columns[:-1] if c not in values and c not in ids]
+    known = KNOWN.get(name)
     return Dataset(
         name=name,
         X=frame[features],
@@ -186,13 +194,57 @@ def _from_folder(name: str, path: Path, check: bool) -> Dataset:
         ids=frame[ids] if ids else None,
         coordinates=next((pair for pair in COORDINATES if set(pair) <= set(features)), None),
         description=str(facts.get("source", "")),
+        licence=known.licence if known is not None else "",
     )
 
 
-def _from_scikit_learn(name: str) -> Dataset:
+def _with_facts(data: Dataset, known: Known) -> Dataset:
+    return replace(data, description=f"{known.origin} ({data.description})", licence=known.licence)
+
+
+def _from_elsewhere(name: str, known: Known, place: Path | None, cache: Place, check: bool) -> Dataset:
+    """From the first source that has it: scikit-learn, an installed package, OpenML."""
+    if known.bundled:
+        return _from_scikit_learn(name, known.bundled)
+    cures = []
+    if name in READERS:
+        try:
+            return _from_package(name, known, check)
+        except ImportError as error:
+            cures.append(str(error).rpartition(": ")[2])
+    if known.openml is not None:
+        try:
+            return _from_openml(name, place, cache)
+        except DatasetUnavailable:
+            if not cures:
+                raise
+    cures.append(f"set {FOLDER_VARIABLE} to a folder with {name}.csv")
+    origin = "" if name in READERS else f" ({known.origin})"
+    raise DatasetUnavailable(f"{name!r} is not available{origin}: {', or '.join(cures)}")
+
+
+def _from_package(name: str, known: Known, check: bool) -> Dataset:
+    package, read = READERS[name]
+    X, y, label_names, values = read()
+    data = _table(name, X, y, label_names, f"package {package}", values)
+    if check and data.checksum != known.checksum:
+        raise ValueError(
+            f"{name!r} of the package {package} is not what it was: its checksum is {data.checksum}, the catalogue "
+            f"says {known.checksum}. Pass check=False to use it unchecked"
+        )
+    return data
+
+
+def _table(name: str, X: Any, y: Any, label_names: dict[Any, str], description: str, values: Any = None) -> Dataset:
+    names = tuple(str(c) for c in X.columns)
+    at = next((pair for pair in COORDINATES if set(pair) <= set(names)), None)
+    return Dataset(name, X, np.asarray(y), names, label_names, values, None, at, None, description)
+
+
+def _from_scikit_learn(name: str, function: str) -> Dataset:
     import sklearn.datasets
 
-    bunch = getattr(sklearn.datasets, BUNDLED[name])()
+    bunch = getattr(sklearn.datasets, function)()
     names = tuple(str(f) for f in bunch.feature_names)
     try:
         X: Any = _pandas().DataFrame(bunch.data, columns=list(names))
@@ -204,7 +256,7 @@ def _from_scikit_learn(name: str) -> Dataset:
         y=bunch.target,
         feature_names=names,
         label_names=dict(enumerate(str(t) for t in bunch.target_names)),
-        description=f"scikit-learn's {BUNDLED[name]}",
+        description=f"scikit-learn's {function}",
     )
 
 
@@ -212,8 +264,9 @@ def _from_openml(name: str, place: Path | None, cache: Place) -> Dataset:
     from sklearn.datasets import fetch_openml, get_data_home
 
     _pandas()
-    if name in OPENML:
-        remote, version, positive = OPENML[name]
+    known = KNOWN.get(name)
+    if known is not None and known.openml is not None:
+        remote, version, positive = known.openml
     else:
         parts = name.split(":")
         remote, version, positive = parts[1], int(parts[2]) if len(parts) > 2 else 1, None
@@ -231,13 +284,7 @@ def _from_openml(name: str, place: Path | None, cache: Place) -> Dataset:
     categories = sorted(map(str, set(bunch.target)))
     if positive is not None and len(categories) == 2:
         categories.sort(key=lambda c: c == positive)
-    code = {c: k for k, c in enumerate(categories)}
-    return Dataset(
-        name=name,
-        X=bunch.data,
-        y=np.array([code[str(t)] for t in bunch.target]),
-        feature_names=tuple(str(c) for c in bunch.data.columns),
-        label_names={k: c for c, k in code.items()},
-        coordinates=next((pair for pair in COORDINATES if set(pair) <= set(bunch.data.columns)), None),
-        description=f"OpenML {remote}, version {version}",
-    )
+    as_they_are = known is not None and positive is None and all(c.isdigit() for c in categories)
+    code = {c: int(c) if as_they_are else k for k, c in enumerate(categories)}
+    y = np.array([code[str(t)] for t in bunch.target])
+    return _table(name, bunch.data, y, {k: c for c, k in code.items()}, f"OpenML {remote}, version {version}")

@@ -23,8 +23,9 @@ from gpclass.estimators.task import Task, array_task, chosen_inference, form_of,
 from gpclass.hyper.base import Fit, Run
 from gpclass.hyper.trace import Trace
 from gpclass.predict import Prediction, Uncertainty, in_blocks, predict_proba, uncertainty
-from gpclass.registry import INFERENCES, get_inference, get_strategy, takes_many
+from gpclass.registry import INFERENCES, STRATEGIES, get_inference, get_strategy, takes_many
 
+TOL = 1e-3  # default Monte Carlo error of a probability
 MCSE_SLACK = 1.5  # an error estimate from twenty batches has itself an error of 16 %
 
 
@@ -124,7 +125,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         inference: Any = "exact",
         hyperparameters: Any = "maximize",
         priors: Any = None,
-        tol: float = 1e-3,
+        tol: float = TOL,
         class_weight: Any = None,
         latent_prior: Any = None,
         n_inducing: Any = None,
@@ -199,8 +200,17 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """Reject settings that are invalid for any rows, before they are read."""
         check("tol", self.tol, "float")
         check("n_restarts", self.n_restarts, "int", 0)
-        get_inference(self.inference)
-        get_strategy(self.hyperparameters)
+        inference, strategy = get_inference(self.inference), get_strategy(self.hyperparameters)
+        if not isinstance(self.inference, str) and self.tol != TOL and inference.with_tol(self.tol) != inference:
+            name = type(inference).__name__
+            raise ValueError(f"tol={self.tol!r} and an inference with a tol of its own are given; use {name}(tol=...)")
+        for name, given in (("priors", self.priors is not None), ("n_restarts", self.n_restarts > 0)):
+            if given and name in strategy.ignores:
+                able = " or ".join(repr(row.name) for row in STRATEGIES.values() if name not in row.default.ignores)
+                raise ValueError(
+                    f"{name} has no effect with hyperparameters={strategy.name!r}; leave it out, or use "
+                    f"hyperparameters={able}"
+                )
 
     def _store(self, fit: Fit, task: Task, began: float) -> None:
         problem, posterior = fit.problem, fit.posterior

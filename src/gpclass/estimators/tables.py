@@ -1,22 +1,19 @@
 """Classifiers for data frames: columns of numbers and words in, class probabilities out.
 
-The mapping of the columns to numbers (:mod:`gpclass.estimators.columns`) is learned in ``fit``, saved with the model,
+The mapping of the columns to numbers (:mod:`gpclass.data.columns`) is learned in ``fit``, saved with the model,
 and applied unchanged to new rows.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from gpclass._typing import Array
-from gpclass.estimators.columns import CategoryColumn, ColumnSummary, Encoding, NumberColumn, check_missing
+from gpclass.data.columns import Encoding
 from gpclass.estimators.mixins import Deciding, Savable
 from gpclass.estimators.wrapping import Wrapping, where_inner_has
 
@@ -40,6 +37,9 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
     categories : mapping of column name to its categories, default=None
         Of columns that are names whatever they look like, and whose categories need not all occur in the rows; other
         columns of words have the categories that occur.
+    spatial : sequence of str, default=None
+        Columns that are coordinates in one unit. They are standardised with one scale, so that a kernel of distance
+        means distance on the map; by default each has its own, which stretches the map.
 
     Attributes
     ----------
@@ -51,8 +51,9 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
     evidence_kind_, log_marginal_likelihood_value_ : those of ``classifier_``, if it has them.
     """
 
-    impute: str | None = None  # of models that were saved before there were these two
+    impute: str | None = None  # of models that were saved before there were these
     categories: Mapping[str, Sequence[Any]] | None = None
+    spatial: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -61,11 +62,13 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         standardize: bool = True,
         impute: str | None = None,
         categories: Mapping[str, Sequence[Any]] | None = None,
+        spatial: Sequence[str] | None = None,
     ) -> None:
         self.classifier = classifier
         self.standardize = standardize
         self.impute = impute
         self.categories = categories
+        self.spatial = spatial
 
     def fit(self, frame: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the encoding and fit the classifier.
@@ -118,7 +121,12 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         """The settings of the encoding."""
         if self.impute not in (None, "median"):
             raise ValueError(f"impute must be None or 'median', not {self.impute!r}")
-        return {"standardize": self.standardize, "impute": self.impute is not None, "categories": self.categories}
+        return {
+            "standardize": self.standardize,
+            "impute": self.impute is not None,
+            "categories": self.categories,
+            "spatial": self.spatial,
+        }
 
     def encode(self, frame: Any) -> Array:
         """The encoded matrix."""
@@ -147,72 +155,3 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
             frame = self.learn_encoding(frame).encode(frame)
         plan: Plan = classifier.plan(frame, y, budget=budget)
         return plan
-
-
-__all__ = [
-    "CategoryColumn",
-    "ColumnSummary",
-    "Encoding",
-    "NumberColumn",
-    "TableClassifier",
-    "check_missing",
-    "check_truth",
-    "prediction_names",
-    "predictions",
-    "scores",
-]
-
-
-def prediction_names(classes: Any) -> list[str]:
-    """Columns of :func:`predictions`."""
-    return ["class", "probability", "mcse", "lower", "upper", *(f"p_{label}" for label in classes)]
-
-
-def predictions(model: Any, X: Any, level: float = 0.9) -> Any:
-    """A frame of one row per prediction: class, its probability, error and interval, then every class."""
-    import pandas as pd
-
-    found = model.predict_uncertainty(X, level=level)
-    best = np.argmax(found.proba, axis=1)
-    at = np.arange(len(best))
-    of_best = [values[at, best] for values in (found.proba, found.mcse, found.lower, found.upper)]
-    columns = [model.classes_[best], *of_best, *found.proba.T]
-    return pd.DataFrame(dict(zip(prediction_names(model.classes_), columns, strict=True)))
-
-
-def check_truth(truth: Any, classes: Any) -> npt.NDArray[np.intp]:
-    """The index of each true label among the classes; missing or unknown labels are rejected."""
-    import pandas as pd
-
-    missing = int(pd.isna(truth).sum())
-    if missing:
-        raise ValueError(f"{missing} rows have no true label: fill them in or leave out --target")
-    # Python's numbers are one key for any type (1 == 1.0); a number and a word are compared as words.
-    labels = np.asarray(classes).tolist()
-    place = {str(label): c for c, label in enumerate(labels)} | {label: c for c, label in enumerate(labels)}
-    codes, present = pd.factorize(np.asarray(truth))
-    present = np.asarray(present).tolist()
-    places = [place.get(label, place.get(str(label))) for label in present]
-    strange = sorted(str(label) for label, c in zip(present, places, strict=True) if c is None)
-    if strange:
-        raise ValueError(
-            f"the true labels hold {', '.join(strange)}, unknown to the model, which has "
-            f"{', '.join(map(str, classes))}: give another target, or correct them"
-        )
-    return np.array(places, dtype=np.intp)[codes]
-
-
-def scores(found: Any, classes: Any, truth: Any) -> dict[str, float]:
-    """Accuracy, log loss, Brier score and area under the ROC curve of :func:`predictions` for known true labels."""
-    from gpclass import metrics
-
-    y, known = check_truth(truth, classes), np.arange(len(classes))
-    proba = found[[f"p_{label}" for label in classes]].to_numpy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a class that does not occur needs no warning here
-        return {
-            "accuracy": metrics.accuracy(y, proba, known),
-            "log_loss": metrics.log_loss(y, proba, known),
-            "brier": metrics.brier_score(y, proba, known),
-            "auc": metrics.auc(y, proba, known),
-        }

@@ -13,7 +13,7 @@ from gpclass.geostat.declustering import Declustering, cell_declustering
 from gpclass.geostat.estimation import VariogramSearch
 from gpclass.geostat.fitting import VariogramFit, fit_variogram
 from gpclass.geostat.kriging import IndicatorKriging, OutsideWarning
-from gpclass.geostat.maps import ProbabilityMap, predict_map, regular_grid
+from gpclass.geostat.maps import ClassMaps, ProbabilityMap, predict_map, predict_maps, regular_grid
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.simulation import Simulation, simulate
 from gpclass.geostat.variogram import EmpiricalVariogram, empirical_variogram
@@ -22,6 +22,7 @@ __all__ = [
     "Anisotropy",
     "AnisotropyFit",
     "ChordalCoordinates",
+    "ClassMaps",
     "ConditionalDistribution",
     "CutoffKriging",
     "Declustering",
@@ -39,6 +40,7 @@ __all__ = [
     "fit_anisotropy",
     "fit_variogram",
     "predict_map",
+    "predict_maps",
     "regular_grid",
     "simulate",
 ]

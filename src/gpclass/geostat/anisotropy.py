@@ -11,15 +11,18 @@ smoothness are fitted at each trial as in :mod:`.fitting`.
 Cost: a few hundred to a thousand one-dimensional fits, about a second. Fails when: the range differs little
 between directions; α is then arbitrary. Since q <= 1 by definition, an isotropic field also gives q < 1: one
 realisation of an isotropic field at 500 sites (extent 20 lengths) gave a median q of 0.78, and 0.49 in one case
-of ten, with ``error`` 0.81 to 0.99 of ``isotropic_error``. Accept an anisotropy only if its error is clearly
-smaller. Each pair is assigned the middle direction of its cone, so strong anisotropy is slightly underestimated.
+of ten, with ``error`` 0.81 to 0.99 of ``isotropic_error``. So an anisotropy whose error is not clearly smaller, a
+ratio at the end of its search and a range beyond the largest lag are what the data cannot tell: the fit says so, in
+``problems`` and by a warning. Each pair is assigned the middle direction of its cone, so strong anisotropy is slightly
+underestimated.
 
 Reference: Chilès & Delfiner (1999), §2.5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,15 +30,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from gpclass._html import Tabular
 from gpclass._typing import Array
 from gpclass.geostat.coordinates import Anisotropy
 from gpclass.geostat.fitting import VariogramFit, lag_weights, search_models, smoothness_list
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.variogram import EmpiricalVariogram, empirical_variogram
 
+CLEARLY = 0.8  # of the isotropic error, below which an isotropic field rarely falls by chance
+STEEPEST = 0.02  # smallest ratio of the search
 
-@dataclass(frozen=True)
-class AnisotropyFit:
+
+@dataclass(frozen=True, repr=False)
+class AnisotropyFit(Tabular):
     """Axes of a field, and its variogram along the longest axis."""
 
     anisotropy: Anisotropy  # use it before the classifier in a pipeline
@@ -43,6 +50,25 @@ class AnisotropyFit:
     error: float  # weighted root mean square of the residuals
     isotropic_error: float  # the same with ratio 1
     empirical: tuple[EmpiricalVariogram, ...]  # one per direction
+    problems: tuple[str, ...] = ()  # what the data cannot tell; also a warning
+
+    @property
+    def known(self) -> bool:
+        """Whether direction, ratio and range can be told from the data."""
+        return not self.problems
+
+    def _head(self) -> Sequence[str]:
+        return "of the anisotropy", "fitted"
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        return [
+            ("direction of longest range", f"{self.anisotropy.angle:.4g} degrees"),
+            ("ratio, across to along", f"{self.anisotropy.ratio:.3g}"),
+            ("practical range along", f"{self.model.practical_range():.4g}"),
+            *self.model.rows(),
+            ("error, and that with ratio 1", f"{self.error:.3g}, {self.isotropic_error:.3g}"),
+            *(("not known", text) for text in self.problems),
+        ]
 
 
 def fit_anisotropy(
@@ -101,7 +127,28 @@ def fit_anisotropy(
     # lengths along the longest axis are unchanged, since the first coordinate is not stretched
     last = fit(angle, ratio, shapes)
     turned = Anisotropy(float(np.rad2deg(angle) % 180.0), float(ratio))
-    return AnisotropyFit(turned, last.model, last.error, start.error, found)
+    problems = _problems(last, ratio, start.error, float(lag.max()))
+    for text in problems:
+        warnings.warn(f"fit_anisotropy: {text}", UserWarning, stacklevel=2)
+    return AnisotropyFit(turned, last.model, last.error, start.error, found, problems)
+
+
+def _problems(last: VariogramFit, ratio: float, isotropic_error: float, longest: float) -> tuple[str, ...]:
+    """What the lag classes cannot tell."""
+    found = []
+    if last.error > CLEARLY * isotropic_error:
+        found.append(
+            f"ratio and direction: the error is {last.error / isotropic_error:.2f} of that with ratio 1, which an "
+            "isotropic field reaches by chance; use one length scale for all directions"
+        )
+    elif ratio < 1.05 * STEEPEST:
+        found.append(f"the ratio: it is at the end of its search, {STEEPEST:g}")
+    if last.at_bound or last.model.practical_range() > longest:
+        found.append(
+            f"the range: the variogram is still rising at the largest lag, {longest:.4g}; raise max_lag, or take the "
+            "range from elsewhere"
+        )
+    return tuple(found)
 
 
 def _best_axes(error_at: Callable[[float, float], float]) -> tuple[float, float]:
@@ -115,4 +162,4 @@ def _best_axes(error_at: Callable[[float, float], float]) -> tuple[float, float]
     simplex = start + np.array([[0.0, 0.0], [0.15, 0.0], [0.0, 0.2]])
     options: Any = {"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-12, "maxiter": 60}
     angle, log_ratio = minimize(error, start, method="Nelder-Mead", options=options).x
-    return float(angle), float(np.exp(np.clip(log_ratio, np.log(0.02), np.log(50.0))))
+    return float(angle), float(np.exp(np.clip(log_ratio, np.log(STEEPEST), -np.log(STEEPEST))))

@@ -15,11 +15,13 @@ Reference: Cressie (1985), Math. Geology 17; Golub & Pereyra (1973) for the elim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar, nnls
 
+from gpclass._html import Tabular
 from gpclass._typing import Array
 from gpclass.geostat.model import VariogramModel, matern_correlation
 from gpclass.geostat.variogram import EmpiricalVariogram
@@ -29,8 +31,8 @@ SMOOTHNESSES = (0.5, 1.5, 2.5)  # closed forms; others cost a Bessel function
 FINE_SMOOTHNESSES = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.5, 5.0, 10.0, np.inf)
 
 
-@dataclass(frozen=True)
-class VariogramFit:
+@dataclass(frozen=True, repr=False)
+class VariogramFit(Tabular):
     """A fitted variogram and the quality of the fit."""
 
     model: VariogramModel
@@ -38,6 +40,16 @@ class VariogramFit:
     error: float  # weighted root mean square of the residuals
     at_bound: bool  # the length scale is at a bound of its search
     weighting: str = ""
+
+    def _head(self) -> Sequence[str]:
+        return "of the variogram", "fitted"
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        model, bound = self.model, "yes: sill and range are not known" if self.at_bound else "no"
+        one = not isinstance(model.length_scale, tuple)
+        reach = [("practical range", f"{model.practical_range():.4g}")] if one else []
+        lags = str(len(self.empirical))
+        return [*model.rows(), *reach, ("error", f"{self.error:.3g}"), ("lags", lags), ("length at a bound", bound)]
 
 
 def fit_variogram(

@@ -69,6 +69,13 @@ class VariogramModel:
         if not self.smoothness > 0:
             raise ValueError(f"the smoothness must be positive, not {self.smoothness}")
 
+    def rows(self) -> list[tuple[str, str]]:
+        """The parameters by name, as text."""
+        lengths = self.length_scale if isinstance(self.length_scale, tuple) else (self.length_scale,)
+        shown = {"sill": self.sill, "nugget": self.nugget, "smoothness": self.smoothness}
+        found = [(name, f"{value:.4g}") for name, value in shown.items()]
+        return [*found, ("length scale", ", ".join(f"{length:.4g}" for length in lengths))]
+
     @property
     def partial_sill(self) -> float:
         """S − s0, the variance of the correlated part."""

@@ -7,16 +7,17 @@ the field, which are independent (R §4.1):
     P(any) = E[1 − Π_j (1 − p_sj)],   P(all) = E[Π_j p_sj],   P(at least k of m) = E[P(Σ_j y_sj >= k | f_s)]
 
 with p_sj = Λ(f_s(x_j)). The inner probabilities are exact (the last by the recursion for a sum of independent
-Bernoulli variables), so only the field is simulated and the error is that of a mean over its draws.
+Bernoulli variables), so only the field is simulated and the error is that of a mean over its draws. With more than two
+classes the event is one class against all others; the labels are drawn among all.
 
 Cost: O(m³) once for m sites, O(m²) per draw; another O(m²) per draw for the distribution of the count.
-Fails when: the classifier has no posterior to draw from (kriging), or has more than two classes.
+Fails when: the classifier has no posterior to draw from (kriging).
 Reference: Chilès & Delfiner (1999), ch. 7; Röder, Tolosana-Delgado & Hamprecht (2011), §4.1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from gpclass._typing import Array, BoolArray
+from gpclass._typing import Array, BoolArray, IntArray
 from gpclass.estimators.checks import check_memory, generator
 from gpclass.estimators.pipelines import final_step, seen_by_final
 from gpclass.names import class_index
@@ -47,15 +48,43 @@ class Estimate:
 class Simulation:
     """Joint draws over m sites."""
 
-    proba: Array  # (S, m), probability of the event at each site in each draw of the field
-    occurs: BoolArray  # (S, m), whether the event occurs
-    label: Any  # class of the event
-    other: Any  # the other class
+    class_proba: Array  # (S, m, C), probability of each class at each site in each draw of the field
+    drawn: IntArray  # (S, m), index of the drawn class
+    classes: npt.NDArray[Any]  # (C,)
+    at: int  # index of the event's class
+
+    @property
+    def label(self) -> Any:
+        """Class of the event."""
+        return self.classes[self.at]
+
+    @property
+    def other(self) -> Any:
+        """The other class, of two."""
+        return self.classes[1 - self.at] if len(self.classes) == 2 else None
+
+    @property
+    def proba(self) -> Array:
+        """Probability of the event at each site in each draw of the field, (S, m)."""
+        return self.class_proba[..., self.at]
+
+    @property
+    def occurs(self) -> BoolArray:
+        """Whether the event occurs, (S, m)."""
+        return np.asarray(self.drawn == self.at)
 
     @property
     def labels(self) -> npt.NDArray[Any]:
         """The drawn labels, (S, m)."""
-        return np.asarray(np.where(self.occurs, self.label, self.other))
+        return np.asarray(self.classes[self.drawn])
+
+    def of(self, label: Any) -> Simulation:
+        """The same draws with another class as the event."""
+        return replace(self, at=class_index(label, self.classes, self.at))
+
+    def shares(self) -> dict[Any, Estimate]:
+        """Expected fraction of the sites of every class: averages over a block, if the sites are its cells."""
+        return {c: self.of(c).share() for c in self.classes.tolist()}
 
     def any(self) -> Estimate:
         """Probability that the event occurs at one or more sites."""
@@ -107,7 +136,7 @@ def simulate(clf: Any, X: Any, n_draws: int = 1000, *, label: Any = None, random
 
     Parameters
     ----------
-    clf : fitted GPClassifier of two classes, or a pipeline that ends in one
+    clf : fitted GPClassifier, or a pipeline that ends in one
     X : array or data frame of shape (m, d)
         The sites; a few thousand at most.
     n_draws : int
@@ -133,15 +162,19 @@ def simulate(clf: Any, X: Any, n_draws: int = 1000, *, label: Any = None, random
             "(inference='dsgq' is the model that kriging approximates)"
         )
     check_is_fitted(final)
-    if len(final.classes_) != 2:
-        raise ValueError(f"simulation is for two classes, the classifier has {len(final.classes_)}")
     at = class_index(label, final.classes_, 1)
     points = seen_by_final(clf, X)
     check_memory(len(points))
     rng = generator(random_state)
-    f = final.sample_latent(points, n_draws, rng)  # (S, m)
-    proba = final.likelihood_.inverse_link(f if at == 1 else -f)
-    return Simulation(proba, rng.random(proba.shape) < proba, final.classes_[at], final.classes_[1 - at])
+    f = final.sample_latent(points, n_draws, rng)  # (S, m), or (S, m, C)
+    if f.ndim == 2:
+        p = final.likelihood_.inverse_link(f if at == 1 else -f)
+        occurs = rng.random(p.shape) < p
+        proba = np.stack([1.0 - p, p] if at == 1 else [p, 1.0 - p], axis=-1)
+        return Simulation(proba, np.where(occurs, at, 1 - at), np.asarray(final.classes_), at)
+    proba = np.exp(final.likelihood_.log_classes(f))
+    drawn = (rng.random(f.shape[:2])[..., None] > np.cumsum(proba, axis=-1)[..., :-1]).sum(axis=-1)
+    return Simulation(proba, drawn, np.asarray(final.classes_), at)
 
 
 def coin_counts(p: Array) -> Array:

@@ -16,6 +16,7 @@ Reference: Matheron (1962); Cressie & Hawkins (1980), Math. Geology 12.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
+from gpclass._html import Tabular
 from gpclass._typing import Array, IntArray
 from gpclass.geostat.coordinates import check_sites
 
@@ -31,8 +33,8 @@ Cone: TypeAlias = tuple[Array, float, float]  # unit vector, cosine of the toler
 BLOCK = 2_000_000  # pairs held at once
 
 
-@dataclass(frozen=True)
-class EmpiricalVariogram:
+@dataclass(frozen=True, repr=False)
+class EmpiricalVariogram(Tabular):
     """Lag classes that hold at least one pair."""
 
     lag: Array  # (B,), mean distance of the pairs in the class
@@ -44,6 +46,12 @@ class EmpiricalVariogram:
 
     def __len__(self) -> int:
         return len(self.lag)
+
+    def _head(self) -> Sequence[str]:
+        return "mean distance", "semivariance", "pairs"
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        return [(f"{h:.4g}", f"{g:.4g}", str(n)) for h, g, n in zip(self.lag, self.gamma, self.pairs, strict=True)]
 
 
 def empirical_variogram(

@@ -10,6 +10,7 @@ from gpclass.hyper.em import EM
 from gpclass.hyper.fixed import Fixed
 from gpclass.hyper.hmc import HMC
 from gpclass.hyper.maximize import Map, Maximize
+from gpclass.hyper.nelder_mead import NelderMead
 from gpclass.hyper.pseudo_marginal import PseudoMarginal
 from gpclass.hyper.staged.settings import Stages
 
@@ -21,6 +22,7 @@ __all__ = [
     "Fixed",
     "Map",
     "Maximize",
+    "NelderMead",
     "PseudoMarginal",
     "Stages",
 ]

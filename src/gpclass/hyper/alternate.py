@@ -88,6 +88,7 @@ class Alternate(FullBayes):
     keep: int = 200
     vectors: int = 4
     default_priors: str = "weak"
+    pointwise: bool = False
     checkpoint: str | os.PathLike[str] | None = None
 
     first_draws: ClassVar[int] = 500
@@ -158,7 +159,8 @@ class AlternateSampler(Sampler):
         state = {**state, "value": np.asarray(value), "log_z": np.asarray(np.nan)}
         if self.keeps_vectors(iteration):
             state["vectors"] = self._spread(state, target if state["theta"] is before else None, rng)
-        return state, self.record(state, f, float(np.mean(chances)), iteration)
+        kept = f if self.keeps_latents(iteration) else None
+        return state, self.record(state, kept, float(np.mean(chances)), iteration)
 
     def pool(self, states: list[State]) -> list[State]:
         shared = pooled(states)

@@ -49,6 +49,7 @@ class FitReport(Report):
     at_bounds: tuple[str, ...] | None = None  # parameters that ended on a bound
     acceptance_rate: float | None = None
     rhat: float | None = None
+    mixing: str | None = None  # how well chains have mixed, in words
     sd_log_evidence: float | None = None
 
 
@@ -96,6 +97,7 @@ class Fit:
 NEEDS: Mapping[str, tuple[Callable[[Inference], bool], str]] = {
     "nothing": (lambda asked: True, "nothing"),
     "gradient": (lambda asked: asked.gradient, "the gradient of the evidence"),
+    "evidence": (lambda asked: asked.evidence_kind is not None, "an evidence"),
     "gaussian": (lambda asked: asked.gaussian, "one Gaussian with a deterministic evidence"),
     "unbiased": (lambda asked: asked.evidence_kind in ("unbiased", "closed-form"), "an unbiased evidence"),
     "steps": (
@@ -110,6 +112,7 @@ class Strategy(Settings, ABC):
 
     name: ClassVar[str]  # by which settings and files know it
     needs: ClassVar[str] = "nothing"  # a key of NEEDS
+    ignores: ClassVar[frozenset[str]] = frozenset()  # of ``priors`` and ``n_restarts``, what it has no use for
 
     @property
     def prior_needs(self) -> frozenset[str]:

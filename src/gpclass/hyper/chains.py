@@ -69,10 +69,16 @@ class Sampler(ABC):
         every = max(1, -(-self.settings.length * self.settings.chains // self.settings.keep))
         return iteration >= self.first_kept and (iteration - self.first_kept) % every == 0
 
-    def record(self, state: State, f: Array, accepted: float, iteration: int) -> Record:
-        """What a kept iteration adds to the trace, ``f`` being the latent values at the rows."""
+    def keeps_latents(self, iteration: int) -> bool:
+        """Whether a draw of the latent values is recorded: with the vectors, or always if the settings say so."""
+        return self.keeps_vectors(iteration) or (self.settings.pointwise and iteration >= self.first_kept)
+
+    def record(self, state: State, f: Array | None, accepted: float, iteration: int) -> Record:
+        """What a kept iteration adds to the trace, ``f`` being the latent values at the rows if they are kept."""
         kept = {name: state[name] for name in ("theta", "value", "log_z")}
-        kept |= {"f": f, "accepted": np.asarray(accepted, dtype=float)}
+        kept |= {"accepted": np.asarray(accepted, dtype=float)}
+        if f is not None:
+            kept |= {"f": f, "f_at": np.asarray(iteration)}
         if self.keeps_vectors(iteration):
             kept |= {"kept_at": np.asarray(iteration), "vectors": state["vectors"]}
         return kept
@@ -105,6 +111,11 @@ class ChainRun:
         """A kept quantity, (chains, draws, ...), as long as the shortest chain."""
         shortest = min(len(chain.kept[name]) for chain in self.chains)
         return np.stack([np.stack(chain.kept[name][:shortest]) for chain in self.chains])
+
+    def at(self, when: str, name: str, first: int) -> Array:
+        """A quantity kept at every iteration from ``first`` on, at the kept iterations ``when``."""
+        each = zip(self.chains, self.stack(when), strict=True)
+        return np.stack([np.stack([chain.kept[name][int(i) - first] for i in at]) for chain, at in each])
 
 
 def run_chains(
@@ -141,7 +152,7 @@ def run_chains(
             chains, stage = [Chain(g, sampler.first(g), mark=g.bit_generator.state) for g in generators], 0
         left = sum(max(0, sampler.iterations - chain.iteration) for chain in chains)
         save = _saver(file, fingerprint, seed, chains)
-        stop = sampler.settings.warmup if stage == 0 else sampler.iterations
+        stop = (sampler.settings.warmup or 0) if stage == 0 else sampler.iterations
         length = sampler.iterations - sampler.first_kept
         with progress(left, label, verbose=verbose) as bar:
             while _run_to(stop, sampler, chains, n_jobs, bar, partial(save, stage, False)):

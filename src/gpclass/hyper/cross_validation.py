@@ -83,6 +83,7 @@ class CrossValidation(Strategy):
     coordinates: tuple[int, ...] | None = None
 
     name: ClassVar[str] = "cv"
+    ignores: ClassVar[frozenset[str]] = frozenset(["priors", "n_restarts"])
     limits: ClassVar = {
         "search": ("halton", "random"),
         "scoring": ("log-loss", "brier", "accuracy"),

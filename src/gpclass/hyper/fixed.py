@@ -15,6 +15,7 @@ class Fixed(Strategy):
     """No search: one inference at the kernel's own parameters; inducing inputs are placed and fixed."""
 
     name: ClassVar[str] = "fixed"
+    ignores: ClassVar[frozenset[str]] = frozenset(["priors", "n_restarts"])
 
     @property
     def keeps_start(self) -> bool:

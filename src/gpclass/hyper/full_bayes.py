@@ -31,6 +31,7 @@ from gpclass.priors import PriorSet
 
 REPEATS = 20  # evidences at one θ for their standard deviation
 DOUBLINGS = 3  # doublings of chains that have not mixed
+HELD = "fixed where they were placed before the chains began; not integrated over"
 AT_MEAN = "the mean of the sampled log parameters; not integrated over them"
 
 
@@ -49,17 +50,22 @@ class FullBayes(Strategy):
         Draws of θ that predictions integrate over.
     default_priors : {"filippone", "williams-barber", "weak"}
         Priors of parameters not in the estimator's ``priors``.
+    pointwise : bool
+        Record a draw of the latent values with every draw of θ, not only with those kept for predictions: the trace's
+        pointwise log likelihoods and predictive draws then are as many, and take chains × draws × n numbers each.
     checkpoint : path, optional
         File to which chains are saved as they go, and from which they resume.
     """
 
     chains: int
-    warmup: int
+    warmup: int | None
     draws: int | None
     keep: int
     default_priors: str
+    pointwise: bool
     checkpoint: str | os.PathLike[str] | None
     first_draws: ClassVar[int]  # kept per chain before they are first checked
+    ignores: ClassVar[frozenset[str]] = frozenset(["n_restarts"])
     limits: ClassVar = {"warmup": 0, "default_priors": tuple(PAPERS)}
 
     def __init_subclass__(cls) -> None:
@@ -78,7 +84,7 @@ class FullBayes(Strategy):
     @property
     def dropped(self) -> int:
         """Iterations dropped of each chain."""
-        return self.warmup
+        return self.warmup or 0
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         if len(problem.theta) == 0:
@@ -172,6 +178,7 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
         "acceptance_rate": float(accepted.mean()),
     }
     latent = outcome.stack("f") if problem.form.predicts_from_rows else None
+    theta_f = outcome.at("f_at", "theta", sampling.sampler.first_kept)
     warned = _warnings(strategy, outcome, figures, chains, draws)
     report = Report(
         method=inference.name,
@@ -184,22 +191,24 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
             "theta_mcse": figures.mcse,
             "interrupted": outcome.interrupted,
             **({"n_classes": problem.n_classes} if problem.n_latents > 1 else {}),
+            **({"inducing_inputs": HELD} if problem.inducing is not None else {}),
         },
     )
     return Fit(
         at_mean,
-        ThetaMixture(at_mean, sampling.of, *kept, evidence, report),
-        converged=not (outcome.interrupted or figures.apart),
-        reason="interrupted" if outcome.interrupted else figures.apart,
+        ThetaMixture(at_mean, sampling.of, *kept, evidence, report, sampling.prior),
+        converged=not (outcome.interrupted or figures.unmixed),
+        reason="interrupted" if outcome.interrupted else figures.unmixed,
         figures={
             "acceptance_rate": attrs["acceptance_rate"],
             "rhat": figures.rhat,
+            "mixing": figures.verdict(chains * draws),
             "sd_log_evidence": sd,
             "evidence_at": None if evidence is None else AT_MEAN,
             "evaluations": sampling.evaluations + spent,
         },
         warnings=warned,
-        trace=build_trace(problem, theta, stats, latent, run.rng, attrs, leave_one_out(problem, flat)),
+        trace=build_trace(problem, theta, stats, latent, theta_f, run.rng, attrs, leave_one_out(problem, flat)),
     )
 
 

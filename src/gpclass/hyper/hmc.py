@@ -63,6 +63,7 @@ class HMC(FullBayes):
     start: str = "mode"
     keep: int = 200
     default_priors: str = "weak"
+    pointwise: bool = False
     checkpoint: str | os.PathLike[str] | None = None
 
     first_draws: ClassVar[int] = 150
@@ -130,7 +131,9 @@ class HMCSampler(Sampler):
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
         moved, chance, accepted = self._trajectory(state, rng)
         if iteration >= self.settings.warmup:
-            f = latent_draw(self.density.problem.at(moved["theta"]), self.of, moved["vectors"], rng)
+            f = None
+            if self.keeps_latents(iteration):
+                f = latent_draw(self.density.problem.at(moved["theta"]), self.of, moved["vectors"], rng)
             return moved, self.record(moved, f, accepted, iteration)
         if self.settings.acceptance is not None:
             size = StepSize(float(state["size"]), self.settings.acceptance)

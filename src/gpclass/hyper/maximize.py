@@ -93,6 +93,7 @@ class Maximize(Strategy):
     checkpoint: str | os.PathLike[str] | None = None
 
     name: ClassVar[str] = "maximize"
+    ignores: ClassVar[frozenset[str]] = frozenset(["priors"])
     needs: ClassVar[str] = "gradient"
     limits: ClassVar = {"polish_steps": 0}
 
@@ -164,6 +165,7 @@ class Map(Maximize):
     """
 
     name: ClassVar[str] = "map"
+    ignores: ClassVar[frozenset[str]] = frozenset()
 
     def __call__(self, problem: Problem, inference: Inference, run: Run) -> Fit:
         return self._search(problem, inference, run, resolve_priors(run.priors, problem.names, problem.theta))

@@ -18,9 +18,9 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.mcmc import chain_batches
-from gpclass.model.labels import copied_rows
-from gpclass.model.problem import Problem
+from gpclass.model.problem import Problem, copies_of
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
+from gpclass.priors import PriorSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,7 @@ class ThetaMixture(Posterior):
     chain: IntArray  # (S,)
     evidence: Evidence | None
     report: Report
+    prior: PriorSet | None = None  # of θ; None in files of earlier versions
 
     @property
     def n_components(self) -> int:
@@ -89,7 +90,5 @@ def latent_draw(problem: Problem, of: type[Posterior], vectors: Array, rng: np.r
     f = of.unpack(problem, vectors).latent_draw(rng)
     if not problem.form.predicts_from_rows or len(f) == problem.n * problem.n_latents:
         return f
-    rows = None if problem.weights is None else copied_rows(problem.weights)
-    assert rows is not None  # the posterior has its rows repeated: take each once
-    first = np.unique(rows, return_index=True)[1]
-    return np.asarray(f.reshape(problem.n_latents, -1)[:, first].ravel())
+    assert problem.weights is not None  # the posterior has its rows repeated: take each once
+    return np.asarray(f.reshape(problem.n_latents, -1)[:, np.cumsum(copies_of(problem.weights)) - 1].ravel())

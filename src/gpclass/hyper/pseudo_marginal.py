@@ -22,7 +22,7 @@ Andrieu, Doucet & Holenstein (2010) for the latent draws.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -33,17 +33,8 @@ from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
 from gpclass.hyper.mixture import latent_draw
-from gpclass.hyper.proposal import (
-    LogDensity,
-    Mode,
-    adapted,
-    find_mode,
-    first_walk,
-    from_prior,
-    pooled,
-    scattered,
-    walk,
-)
+from gpclass.hyper.moves import MOST_FITTED, Fitted, Moves, Trajectories, Walk
+from gpclass.hyper.proposal import LogDensity, Mode, find_mode, from_prior, scattered
 from gpclass.inference.around import BASES, guide_for
 from gpclass.inference.base import Inference, Outline
 from gpclass.inference.ep import EP
@@ -53,6 +44,8 @@ from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
 
 START_TOL = 1e-4  # of the sites that all estimates start from
+SITE_TOL = 0.01  # of the deterministic evidence, which is stationary in the sites: its own error is 1e-6
+FEWEST_WARMUP, PER_PARAMETER, WALK_WARMUP = 16, 4, 300  # iterations of the warm-up, by default
 WIDE = 0.5  # standard deviation of the first proposal, in logs, if chains start from the prior
 
 
@@ -62,13 +55,19 @@ class PseudoMarginal(FullBayes):
 
     Parameters
     ----------
+    warmup : int, optional
+        By default 4 per parameter, at least 16, and 300 for a random walk.
     discard : int
         Further dropped iterations, on the unbiased evidence with the proposal fixed: the chain moves from one density
         to the other.
+    proposal : {"fitted", "hmc", "walk"}, optional
+        Hamiltonian trajectories on a smooth fit of the deterministic evidence, or on that evidence itself, or a random
+        walk (:mod:`gpclass.hyper.moves`). By default the fit up to 20 parameters, else the evidence itself; a walk if
+        the evidence has no gradient.
     acceptance : float
-        Acceptance that the proposal is tuned to on the deterministic evidence.
+        Acceptance that a random walk is tuned to on the deterministic evidence.
     guide : {"laplace", "ep", "variational"}, optional
-        That evidence; by default Laplace's if the likelihood has it, else EP's.
+        That evidence; by default the one closest to the inference's own, such as EP's, and Laplace's for a walk.
     start : {"mode", "prior"}
         Chains start scattered about the mode of the guide's posterior, or from the prior.
     screen : bool, optional
@@ -84,9 +83,10 @@ class PseudoMarginal(FullBayes):
     """
 
     chains: int = 4
-    warmup: int = 300
-    discard: int = 50
+    warmup: int | None = None
+    discard: int = 10
     draws: int | None = None
+    proposal: str | None = None
     acceptance: float = 0.25
     guide: str | None = None
     start: str = "mode"
@@ -95,18 +95,32 @@ class PseudoMarginal(FullBayes):
     keep: int = 200
     vectors: int = 4
     default_priors: str = "weak"
+    pointwise: bool = False
     approximate: bool = False
     checkpoint: str | os.PathLike[str] | None = None
 
-    first_draws: ClassVar[int] = 500
+    first_draws: ClassVar[int] = 200
     name: ClassVar[str] = "pseudo-marginal"
     needs: ClassVar[str] = "unbiased"
-    limits: ClassVar = {"discard": 0, "acceptance": SHARE, "guide": tuple(BASES), "start": ("mode", "prior")}
+    limits: ClassVar = {
+        "discard": 0,
+        "acceptance": SHARE,
+        "guide": tuple(BASES),
+        "proposal": ("fitted", "hmc", "walk"),
+        "start": ("mode", "prior"),
+    }
 
     @classmethod
     def filippone(cls, **changes: Any) -> PseudoMarginal:
         """The paper's prior and schedule: five chains from it; 2000 iterations tuned, 500 dropped, 1500 kept."""
-        settings: dict[str, Any] = {"chains": 5, "warmup": 2000, "discard": 500, "draws": 1500, "start": "prior"}
+        settings: dict[str, Any] = {
+            "chains": 5,
+            "warmup": 2000,
+            "discard": 500,
+            "draws": 1500,
+            "start": "prior",
+            "proposal": "walk",
+        }
         return cls(**{**settings, "default_priors": "filippone", **changes})
 
     @classmethod
@@ -116,20 +130,34 @@ class PseudoMarginal(FullBayes):
     def takes(self, inference: Inference) -> bool:
         return super().takes(inference) or (self.approximate and inference.evidence_kind is not None)
 
+    def with_warmup(self, p: int) -> PseudoMarginal:
+        """Itself with a length of the warm-up, by default that of the proposal for p parameters."""
+        length = WALK_WARMUP if self.proposal == "walk" else max(FEWEST_WARMUP, PER_PARAMETER * p)
+        return replace(self, warmup=length) if self.warmup is None else self
+
     @property
     def dropped(self) -> int:
-        return self.warmup + self.discard
+        return (self.warmup or 0) + self.discard
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
         """θ, and f by the draws of the accepted estimates."""
         inference = inference.for_chains(self.particles)
-        guide = LogDensity(problem, guide_for(problem.likelihood, self.guide), prior)
+        guide = LogDensity(problem, self._guide(problem, inference), prior)
         wide = Mode(problem.theta, WIDE**2 * np.eye(len(problem.theta)), 0)
         mode = find_mode(guide) if self.start == "mode" else wide
+        guide = replace(guide, start=guide.inference(problem.at(mode.theta)).start)
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
         of = inference.posterior_type(problem)
-        sampler = MetropolisSampler(self, guide, density, mode, of)
+        sampler = MetropolisSampler(self.with_warmup(len(mode.theta)), guide, density, mode, of)
         return Sampling(sampler, inference, prior, of, mode.evaluations)
+
+    def _guide(self, problem: Problem, inference: Inference) -> Inference:
+        """The evidence to tune on: the one asked for, Laplace's for a walk, else the one closest to the inference's."""
+        if self.guide is not None or self.proposal == "walk":
+            return guide_for(problem.likelihood, self.guide)
+        near = inference.guide(problem.likelihood)
+        near = near if near.gaussian else guide_for(problem.likelihood)
+        return near.with_site_tol(max(near.site_tol, SITE_TOL))
 
 
 def common_start(problem: Problem, inference: Inference) -> Start | None:
@@ -139,7 +167,7 @@ def common_start(problem: Problem, inference: Inference) -> Start | None:
 
 @dataclass(frozen=True, eq=False)
 class MetropolisSampler(Sampler):
-    """Random-walk Metropolis-Hastings: first on the guide's evidence, then on the estimate."""
+    """Metropolis-Hastings: first on the guide's evidence, then on the estimate."""
 
     settings: PseudoMarginal
     guide: LogDensity
@@ -148,46 +176,42 @@ class MetropolisSampler(Sampler):
     of: type[Posterior]
 
     @cached_property
+    def moves(self) -> Moves:
+        """How θ is proposed."""
+        return moves_for(self.settings, self.guide, self.mode)
+
+    @cached_property
     def screens(self) -> bool:
-        """Whether proposals are screened; by default if the inference has a deterministic evidence."""
+        """Whether proposals are screened; by default those of a walk, if the inference has a deterministic evidence."""
         wanted = self.settings.screen
-        return self.density.outline(self.mode.theta) is not None if wanted is None else wanted
+        if wanted is None:
+            return isinstance(self.moves, Walk) and self.density.outline(self.mode.theta) is not None
+        return wanted
 
     def first(self, rng: np.random.Generator) -> State:
         scatter = self.settings.start == "mode"
-        theta = scattered(self.mode, self.guide, rng) if scatter else from_prior(self.guide, rng)
-        value = self.guide.log_evidence(theta) + self.guide.log_prior(theta)
-        return {"theta": theta, "value": np.asarray(value), **first_walk(self.mode)}
+        return self.moves.first(scattered(self.mode, self.guide, rng) if scatter else from_prior(self.guide, rng))
 
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
-        if iteration < self.settings.warmup:
-            return self._adapting(state, rng, iteration)
+        if iteration < (self.settings.warmup or 0):
+            state, accepted = self.moves.adapting(state, rng, iteration)
+            return state, {"accepted": np.asarray(accepted)}
         if "vectors" not in state:
             state = self._switch(state, rng)
         return self._sampling(state, rng, iteration)
 
     def pool(self, states: list[State]) -> list[State]:
         """One proposal for all chains, fixed from here on."""
-        return [{**state, **pooled(states)} for state in states]
-
-    def _adapting(self, state: State, rng: np.random.Generator, k: int) -> tuple[State, Record]:
-        proposal, log_u = walk(state, rng), np.log(rng.random())
-        value = self.guide.log_prior(proposal)
-        if value > -np.inf:
-            value += self.guide.log_evidence(proposal)
-        gain = value - float(state["value"])
-        if gain >= log_u:
-            state = {**state, "theta": proposal, "value": np.asarray(value)}
-        chance = float(np.exp(min(gain, 0.0))) if np.isfinite(value) else 0.0
-        state = {**state, **adapted(state, chance, self.settings.acceptance, k)}
-        return state, {"accepted": np.asarray(float(gain >= log_u))}
+        shared = self.moves.pool(states)
+        return [{**state, **shared} for state in states]
 
     def _switch(self, state: State, rng: np.random.Generator) -> State:
         """The first estimate at the current θ; if it fails, at the mode."""
         for theta in (state["theta"], self.mode.theta):
             found = self._estimate(theta, rng)
             if found is not None:
-                return {**state, "theta": theta, "guess": np.asarray(self._guess(theta)[0]), **found}
+                known = {"aim": np.asarray(self.moves.aim(state, theta)), "guess": np.asarray(self._guess(theta)[0])}
+                return {**state, "theta": theta, **known, **found}
         raise ValueError("the evidence is not finite at the chains' starting points; give other priors")
 
     def _guess(self, theta: Array) -> tuple[float, Outline | None]:
@@ -199,7 +223,7 @@ class MetropolisSampler(Sampler):
         return log_z + self.density.log_prior(theta), outline
 
     def _estimate(self, theta: Array, rng: np.random.Generator, outline: Outline | None = None) -> State | None:
-        """Log density by a fresh estimate, with vectors and a draw of f; None if it fails."""
+        """Log density by a fresh estimate, with the vectors that represent its latent draws; None if it fails."""
         posterior = self.density.posterior(theta, rng, outline)
         if posterior is None or posterior.evidence is None:
             return None
@@ -207,31 +231,43 @@ class MetropolisSampler(Sampler):
         value = np.asarray(log_z + self.density.log_prior(theta))
         return {"log_z": np.asarray(log_z), "value": value, "vectors": vectors}
 
-    def _pass(
-        self, state: State, proposal: Array, log_u: float, rng: np.random.Generator
-    ) -> tuple[State | None, float]:
-        """The estimate at the proposal, None if it is screened out, and what its gain must reach."""
-        if self.density.log_prior(proposal) == -np.inf:
-            return None, log_u
-        if not self.screens:
-            return self._estimate(proposal, rng), log_u
-        guess, outline = self._guess(proposal)
-        gain = guess - float(state["guess"])
-        if not gain >= log_u:
-            return None, log_u
-        found = self._estimate(proposal, rng, outline)
-        return None if found is None else {**found, "guess": np.asarray(guess)}, np.log(rng.random()) + gain
+    def _tested(self, state: State, proposal: Array, aim: float, rng: np.random.Generator) -> State | None:
+        """What the state becomes at the proposal; None if that is rejected.
+
+        Each test is on the ratio of a density to the one before: the move's own, the screen's, the estimate's.
+        """
+        if np.array_equal(proposal, state["theta"]) or self.density.log_prior(proposal) == -np.inf:
+            return None
+        passed, outline = aim - float(state["aim"]), None
+        found: State = {"theta": proposal, "aim": np.asarray(aim)}
+        if self.screens:
+            guess, outline = self._guess(proposal)
+            gain = guess - float(state["guess"])
+            if not gain - passed >= np.log(rng.random()):
+                return None
+            passed, found = gain, {**found, "guess": np.asarray(guess)}
+        estimate = self._estimate(proposal, rng, outline)
+        if estimate is None or not float(estimate["value"] - state["value"]) - passed >= np.log(rng.random()):
+            return None
+        return {**found, **estimate}
 
     def _sampling(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
-        proposal, log_u = walk(state, rng), np.log(rng.random())
-        found, bar = self._pass(state, proposal, log_u, rng)
-        accepted = found is not None and float(found["value"]) - float(state["value"]) >= bar
-        if accepted and found is not None:
-            state = {**state, "theta": proposal, **found}
+        found = self._tested(state, *self.moves.propose(state, rng), rng)
+        if found is not None:
+            state = {**state, **found}
             state.pop("f", None)
-        if iteration < self.first_kept:
-            return state, {"accepted": np.asarray(float(accepted))}
-        if "f" not in state:
+        if self.keeps_latents(iteration) and "f" not in state:
             problem = self.density.problem.at(state["theta"])
             state = {**state, "f": latent_draw(problem, self.of, state["vectors"], rng)}
-        return state, self.record(state, state["f"], accepted, iteration)
+        f = state["f"] if self.keeps_latents(iteration) else None
+        return state, self.record(state, f, float(found is not None), iteration)
+
+
+def moves_for(settings: PseudoMarginal, guide: LogDensity, mode: Mode) -> Moves:
+    """The moves that the settings ask for; by default the first that the guide's gradient and the size of θ allow."""
+    if settings.proposal == "walk" or guide.inference.why_no_gradient(guide.problem.likelihood):
+        return Walk(guide, mode, settings.acceptance)
+    few = len(mode.theta) <= MOST_FITTED
+    if settings.proposal == "hmc" or (settings.proposal is None and not few):
+        return Trajectories(guide, mode)
+    return Fitted.around(guide, mode)

@@ -6,7 +6,8 @@ input are one variable with a dimension), ``sample_stats``, ``log_likelihood`` (
 log leave-one-out densities from EP's cavities). ArviZ's summaries, plots, leave-one-out and comparisons work on it.
 Both ArviZ 0.2x (InferenceData) and 1.x (DataTree) are supported. A :class:`Trace` holds plain arrays, which a model
 file can store, and converts them on request; so fitting needs no ArviZ.
-Cost: three arrays of chains × draws × n numbers; omitted above ``MOST`` numbers each (attribute ``pointwise``).
+Cost: two arrays of keep × n numbers, or of chains × draws × n with ``pointwise``; omitted above ``MOST`` numbers each
+(attribute ``pointwise``).
 """
 
 from __future__ import annotations
@@ -55,11 +56,14 @@ def build_trace(
     theta: Array,
     stats: dict[str, Any],
     latent: Array | None,
+    theta_f: Array,
     rng: np.random.Generator,
     attrs: dict[str, Any],
     loo: Array | None = None,
 ) -> Trace:
-    """The trace of draws ``theta`` (chains, draws, p) and of f at the training points, (chains, draws, n or C n).
+    """The trace of draws ``theta`` (chains, draws, p) and of f at the training points, (chains, some, n or C n).
+
+    ``theta_f`` (chains, some, p) are the parameters of the draws of f.
 
     ``loo`` (n,) are log leave-one-out densities from EP's cavities, kept as constant data.
     """
@@ -78,7 +82,7 @@ def build_trace(
     dims["y"] = ["point"]
     if latent is not None and latent.size <= MOST:
         plain = problem.likelihood.with_scale(1.0)
-        scale = np.exp(theta[:, :, -1:]) if problem.scale_is_free else problem.likelihood.scale
+        scale = np.exp(theta_f[:, :, -1:]) if problem.scale_is_free else problem.likelihood.scale
         u = (scale * latent).reshape(*latent.shape[:2], problem.n_latents, problem.n)
         drawn = plain.draw_labels(u, rng).astype(np.int16 if plain.many else np.int8)
         groups["log_likelihood"] = {"y": problem.weighted(plain.log(problem.y, u))}

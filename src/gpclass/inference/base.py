@@ -60,6 +60,7 @@ class Inference(Settings, ABC):
     evidence_kind: ClassVar[str | None] = "approximate"  # kind of its evidence, None if it has none
     gradient: ClassVar[bool] = False  # whether the evidence has a gradient in θ
     gradient_needs: ClassVar[frozenset[str]] = frozenset()  # what that needs of the likelihood, beyond ``ways``
+    stationary: ClassVar[bool] = False  # whether the evidence does not change with the sites, to first order
     steps: ClassVar[bool] = False  # whether latent values can be moved step by step, given θ
     stochastic: ClassVar[bool] = False  # whether it draws until the estimator's ``tol`` is met
 

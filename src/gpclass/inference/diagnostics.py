@@ -14,6 +14,7 @@ from gpclass._typing import Array
 
 RHAT_LIMIT = 1.01
 RHAT_APART = 1.1  # chains that disagree this much have not converged
+WELL, POORLY = 0.3, 0.03  # effective share of the draws above which chains mix well, and below which slowly
 ESS_A_CHAIN = 50  # effective draws per chain below which R-hat and quantiles are unreliable
 TAILS = (0.05, 0.95)  # quantiles whose effective size is the tail's
 
@@ -31,6 +32,20 @@ class ChainFigures:
     def apart(self) -> str:
         """Why the chains count as not converged; empty if they converged (or are too short to judge)."""
         return f"R-hat is {self.rhat:.3f}" if self.rhat > RHAT_APART else ""
+
+    @property
+    def unmixed(self) -> str:
+        """Why chains over θ count as not converged, by the stricter limit; empty if they converged."""
+        return f"R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}" if self.rhat > RHAT_LIMIT else ""
+
+    def verdict(self, draws: int) -> str:
+        """In words, how well chains of so many draws in all have mixed."""
+        if not np.isfinite(self.ess_bulk):
+            return "too short to judge"
+        share, least = self.ess_bulk / draws, min(self.ess_bulk, self.ess_tail)
+        how = "mixed well" if share > WELL else "mixed" if share > POORLY else "mixed slowly"
+        how = "not mixed" if self.unmixed else how
+        return f"{how}: R-hat {self.rhat:.3f}, {least:.0f} effective of {draws} draws (bulk or tail)"
 
     def warnings(self, chains: int, cure: str) -> tuple[str, ...]:
         """Warnings for the user, with the remedy."""

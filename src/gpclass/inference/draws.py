@@ -11,7 +11,7 @@ Cost: the pilots, together less than half of the final draws.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -20,13 +20,12 @@ from gpclass.likelihoods.base import Likelihood
 from gpclass.numerics.groups import widening
 from gpclass.orthant.uniforms import directions, mirrored_pairs, replicate_sizes
 from gpclass.posterior import LatentMixture
-from gpclass.predict import predict_proba
+from gpclass.predict import errors_of
 
 PILOTS = 4  # at most
-GROWTH, WORTH = (
-    5,
-    4,
-)  # of a pilot over the last, at most; and of the draws that are wanted over a pilot, at least
+GROWTH = 5  # of a pilot over the last, at most
+WORTH = 4  # draws that are wanted, over those of a pilot, at least
+FAR = 1.5  # times ``tol``, above which no other pilot brings it within reach
 SPARE = 1.2  # more draws than predicted
 TOP = 0.5  # rows whose error is above this share of the largest
 MOST_REMOVED = 0.8  # of the variance, by orthogonal directions
@@ -57,8 +56,8 @@ class Law:
     def of(cls, mixture: LatentMixture, likelihood: Likelihood, n: int) -> Law:
         """From the mixture of a pilot's draws at some points."""
         M, groups = len(mixture.weights), len(np.unique(mixture.group))
-        alone = predict_proba(replace(mixture, group=mirrored_pairs(mixture.group)), likelihood).mcse
-        grouped = predict_proba(mixture, likelihood).mcse / widening(groups)
+        alone, grouped = errors_of(mixture, likelihood, mirrored_pairs(mixture.group), mixture.group)
+        grouped /= widening(groups)
         top = alone >= TOP * alone.max()
         share = directions(M, n)
         removed = (1.0 - np.sum(grouped[top] ** 2) / np.sum(alone[top] ** 2)) / share if share > 0.0 else 0.0
@@ -106,7 +105,7 @@ def enough(
         found = law(draw(M, rng.spawn(1)[0]))
         wanted = int(np.clip(SPARE * found.needed(tol, first, most), first, most))
         larger = min(GROWTH * M, wanted // WORTH)
-        if larger < 2 * M:
+        if larger < 2 * M or found.error(most) > FAR * tol:  # then it will be ``most``
             break
         M = larger
     expected = found.error(wanted)

@@ -57,7 +57,7 @@ from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import PointSet
-from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
+from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.propagation.sites import SiteApproximation, Sites
 
@@ -242,8 +242,8 @@ class Exact(Inference):
 
     def _report(self, problem: Problem, got: Enough[Drawn], plan: Plan, ep: SiteApproximation) -> Report:
         drawn, M, N, L = got.drawn, len(got.drawn.log_w), plan.box.n, problem.n_latents
-        warnings = [] if got.met else [unmet(got.expected, self.tol, M)]
-        if heavy(drawn.log_w) and not plan.bounded:
+        warnings, khat = [] if got.met else [unmet(got.expected, self.tol, M)], pareto_khat(drawn.log_w)
+        if khat > KHAT_LIMIT and not plan.bounded:
             warnings.append(HEAVY)
         details: dict[str, Any] = {"ep_log_evidence": ep.log_z, "wider_proposal_added": len(plan.shares) > 1}
         if L > 1:
@@ -253,7 +253,7 @@ class Exact(Inference):
             method=self.name,
             n_samples=M,
             ess=effective_size(drawn.log_w),
-            khat=pareto_khat(drawn.log_w),
+            khat=khat,
             warnings=tuple(warnings),
             details=details,
             precise=got.met,
@@ -318,12 +318,14 @@ def _law_at_rows(
     diag = [np.diag(K)[few] for K in prior.covariances]
     variances = np.maximum(found.variances(cross, diag), 0.0)
     covariance = variances[None, :, :, None] * np.eye(prior.L)
-    to_latent = problem.y * found.solve(cross[0][None])[0].T if prior.L == 1 else None  # (few, N): E[f | v]
+    shared = found.solve(np.stack(cross))[0] if len(prior.kernel_matrices) == 1 else None  # (n, few)
     hubs = rng.spawn(1)[0] if prior.L > 1 else None
 
     def law(drawn: Drawn) -> Law:
-        if to_latent is not None:
-            means = (to_latent @ drawn.v).T[:, :, None]
+        if shared is not None:
+            # The rows' hubs move all classes of a shared kernel alike, which no probability notices.
+            u = (problem.y[:, None] * drawn.v)[None] if prior.L == 1 else anchored(problem, drawn.v)
+            means = np.stack([u_c.T @ shared for u_c in u], axis=2)
         else:
             A = noisy_latents(problem, found, drawn.v, hubs)
             means = np.stack([a.T @ k for a, k in zip(A, cross, strict=True)], axis=2)

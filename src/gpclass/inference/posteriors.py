@@ -16,6 +16,7 @@ Reference: Neal (1999); Atiya, Abdel-Gawad & Fayed (2020), equations 28 and 59-6
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from gpclass.latent.factors import NEW_POINTS
 from gpclass.likelihoods.nested import other_classes
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor, factor
+from gpclass.numerics.products import Draws
 from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 
@@ -141,6 +143,11 @@ class WhiteDraws(WeightedDraws):
     def start(self) -> Start:
         return replace(self.guide or Start(), eta=self.eta, weights=self.weights)
 
+    @cached_property
+    def _draws(self) -> list[Draws]:
+        """Of every latent value, for products."""
+        return [Draws(eta.T, self.weights) for eta in self._per_latent()]
+
     @property
     def f(self) -> Array:
         """The draws of the latent values at the rows of a dense prior, (S, L, n)."""
@@ -151,8 +158,8 @@ class WhiteDraws(WeightedDraws):
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw and point, its latent values independent; all draws share the variances."""
         L, found = self.problem.n_latents, self.problem.prior.features(X_new, self.roots)
-        each = zip(self._per_latent(), per_latent(found.V, L), strict=True)
-        means = np.stack([eta @ V for eta, V in each], axis=2)
+        each = [draws.times(V) for draws, V in zip(self._draws, per_latent(found.V, L), strict=True)]
+        means = each[0][:, :, None] if L == 1 else np.stack(each, axis=2)
         variances = np.stack(per_latent(found.rest, L), axis=1)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 
@@ -215,11 +222,16 @@ class NoisyDraws(WeightedDraws):
     draws = "A"
     stored = ("problem", "A", "weights", "group", "evidence", "report", "recipe")
 
+    @cached_property
+    def _draws(self) -> list[Draws]:
+        """Of every latent value, for products."""
+        return [Draws(a, self.weights) for a in self.A]
+
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
         prior, L = dense_prior(self.problem), len(self.A)
         cross, diag = prior.per_latent(prior.cross(X_new)), prior.per_latent(prior.variances(X_new))
-        each = [a.T @ k for a, k in zip(self.A, cross, strict=True)]
+        each = [draws.times(k) for draws, k in zip(self._draws, cross, strict=True)]
         means = each[0][:, :, None] if L == 1 else np.stack(each, axis=2)
         variances = np.maximum(self.factor.variances(cross, diag), 0.0)  # (m, L)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)

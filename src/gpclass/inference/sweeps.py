@@ -80,6 +80,7 @@ class ByFixedPoint(Inference):
 
     tol: float
     gradient: ClassVar[bool] = True
+    stationary: ClassVar[bool] = True
 
     def guide(self, likelihood: Likelihood) -> Self:
         """Itself with looser sites: the evidence is stationary, so an error of 1e-4 in them is one of 1e-8 in it."""

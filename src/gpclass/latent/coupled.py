@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import blas, lapack, solve_triangular
 
 from gpclass._typing import Array, Generator
 from gpclass.latent.factors import NEW_POINTS, Factor, products
@@ -89,11 +89,12 @@ class CoupledFactor(Factor):
 
     @cached_property
     def covariance(self) -> Array:
-        C, n = self.D.shape
-        inverse = solve_triangular(self.L, np.eye(n), lower=True, check_finite=False)
+        C = len(self.D)
+        inverse, _ = lapack.dtrtri(np.asfortranarray(np.tril(self.L)), lower=1, overwrite_c=1)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             scale = np.where(self.D > 0, 1.0 / self.D, 0.0)
             scale[~np.isfinite(scale)] = 0.0
-        found = products([inverse - A * s for A, s in zip(self.half, scale, strict=True)])
+        halves = (blas.dtrmm(1.0, inverse, E.T, lower=1) for E in self.E)  # L⁻¹ E_c; E_c is symmetric
+        found = products([inverse - A * s for A, s in zip(halves, scale, strict=True)])
         found[:, range(C), range(C)] += (self.leverage * scale).T
         return found

@@ -79,7 +79,7 @@ def log_softmax_few_nodes(means: Array, covariances: Array) -> Array:
     return np.log(np.maximum(out, SMALLEST))
 
 
-def log_probit_average(means: Array, covariances: Array, *, fine: bool = True) -> Array:
+def log_probit_average(means: Array, covariances: Array, *, fine: bool = True, single: bool = False) -> Array:
     """Log P(u_c is the largest), u ~ N(mean, covariance + I), for rows of Gaussians, (N, C)."""
     C = means.shape[1]
     variances = 1.0 + np.einsum("icc->ic", covariances)
@@ -88,7 +88,7 @@ def log_probit_average(means: Array, covariances: Array, *, fine: bool = True) -
         return np.column_stack([log_ndtr(-z), log_ndtr(z)])
     off = covariances[:, ~np.eye(C, dtype=bool)]
     if not np.any(off):
-        return log_largest(means, np.sqrt(variances), fine=fine)
+        return log_largest(means, np.sqrt(variances), fine=fine, single=single)
     return _by_separation(means, covariances + np.eye(C))
 
 

@@ -136,10 +136,10 @@ class Likelihood(ABC):
         spread = np.einsum("smab,nb->nsma", symmetric_root(covariances), np.vstack([z, -z]))
         return np.asarray(logsumexp(self.log_classes(means + spread), axis=0) - np.log(2 * POINTS))
 
-    def predictive(self, mean: Array, var: Array) -> Array:
-        """Probability of the second class, (S, r), for mean (S, r) and var (1 or S, r) (if ``monotone``).
+    def predictive(self, mean: Array, var: Array, sign: Array) -> Array:
+        """Probability, (S, r), of the second class where ``sign`` (r,) is 1, of the first where −1 (if ``monotone``).
 
-        To 2e-7, possibly in single precision.
+        Shapes: mean (S, r), var (1 or S, r). To 2e-7, and to 1e-3 of itself above 1e-5; maybe in single precision.
         """
         raise NotOffered(self, "monotone")
 

@@ -40,11 +40,11 @@ from gpclass.likelihoods.split import STEP, PowerLink, Split
 from gpclass.model.rows import Labels
 from gpclass.numerics import special
 from gpclass.numerics.fast_normal import normal_cdf
+from gpclass.numerics.products import MANY
 from gpclass.numerics.tilted import Link
 from gpclass.propagation.sites import log_site_mass
 
 FINE = 0.1  # spacing of the table, relative to the averaged link's width, that keeps its error below 1e-7
-MANY = 1000  # components from which averages are in single precision
 TABLE = 500  # nodes of a table of link averages
 SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean suffice
 K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
@@ -280,9 +280,9 @@ class Probit(BinaryLikelihood):
         log_z, _, excess, tau = special.hazard_terms_scalar(z)
         return log_z, (z + b * excess) / root, b / (1.0 + b) * (1.0 + b * tau)
 
-    def predictive(self, mean: Array, var: Array) -> Array:
-        """Φ(s m/√(1 + s² v)), in single precision for very many."""
-        stretch = self.scale / np.sqrt(1.0 + self.scale**2 * var)
+    def predictive(self, mean: Array, var: Array, sign: Array) -> Array:
+        """Φ(±s m/√(1 + s² v)), in single precision for very many."""
+        stretch = sign * self.scale / np.sqrt(1.0 + self.scale**2 * var)
         if len(mean) < MANY:
             return np.asarray(ndtr(mean * stretch))
         return normal_cdf(np.multiply(mean, stretch, dtype=np.float32, casting="same_kind"))
@@ -355,18 +355,18 @@ class Logit(BinaryLikelihood):
         p, q = expit(u), expit(-u)
         return q, -p * q, p * q * (p - q)
 
-    def predictive(self, mean: Array, var: Array) -> Array:
-        """By quadrature; if many means share a variance, by a table of it in the mean."""
+    def predictive(self, mean: Array, var: Array, sign: Array) -> Array:
+        """By quadrature; if many means share a variance, by a table of its log in the mean."""
         if not np.any(var):
-            return np.asarray(expit(self.scale * mean))
+            return np.asarray(expit(sign * self.scale * mean))
         if len(var) > 1 or len(mean) < 2 * TABLE:
-            return np.exp(self.log_predictive(mean, var)[0])
+            return np.exp(self.log_predictive(sign * mean, var)[0])
         low = mean.min(axis=0)
         step = (mean.max(axis=0) - low) / (TABLE - 3) + 1e-300
         if np.any(self.scale * step > FINE * np.sqrt(1.0 + self.scale**2 * var[0])):
-            return np.exp(self.log_predictive(mean, var)[0])
+            return np.exp(self.log_predictive(sign * mean, var)[0])
         grid = low + step * np.arange(-1, TABLE - 1)[:, None]  # one node to spare on either side
-        return _cubic(np.exp(self.log_predictive(grid, var)[0]), (mean - low) / step + 1.0)
+        return np.exp(_cubic(self.log_predictive(sign * grid, var)[0], (mean - low) / step + 1.0))
 
     def split(self, y: Array, weights: Array | None) -> Split:
         """Noise that the logistic function contains, and the rest of it."""

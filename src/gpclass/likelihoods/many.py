@@ -33,6 +33,7 @@ from gpclass.likelihoods.local import RowMarginals, RowSites, symmetric_root
 from gpclass.likelihoods.nested import PointSites, other_classes
 from gpclass.likelihoods.utilities import largest_slopes, log_largest
 from gpclass.model.rows import Labels
+from gpclass.numerics.products import MANY
 
 ENOUGH = 16  # components of a mixture from which a few nodes each suffice
 POINTS = 256  # normal points of an average over a Gaussian, and their mirror images
@@ -170,7 +171,8 @@ class MultinomialProbit(MultiLikelihood):
     def log_averaged(self, means: Array, covariances: Array) -> Array:
         S, m, C = means.shape
         full = np.broadcast_to(covariances, (S, m, C, C)).reshape(-1, C, C)
-        return averages.log_probit_average(means.reshape(-1, C), full, fine=S == 1).reshape(S, m, C)
+        flat = means.reshape(-1, C)
+        return averages.log_probit_average(flat, full, fine=S == 1, single=S >= MANY).reshape(S, m, C)
 
     def site_numbers(self, L: int) -> int:
         """Precision and shift of C − 1 constraints."""

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 from gpclass._typing import Array, IntArray
+from gpclass.numerics.fast_normal import normal_cdf
 
 # Step (over √C, of the smallest standard deviation: the more classes, the narrower the integrand) and reach
 # (standard deviations beyond the outermost mode), for errors of 1e-10 and of 1e-6.
@@ -30,8 +31,10 @@ BUCKET = 4  # numbers of nodes are multiples of this, plus one
 CELLS = 400_000  # rows × nodes × classes taken at once
 LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 
+Rule = Callable[[Array, Array, Array, Array, int], Array]  # means, sds, both ends of the interval, nodes
 
-def log_largest(means: Array, sds: Array, *, fine: bool = True) -> Array:
+
+def log_largest(means: Array, sds: Array, *, fine: bool = True, single: bool = False) -> Array:
     """Log probability that each utility is the largest.
 
     Parameters
@@ -40,6 +43,8 @@ def log_largest(means: Array, sds: Array, *, fine: bool = True) -> Array:
     sds : array that broadcasts to (N, C), positive
     fine : bool
         False: errors of 1e-6, for averages over draws whose own error is larger.
+    single : bool
+        In single precision, if not fine: probabilities below 1e-7 have no right digit.
 
     Returns
     -------
@@ -47,11 +52,11 @@ def log_largest(means: Array, sds: Array, *, fine: bool = True) -> Array:
     """
     sds = np.broadcast_to(sds, means.shape)
     if fine:
-        return _by_grid(means, sds, *FINE)
+        return _by_grid(means, sds, FINE, _integrate_plain)
     z = _behind_the_best(means, sds)
     doubtful = np.partition(z, -2, axis=1)[:, -2] > -SURE  # the best is at 0, the next above −SURE
     out = np.empty_like(means)
-    out[doubtful] = _by_grid(means[doubtful], sds[doubtful], *COARSE)
+    out[doubtful] = _by_grid(means[doubtful], sds[doubtful], COARSE, _single if single else _integrate_plain)
     # A certain row: each other class only has to beat the best.
     log_p = log_ndtr(z[~doubtful])
     log_p[z[~doubtful] == 0.0] = 0.0
@@ -68,8 +73,9 @@ def _behind_the_best(means: Array, sds: Array) -> Array:
     return np.asarray(z)
 
 
-def _by_grid(means: Array, sds: Array, step: float, reach: float, farthest: float) -> Array:
+def _by_grid(means: Array, sds: Array, accuracy: tuple[float, float, float], near_rule: Rule) -> Array:
     """All rows by quadrature."""
+    step, reach, farthest = accuracy
     top = means.argmax(axis=1)[:, None]
     best, wide = np.take_along_axis(means, top, axis=1), sds.max(axis=1)
     low, high = _interval(means, sds, best, np.take_along_axis(sds, top, axis=1), reach * wide, farthest)
@@ -79,12 +85,12 @@ def _by_grid(means: Array, sds: Array, step: float, reach: float, farthest: floa
     depth = np.maximum(best[:, 0] - low, 0.7 * np.minimum((best - means).max(axis=1), farthest * wide)) / narrow
     out = np.empty_like(means)
     for J in np.unique(nodes):  # a row's nodes do not depend on the other rows
-        for near, rule in ((True, _plain), (False, _in_logs)):
+        for near, rule in ((True, near_rule), (False, _integrate_logs)):
             rows = np.flatnonzero((nodes == J) & ((depth <= FAR) == near))
             size = max(1, CELLS // (int(J) * means.shape[1]))
             for begin in range(0, len(rows), size):
                 chosen = rows[begin : begin + size]
-                out[chosen] = _integrate(means[chosen], sds[chosen], low[chosen], high[chosen], int(J), rule)
+                out[chosen] = rule(means[chosen], sds[chosen], low[chosen], high[chosen], int(J))
     return out
 
 
@@ -106,6 +112,30 @@ def _integrate(m: Array, s: Array, low: Array, high: Array, J: int, rule: Callab
     log_p = rule(z, s)
     log_p += np.log(h)[:, None]
     return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
+
+
+def _integrate_plain(m: Array, s: Array, low: Array, high: Array, J: int) -> Array:
+    return _integrate(m, s, low, high, J, _plain)
+
+
+def _integrate_logs(m: Array, s: Array, low: Array, high: Array, J: int) -> Array:
+    return _integrate(m, s, low, high, J, _in_logs)
+
+
+def _single(m: Array, s: Array, low: Array, high: Array, J: int) -> Array:
+    """In single precision, rows last: numbers of one node and class are neighbours in memory."""
+    first = ((low[:, None] - m) / s).T.astype(np.float32)  # (C, N)
+    step = (((high - low) / (J - 1))[:, None] / s).T.astype(np.float32)
+    z = first[:, None] + step[:, None] * np.arange(J, dtype=np.float32)[:, None]  # (C, J, N)
+    below = normal_cdf(z.copy())
+    every = below.prod(axis=0)
+    z *= z
+    z *= np.float32(-0.5)
+    np.exp(z, out=z)
+    z /= below
+    z *= every
+    p = z.sum(axis=1) / s.T
+    return np.asarray(np.log(np.maximum(p / p.sum(axis=0), SMALLEST)).T)
 
 
 def _plain(z: Array, s: Array) -> Array:

@@ -140,11 +140,10 @@ class Problem(Parameters):
         X, y, weights = self.rows.everything
         if weights is None:
             return self
-        copies = np.maximum(np.ceil(weights), 1.0)
+        copies = copies_of(weights)
         if copies.sum() > MOST_COPIES * self.n:
             return self
-        rows = np.repeat(np.arange(self.n), copies.astype(int))
-        last = np.cumsum(copies.astype(int)) - 1
+        rows, last = np.repeat(np.arange(self.n), copies), np.cumsum(copies) - 1
         rest = np.ones(len(rows))
         rest[last] = weights - (copies - 1.0)
         return self.on(X[rows], y[rows], None if np.all(rest == 1.0) else rest)
@@ -203,6 +202,11 @@ class Problem(Parameters):
         if rows is None:
             rows = state["form"].rows(ArraySource(state["X"], state["y"], state["weights"]))
         return cls(rows, state["kernel"], state["likelihood"], state["n_classes"], state["form"])
+
+
+def copies_of(weights: Array) -> npt.NDArray[np.intp]:
+    """How many rows :meth:`Problem.unrolled` makes of each."""
+    return np.maximum(np.ceil(weights), 1.0).astype(np.intp)
 
 
 def sample_of(problem: Problem, most: int) -> Array:

@@ -1,7 +1,8 @@
-"""The normal distribution function for millions of numbers, to 2e-7, in single precision.
+"""The normal distribution function for millions of numbers, to 2e-7 and to 1e-3 of itself, in single precision.
 
-Φ(x) = 1/(1 + exp(−x P(x²))) with P fitted to logit Φ(x)/x for |x| < 5.6, beyond which Φ is 0 or 1 to 1e-8. It is four
-times faster than a double-precision Φ, and its error is far below the Monte Carlo error of what is averaged.
+Φ(x) = 1/(1 + exp(−x P(x²))) with P fitted to logit Φ(x)/x for |x| < 5.6, beyond which Φ is 0 or 1 to 1e-8; the fit
+minimises the largest of the absolute error over 2e-7 and the relative error over 2e-3. It is four times faster than a
+double-precision Φ, and its error is far below the Monte Carlo error of what is averaged.
 Cost: ten passes over an array that fits the cache. The test compares it with SciPy's function.
 """
 
@@ -14,13 +15,14 @@ import numpy.typing as npt
 
 LIMIT = np.float32(5.6)
 P = [  # from the highest power down
-    3.51253271e-09,
-    -2.64532893e-07,
-    7.92955887e-06,
-    -1.10612727e-04,
-    -6.51892434e-05,
-    7.26661686e-02,
-    1.59576988e00,
+    -5.09522874e-11,
+    6.26832353e-09,
+    -3.16599073e-07,
+    8.35907696e-06,
+    -1.12195814e-04,
+    -6.28792605e-05,
+    7.26654155e-02,
+    1.59576962e00,
 ]
 COEFFICIENTS = np.array(P, dtype=np.float32)
 

@@ -221,7 +221,9 @@ def _draw_one(proposal: Proposal, k: int, m: Array, u: Array, out: Array) -> Arr
         out[:] = truncated_normal_quantile(u, a, b)
     out *= c
     out += mc
-    np.clip(out, low, high, out=out)  # rounding must not move draws out of the box
+    np.maximum(out, low, out=out)  # rounding must not move draws out of the box
+    if high < np.inf:
+        np.minimum(out, high, out=out)
     if proposal.flat:
         return np.asarray(log_mass)
     q0, q1, q2 = proposal.quadratic[:, k]

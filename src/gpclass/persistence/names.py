@@ -82,9 +82,9 @@ PATHS: dict[str, str] = {
     "variogram/fit": "gpclass.geostat.fitting:VariogramFit",
     "variogram/empirical": "gpclass.geostat.variogram:EmpiricalVariogram",
     # Columns of tables
-    "table/encoding": "gpclass.estimators.columns:Encoding",
-    "table/numbers": "gpclass.estimators.columns:NumberColumn",
-    "table/categories": "gpclass.estimators.columns:CategoryColumn",
+    "table/encoding": "gpclass.data.columns:Encoding",
+    "table/numbers": "gpclass.data.columns:NumberColumn",
+    "table/categories": "gpclass.data.columns:CategoryColumn",
 }
 
 MIGRATIONS: dict[str, str] = {

@@ -11,7 +11,8 @@ equal arrays are stored once. The state of a dataclass are its fields, that of a
 a class with ``state()`` and ``from_state(state)`` what these say, for values that are better recomputed than stored.
 
 A class is written under its stable name (:mod:`gpclass.persistence.names`). Only the classes listed there, and those
-of scikit-learn below, are created on reading; nothing is imported or called by a name that the file chooses.
+of scikit-learn below, are created on reading; nothing is imported or called by a name that the file chooses. Other
+transformers of scikit-learn go through skops (:mod:`gpclass.persistence.foreign`).
 
 Cost: O(bytes). Fails when: a value has no spelling, with its place and type named.
 """
@@ -37,6 +38,7 @@ from gpclass.covariance import Covariance, compile_kernel
 from gpclass.inference.redraw import GENERATORS
 from gpclass.kernels import On
 from gpclass.persistence import names
+from gpclass.persistence.foreign import NAME, is_foreign, packed, unpacked
 from gpclass.priors import FromScipy
 
 KERNELS: dict[str, type] = {  # all of scikit-learn's, and the one of columns
@@ -187,6 +189,11 @@ def _take_apart(value: Any, place: str) -> tuple[str, dict[str, Any]]:
     foreign = next((name for name, known in FOREIGN.items() if known is cls), None)
     if foreign is not None:
         return foreign, vars(value)
+    if is_foreign(value):
+        try:
+            return NAME, {"data": packed(value)}
+        except (ValueError, ImportError) as error:
+            raise NotSavableError(f"{place}: {_describe(value)} cannot be written to a file: {error}") from error
     name = names.name_of(cls)
     if name is not None:
         if cls in _HOOKS:
@@ -258,6 +265,8 @@ def _made(name: str, state: dict[str, Any]) -> Any:
     """The object of a name in a file, stable or legacy, and a state; any other name is rejected."""
     if name in FOREIGN:
         return _bare(FOREIGN[name], state)
+    if name == NAME:
+        return unpacked(state["data"])
     name = names.stable(name)
     if name in names.MIGRATIONS:
         return names.migration(name)(state)

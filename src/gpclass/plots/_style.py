@@ -55,12 +55,23 @@ def probability_colours() -> Any:
     return LinearSegmentedColormap.from_list("gpclass", colours)
 
 
+def probability_span(p: Any) -> tuple[float, float]:
+    """Limits of an axis of probabilities: 0 to 1, or the part that shows a class that is rare or common everywhere."""
+    least, largest = float(np.nanmin(p)), float(np.nanmax(p))
+    low = 0.0 if least < 0.5 else max(0.0, 1.0 - 1.15 * (1.0 - least))
+    high = 1.0 if largest > 0.5 else min(1.0, 1.15 * largest)
+    return (low, high) if high - low > 1e-3 else (0.0, 1.0)
+
+
 def probability_lines(ax: Any, x: Array, y: Array, p: Array, contours: Sequence[float] = CONTOURS) -> None:
     """Thin contours of a probability (ny, nx), and a thick line where it is one half."""
+    span = probability_span(p)
+    if span != (0.0, 1.0) and contours is CONTOURS:
+        contours = np.linspace(*span, 6)[1:-1].tolist()
     thin = sorted(c for c in contours if min(p.shape) > 1 and p.min() < c < p.max())
     if thin:
         lines = ax.contour(x, y, p, levels=thin, colors="#333333", linewidths=0.6)
-        ax.clabel(lines, fmt="%g", fontsize=7)
+        ax.clabel(lines, fmt="%.3g", fontsize=7)
     decision_line(ax, x, y, p, "#111111", 2.0)
 
 

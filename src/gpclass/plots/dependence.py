@@ -15,7 +15,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.names import class_index
-from gpclass.plots._style import PALETTE, axes_for, plain
+from gpclass.plots._style import PALETTE, axes_for, plain, probability_span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,18 +51,9 @@ def partial_dependence(
         Number of feature values.
     ax : Axes, optional
     """
-    n, d = np.shape(X)
-    if not 0 <= feature < d:
-        raise ValueError(f"feature {feature} is out of range: X has {d} columns")
     c = class_index(label, clf.classes_, len(clf.classes_) - 1)
-    name, values = _column(X, feature)
-    rows = np.unique(np.linspace(0, n - 1, min(max_rows, n)).astype(int))
-    words = values.dtype.kind in "OUb"
-    low, high = (0.0, 0.0) if words else np.quantile(values, SPAN)
-    at = np.array(sorted(set(values)), values.dtype) if words else np.linspace(low, high, resolution)
-    # each row, each value
-    points = _with_column(X, np.repeat(rows, len(at)), feature, np.tile(at, len(rows)))
-    p = np.asarray(clf.predict_proba(points))[:, c].reshape(len(rows), len(at))
+    name, at, p = _curves(clf, X, feature, c, max_rows, resolution)
+    words = at.dtype.kind in "OUb"
     axes: Axes = axes_for(ax, size=(4.0, 3.0))
     place = np.arange(len(at)) if words else at
     if words:
@@ -72,9 +63,32 @@ def partial_dependence(
         axes.plot(place, p.mean(axis=0), color=PALETTE[0], linewidth=2.4, zorder=3)
     axes.plot(place, p.T, color=PALETTE[7], linewidth=0.6, alpha=0.6, rasterized=True)
     axes.set(
-        xlabel=plain(feature_name or name), ylabel=plain(f"probability of class {clf.classes_[c]}"), ylim=(0.0, 1.0)
+        xlabel=plain(feature_name or name),
+        ylabel=plain(f"probability of class {clf.classes_[c]}"),
+        ylim=probability_span(p),
     )
     return axes
+
+
+def influence(clf: Any, X: Any, feature: int, *, label: Any = None, max_rows: int = 24, resolution: int = 9) -> float:
+    """How far the mean probability moves over the feature's values: the height of :func:`partial_dependence`."""
+    c = class_index(label, clf.classes_, len(clf.classes_) - 1)
+    return float(np.ptp(_curves(clf, X, feature, c, max_rows, resolution)[2].mean(axis=0)))
+
+
+def _curves(clf: Any, X: Any, feature: int, c: int, max_rows: int, resolution: int) -> tuple[str, Any, Array]:
+    """Name and values of a feature, and the probability of class c at each, one line per row."""
+    n, d = np.shape(X)
+    if not 0 <= feature < d:
+        raise ValueError(f"feature {feature} is out of range: X has {d} columns")
+    name, values = _column(X, feature)
+    rows = np.unique(np.linspace(0, n - 1, min(max_rows, n)).astype(int))
+    words = values.dtype.kind in "OUb"
+    low, high = (0.0, 0.0) if words else np.quantile(values, SPAN)
+    at = np.array(sorted(set(values)), values.dtype) if words else np.linspace(low, high, resolution)
+    # each row, each value
+    points = _with_column(X, np.repeat(rows, len(at)), feature, np.tile(at, len(rows)))
+    return name, at, np.asarray(clf.predict_proba(points))[:, c].reshape(len(rows), len(at))
 
 
 def numeric_column(X: Any, k: int) -> tuple[str, Array]:

@@ -30,7 +30,7 @@ def decision_map(
     features: tuple[int, int] | None = None,
     feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | None = None,
-    resolution: int = 100,
+    resolution: int = 80,
     level: float = 0.9,
     ax: Any = None,
 ) -> Any:
@@ -87,7 +87,7 @@ def uncertainty_map(
     show: str = "interval",
     features: tuple[int, int] | None = None,
     feature_names: Sequence[str] | None = None,
-    resolution: int = 100,
+    resolution: int = 80,
     level: float = 0.9,
     ax: Any = None,
 ) -> Any:
@@ -102,8 +102,7 @@ def uncertainty_map(
     """
     plane = _Plane.over(X, features, feature_names, resolution)
     axes = style.axes_for(ax)
-    p = plane.table(clf.predict_proba(plane.points))[..., 1] if len(clf.classes_) == 2 else None
-    _uncertainty_panel(axes, clf, plane, show, level, p)
+    _uncertainty_panel(axes, clf, plane, show, level)
     plane.label(axes)
     return axes
 
@@ -196,13 +195,16 @@ def _axis(values: Array, resolution: int) -> Array:
 
 
 def _binary_map(ax: Any, plane: _Plane, p: Array, label: str) -> None:
-    levels = np.linspace(0.0, 1.0, 21)
-    filled = ax.contourf(plane.x, plane.y, p, levels=levels, cmap=style.probability_colours(), vmin=0.0, vmax=1.0)
+    low, high = style.probability_span(p)
+    levels = np.linspace(low, high, 21)
+    filled = ax.contourf(plane.x, plane.y, p, levels=levels, cmap=style.probability_colours(), vmin=low, vmax=high)
     filled.set_rasterized(True)  # 21 polygons with thousands of corners make a huge SVG
     style.probability_lines(ax, plane.x, plane.y, p)
-    bar = ax.figure.colorbar(filled, ax=ax, ticks=[0, 0.25, 0.5, 0.75, 1])
+    bar = ax.figure.colorbar(filled, ax=ax, ticks=np.linspace(low, high, 5), format="%.2g")
     bar.set_label(f"probability of class {style.plain(label)}")
-    ax.set_title("Probability and decision line (p = 0.5)", fontsize=10)
+    whole = p.min() < 0.5 < p.max()
+    aside = "and decision line (p = 0.5)" if whole else f"(nowhere {'above' if high < 1 else 'below'} 0.5)"
+    ax.set_title(f"Probability {aside}", fontsize=10)
 
 
 def _class_map(ax: Any, plane: _Plane, proba: Array) -> None:
@@ -223,9 +225,12 @@ def _class_map(ax: Any, plane: _Plane, proba: Array) -> None:
 
 
 def _uncertainty_panel(
-    ax: Any, clf: Any, plane: _Plane, panel: str, level: float, p: Array | None, c: int | None = None
+    ax: Any, clf: Any, plane: _Plane, panel: str, level: float, p: Array | None = None, c: int | None = None
 ) -> None:
-    """Uncertainty of class c, by default of the most uncertain one, and the decision line of a probability p."""
+    """Uncertainty of class c, by default of the most uncertain one, and the decision line of a probability p.
+
+    With two classes, p is that of the second by default.
+    """
     if panel not in ("interval", "mcse"):
         raise ValueError(f"panel must be 'interval' or 'mcse', not {panel!r}")
     if not hasattr(final_step(clf), "predict_uncertainty"):
@@ -239,6 +244,8 @@ def _uncertainty_panel(
     image = ax.pcolormesh(plane.x, plane.y, shown, cmap="cividis", **style.MESH)
     ax.figure.colorbar(image, ax=ax).set_label(style.spread_label(panel, level))
     ax.set_title("Uncertainty of the map", fontsize=10)
+    if p is None and len(clf.classes_) == 2:
+        p = plane.table(u.proba)[..., 1]
     if p is not None:
         style.decision_line(ax, plane.x, plane.y, p)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpclass import metrics
-from gpclass.plots._style import PALETTE, axes_for, foreground, plain
+from gpclass.plots._style import PALETTE, axes_for, foreground, plain, probability_span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,14 +64,18 @@ def reliability_diagram(
     if not np.all(ok):
         outside: Any = {"color": PALETTE[1], "marker": "D", "label": "bins outside the band"}
         axes.scatter(p[~ok], o[~ok], s=size[~ok], zorder=3, **outside)
-    axes.plot([0, 1], [0, 1], "--", color=foreground(axes), linewidth=1.0, alpha=0.8, label="perfect")
+    low, high = probability_span([p.min(), p.max(), curve.lower.min(), curve.upper.max(), o.min(), o.max()])
+    axes.plot([low, high], [low, high], "--", color=foreground(axes), linewidth=1.0, alpha=0.8, label="perfect")
+    margin = 0.02 * (high - low)
     if histogram:
         # bars in the lowest eighth of the diagram, without an axis
         event = metrics.event_of(metrics.check_forecast(y, proba, classes), label)[0]
-        count, edges = np.histogram(event, bins=np.linspace(0.0, 1.0, 26))
-        place: Any = {"width": np.diff(edges), "bottom": -0.02, "align": "edge", "zorder": 0}
-        axes.bar(edges[:-1], 0.14 * count / count.max(), color=PALETTE[7], alpha=0.45, linewidth=0, **place)
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="observed frequency")
+        count, edges = np.histogram(event, bins=np.linspace(low, high, 26))
+        place: Any = {"width": np.diff(edges), "bottom": low - margin, "align": "edge", "zorder": 0}
+        heights = 0.14 * (high - low) * count / max(count.max(), 1)
+        axes.bar(edges[:-1], heights, color=PALETTE[7], alpha=0.45, linewidth=0, **place)
+    limits = (low - margin, high + margin)
+    axes.set(xlim=limits, ylim=limits, ylabel="observed frequency")
     axes.set_xlabel(f"predicted probability ({plain(curve.event)})")
     if name is not None:
         axes.set_title(plain(name), fontsize=10)

@@ -7,8 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpclass._typing import Array
+from gpclass._typing import Array, Generator, IntArray
 from gpclass.likelihoods.base import Likelihood
+from gpclass.likelihoods.local import symmetric_root
+from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.posterior import LatentMixture, Posterior
 from gpclass.predict.many import many_proba, many_uncertainty
 from gpclass.predict.results import Prediction, Uncertainty
@@ -49,6 +51,32 @@ def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0
     if not 0.0 < level < 1.0:
         raise ValueError(f"level is the probability of the interval and must lie between 0 and 1, got {level!r}")
     return (two_uncertainty if likelihood.monotone else many_uncertainty)(mixture, likelihood, level)
+
+
+def errors_of(mixture: LatentMixture, likelihood: Likelihood, *groupings: IntArray) -> list[Array]:
+    """Monte Carlo errors of the probabilities, (m, 1 or C), under several groupings of the components at once."""
+    w = mixture.weights[:, None, None]
+    if likelihood.monotone:
+        mean, var = mixture.means[..., 0], mixture.covariances[..., 0, 0]
+        g = likelihood.predictive(mean, var, np.ones(mean.shape[1]))[:, :, None]
+    else:
+        g = np.exp(likelihood.log_averaged(mixture.means, mixture.covariances))
+    off = w * (g - np.einsum("s,smc->mc", mixture.weights, g))
+    return [group_error(summed(off, *group_starts(group))) for group in groupings]
+
+
+def counted(latent: LatentMixture, likelihood: Likelihood, rng: Generator) -> Array:
+    """Shares of the classes, (m, C), by a hard count: one label drawn for each component of the mixture.
+
+    A's equation 61. Its expectation is that of :func:`predict_proba`, which averages the link instead (equation 62) and
+    has less noise: with M equal components the count adds a standard error of √(p(1 − p)/M).
+    """
+    S, m, L = latent.means.shape
+    root = symmetric_root(latent.covariances)
+    f = latent.means + (root @ rng.standard_normal((S, m, L, 1)))[..., 0]
+    drawn = likelihood.draw_labels(np.swapaxes(f, 1, 2), rng)
+    each = [likelihood.encode(np.full(1, c))[0] for c in range(likelihood.n_classes(L))]
+    return np.stack([latent.weights @ (drawn == y) for y in each], axis=1)
 
 
 def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:

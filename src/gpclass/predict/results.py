@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gpclass._html import Tabular
 from gpclass._typing import Array, IntArray
 
 
@@ -19,8 +20,8 @@ class Prediction:
     mcse: Array  # (m, C) Monte Carlo standard error of proba; NaN for a deterministic mixture
 
 
-@dataclass(frozen=True)
-class Uncertainty:
+@dataclass(frozen=True, repr=False)
+class Uncertainty(Tabular):
     """Probabilities with their Monte Carlo error and the credible interval of p(x)."""
 
     proba: Array  # (m, C)
@@ -29,6 +30,22 @@ class Uncertainty:
     upper: Array  # (m, C)
     latent_mean: Array  # (m, L)
     latent_sd: Array  # (m, L)
+
+    def _columns(self) -> range:
+        """Of two classes, the second says it all."""
+        C = self.proba.shape[1]
+        return range(1 if C == 2 else 0, C)
+
+    def _head(self) -> Sequence[str]:
+        return ["row", *(f"{name}[{c}]" for c in self._columns() for name in ("proba", "mcse", "lower", "upper"))]
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        parts = np.stack([self.proba, self.mcse, self.lower, self.upper], axis=-1)[: self._MOST, self._columns()]
+        texts = [["–" if np.isnan(v) else f"{v:.3g}" for v in row] for row in parts.reshape(len(parts), -1)]
+        return [[str(k), *row] for k, row in enumerate(texts)]
+
+    def _length(self) -> int:
+        return len(self.proba)
 
 
 def point_blocks(components: int, m: int, cells: int) -> Iterator[slice]:

@@ -26,9 +26,10 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array, BoolArray, IntArray
 from gpclass.likelihoods.base import Likelihood
 from gpclass.numerics.groups import group_error, group_starts, summed
+from gpclass.numerics.products import MANY
 from gpclass.posterior import LatentMixture
 from gpclass.predict.results import (
     Prediction,
@@ -38,7 +39,8 @@ from gpclass.predict.results import (
 )
 
 _CELLS = 500_000  # components × points taken at once: 4 MB per array, under 64 MB with all temporaries
-RARE = 1e-3  # probabilities below it are summed in logs
+RARE = 1e-5  # probabilities of the rarer class below it are summed in logs
+FEW_RARE = 1e-3  # likewise, of either class
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
 BINNED = 500  # components of a mixture, above which its quantiles are solved on bins
@@ -56,14 +58,19 @@ def two_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = Tru
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None]
     starts, order = group_starts(mixture.group)
+    few = starts[:: 1 + len(starts) // MANY_GROUPS]  # sums of a few groups, if their errors are not needed
     for points in point_blocks(len(mixture.weights), m, _CELLS):
         mean, var = mixture.means[:, points, 0], mixture.covariances[:, points, 0, 0]
         block = np.arange(points.start, points.stop)
         if len(mixture.weights) > 1:
-            p, error = _ordinary(mixture, likelihood, mean, var, starts if errors else starts[:1], order)
-            log_proba[block] = np.log(np.column_stack([1.0 - p, p]))
+            # Of many components the rarer class is averaged, in single precision; of few, the second one.
+            many = len(mixture.weights) >= MANY
+            second = mixture.weights.astype(mean.dtype) @ mean < 0.0 if many else np.full(len(block), True)
+            p, error = _ordinary(mixture, likelihood, mean, var, second, starts if errors else few, order)
+            log_p, log_q = np.log(p), np.log(1.0 - p)
+            log_proba[block] = np.column_stack([np.where(second, log_q, log_p), np.where(second, log_p, log_q)])
             mcse[block] = error[:, None]
-            rare = np.flatnonzero((p < RARE) | (p > 1.0 - RARE))
+            rare = np.flatnonzero(p < RARE if many else np.minimum(p, 1.0 - p) < FEW_RARE)
             if len(rare) == 0:
                 continue
             block, mean, var = block[rare], mean[:, rare], var[:, rare]
@@ -85,25 +92,25 @@ def _ordinary(
     likelihood: Likelihood,
     mean: Array,
     var: Array,
+    second: BoolArray,
     starts: IntArray,
     order: IntArray,
 ) -> tuple[Array, Array]:
-    """Probability of the class +1 at r points and its error, for probabilities that need no logs.
+    """Probability of one class at r points (+1 where ``second``) and its error, if no logs are needed.
 
     Components go in their groups' order, so that sums over groups are matrix products or differences of rows.
     """
-    g = likelihood.predictive(mean, var)  # (S, r)
+    g = likelihood.predictive(mean, var, np.where(second, 1.0, -1.0))  # (S, r)
     w = mixture.weights
-    p = np.clip(w @ np.asarray(g, dtype=np.float64), EDGE, 1.0 - EDGE)
-    if len(starts) == 1:
-        return p, np.full(len(p), np.nan)
-    if len(starts) <= MANY_GROUPS:
-        sums = np.zeros((len(starts), len(w)), dtype=g.dtype)
-        bounds = np.append(starts, len(w))
-        for row, (begin, end) in enumerate(pairwise(bounds)):
-            sums[row, order[begin:end]] = w[order[begin:end]]
-        return p, group_error(sums @ g - sums.sum(axis=1)[:, None] * p)
-    return p, group_error(summed(w[:, None] * (g - p), starts, order))
+    if len(starts) > MANY_GROUPS:
+        p = np.clip(w @ np.asarray(g, dtype=np.float64), EDGE, 1.0 - EDGE)
+        return p, group_error(summed(w[:, None] * (g - p), starts, order))
+    shares = np.zeros((len(starts), len(w)), dtype=g.dtype)
+    for row, (begin, end) in enumerate(pairwise(np.append(starts, len(w)))):
+        shares[row, order[begin:end]] = w[order[begin:end]]
+    sums = np.asarray(shares @ g, dtype=np.float64)
+    p = np.clip(w @ g if g.dtype == np.float64 else sums.sum(axis=0), EDGE, 1.0 - EDGE)
+    return p, group_error(sums - shares.sum(axis=1, dtype=np.float64)[:, None] * p)
 
 
 def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:
@@ -147,14 +154,11 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Array, Array]:
 
     The width of a bin, a hundredth of the range, moves a limit by less than a few draws do.
     """
-    S, r = mu.shape
     low = mu.min(axis=0)
-    width = np.maximum((mu.max(axis=0) - low) / (BINS - 1), 1e-300)
-    place = np.empty((S, r), dtype=np.intp)
-    np.rint((mu - low) / width, out=place, casting="unsafe")
-    place += BINS * np.arange(r)
-    mass = np.asarray(np.bincount(place.ravel(), np.repeat(w, r), BINS * r), dtype=np.float64)
-    return mass.reshape(r, BINS).T, low + width * np.arange(BINS)[:, None], var + width**2 / 12.0
+    width = np.maximum((mu.max(axis=0) - low) / (BINS - 1), 1e-30)
+    place = np.rint((mu - low) / width).astype(np.intp)
+    mass = np.stack([np.bincount(one, w, BINS) for one in place.T], axis=1)
+    return np.asarray(mass, dtype=np.float64), low + width * np.arange(BINS)[:, None], var + width**2 / 12.0
 
 
 def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:

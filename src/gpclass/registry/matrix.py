@@ -138,7 +138,10 @@ def choose_likelihood(spec: Any, inference: Inference, n_classes: int, form: typ
 def check_combination(inference: Inference, strategy: Strategy, likelihood: Likelihood, form: type[Form]) -> None:
     """Refuse a combination that does not run, with the reason."""
     if likelihood.many and inference.only_two:
-        raise ValueError(why_no_likelihood(inference, form, True))
+        raise ValueError(
+            f"inference={inference.name!r} does not go with likelihood={likelihood.name!r}, which has a latent value "
+            f"for each class: {inference.only_two}; use likelihood='auto'"
+        )
     own = inference.own_likelihood
     other = own is not None and own.name != likelihood.name
     if other or inference.way(type(likelihood), form.offers) is None:

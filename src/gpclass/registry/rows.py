@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, Generic, TypeVar
 
 from gpclass import hyper, inference
+from gpclass._html import Tabular
 from gpclass.hyper.base import Strategy
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Form
@@ -210,6 +211,12 @@ STRATEGIES: Mapping[str, Method[Strategy]] = {
             "Cho, Kim & Park (2015)",
         ),
         Method(
+            hyper.NelderMead,
+            "Kernel parameters that maximise an evidence without gradient, over common random numbers",
+            "20 to 40 inferences per parameter",
+            "Nelder & Mead (1965); Atiya, Abdel-Gawad & Fayed (2020)",
+        ),
+        Method(
             hyper.CrossValidation,
             "Parameters with the best cross-validated score, for any inference and any parameter",
             "candidates × folds inferences, 105 by default",
@@ -239,10 +246,22 @@ STRATEGIES: Mapping[str, Method[Strategy]] = {
 }
 
 
-def methods(axis: str | None = None) -> list[Method[Any]]:
-    """All methods, or those of one axis (``"inference"`` or ``"hyperparameters"``)."""
+class Methods(Tabular, list[Method[Any]]):
+    """A list of methods that is printed as a table."""
+
+    _MOST = 100
+
+    def _head(self) -> Sequence[str]:
+        return "axis", "name", "what it is", "cost"
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        return [(row.axis, row.name, row.summary, row.cost) for row in self]
+
+
+def methods(axis: str | None = None) -> Methods:
+    """All methods, or those of one axis (``"inference"`` or ``"hyperparameters"``), a list shown as a table."""
     rows: list[Method[Any]] = [*INFERENCES.values(), *STRATEGIES.values()]
-    return [row for row in rows if axis in (None, row.axis)]
+    return Methods(row for row in rows if axis in (None, row.axis))
 
 
 def get_inference(spec: Any) -> Inference:

@@ -20,12 +20,13 @@ from gpclass import metrics, plots
 from gpclass.compare import Comparison, MethodResult
 from gpclass.estimators.pipelines import final_step
 from gpclass.plots._style import plain, pyplot
-from gpclass.plots.dependence import numeric_column
+from gpclass.plots.dependence import influence, numeric_column
 
 INK = "#010203"
 # Marks on the page background use its CSS variables, which are lighter in dark mode.
 ADAPTED = {plots.PALETTE[0]: "--blue", plots.PALETTE[1]: "--orange", plots.PALETTE[5]: "--sky"}
 MAX_FEATURES = 9  # in partial dependence plots
+MAX_RANKED = 60  # features among which those are chosen
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,10 @@ def decision_figures(c: Comparison) -> list[Figure]:
         f"Map of the probability of the classes over {x} and {y} by {r.name}, with the decision line; "
         f"{wrong} of {len(c.y)} samples lie on the wrong side."
     )
-    caption = f"{r.name}, fitted to all rows. Black: decision line. Rings: {wrong} samples on its wrong side."
+    caption = (
+        f"{r.name}, fitted to all rows. Black: decision line. Rings: {wrong} samples on its wrong side, although they "
+        "were part of the fit (in sample; the table counts rows that were not)."
+    )
     paint = partial(plots.decision_map, r.estimator, c.X, c.y, feature_names=c.feature_names)
     found = [draw("map", (5.6, 4.6), paint, alt, caption)]
     if hasattr(final_step(r.estimator), "predict_uncertainty"):
@@ -125,22 +129,34 @@ def difference_figures(c: Comparison) -> list[Figure]:
     ref = c.results.get(c.reference or "")
     if ref is None or ref.error is not None or len(c.classes) != 2 or not is_plane(c):
         return []
-    others = [r for r in c.succeeded if r is not ref]
-    return [_difference_figure(c, r, ref, f"dif{k}") for k, r in enumerate(others)]
+    others, reference = [r for r in c.succeeded if r is not ref], _Once(ref.estimator)
+    return [_difference_figure(c, r, ref.name, reference, f"dif{k}") for k, r in enumerate(others)]
 
 
-def _difference_figure(c: Comparison, r: MethodResult, ref: MethodResult, name: str) -> Figure:
+@dataclass
+class _Once:
+    """A fitted classifier that is asked about the same points again and again, and answers once."""
+
+    clf: Any
+    proba: Any = None
+
+    def predict_proba(self, points: Any) -> Any:
+        self.proba = self.clf.predict_proba(points) if self.proba is None else self.proba
+        return self.proba
+
+
+def _difference_figure(c: Comparison, r: MethodResult, base: str, reference: _Once, name: str) -> Figure:
     largest = 0.0
 
     def paint(ax: Any) -> None:
         nonlocal largest
-        axes = plots.difference_map(r.estimator, ref.estimator, c.X, feature_names=c.feature_names, ax=ax)
-        axes.set_title(plain(f"{r.name} − {ref.name}"), fontsize=10)
+        axes = plots.difference_map(r.estimator, reference, c.X, feature_names=c.feature_names, ax=ax)
+        axes.set_title(plain(f"{r.name} − {base}"), fontsize=10)
         largest = float(axes.collections[0].norm.vmax)
 
     figure = draw(name, (4.4, 3.6), paint)
-    alt = f"Difference of probability between {r.name} and {ref.name} over the plane: at most {largest:.2g}."
-    caption = f"Difference between {r.name} and {ref.name}: at most {largest:.2g} on this map."
+    alt = f"Difference of probability between {r.name} and {base} over the plane: at most {largest:.2g}."
+    caption = f"Difference between {r.name} and {base}: at most {largest:.2g} on this map."
     return replace(figure, alt=alt, caption=caption)
 
 
@@ -155,16 +171,20 @@ def numeric_features(c: Comparison) -> list[int]:
 
 
 def dependence_figures(c: Comparison) -> list[Figure]:
-    """More than two features: probability against each, for the advised method."""
+    """More than two features: probability against those that move it most, for the advised method."""
     best = c.results.get(c.recommended or "")
     if best is None or is_plane(c):
         return []
     found = []
     numeric = numeric_features(c)
-    for k, name in enumerate(c.feature_names[:MAX_FEATURES]):
+    seen = range(min(len(c.feature_names), MAX_RANKED))
+    height = {k: influence(best.estimator, c.X, k) for k in seen}
+    for k in sorted(seen, key=lambda k: -height[k])[:MAX_FEATURES]:
+        name = c.feature_names[k]
         paint = partial(plots.partial_dependence, best.estimator, c.X, k, feature_name=name, max_rows=24)
         alt = f"Mean probability of class {c.classes[-1]} against {name}, with a thin line for each row."
-        caption = f"{name}, {'in its own units' if k in numeric else 'by category'} ({best.name})"
+        unit = "in its own units" if k in numeric else "by category"
+        caption = f"{name}, {unit}: the mean probability moves by {height[k]:.2g} ({best.name})"
         found.append(draw(f"dep{k}", (3.8, 2.9), paint, alt, caption, adapt=True))
     return found
 

@@ -83,6 +83,7 @@ def render_report(comparison: Comparison, *, title: str = "Comparison of methods
         comparison=c,
         facts=_facts(c),
         features=_features(c),
+        words=_words(c),
         scores=_scores(c),
         wrong=[(r.name, what_went_wrong(r, c.reference)) for r in c.results.values()],
         maps=figures.decision_figures(c),
@@ -113,6 +114,26 @@ def write_report(
     with replacing(path) as draft:
         draft.write_text(text, encoding="utf-8")
     return path
+
+
+WORDS = (
+    ("Probability", "0.7 for a class means: of many such rows, seven in ten should have that class."),
+    ("Out of fold", "Each row is predicted by a fit that did not see it, as new rows would be. So are all scores."),
+    ("In sample", "Predictions of rows that the fit has seen. They look better than new rows will."),
+    ("Log loss, Brier", "How far the probabilities are from what happened. Smaller is better; the base rate, which "
+     "predicts the classes' shares for every row, is under Data."),
+    ("AUC", "How often a row of the class gets a larger probability than a row of another. 0.5 is a coin, 1 perfect."),
+    ("ECE", "Mean distance between predicted probabilities and observed frequencies. Smaller is better."),
+    ("Δp", "Difference of a method's probability from the reference's, for the same row."),
+    ("Log evidence", "How probable the labels are under the model. Larger is better, on the same data only."),
+)  # fmt: skip
+
+
+def _words(c: Comparison) -> list[tuple[str, str]]:
+    """The words of the page, and what the methods on it are."""
+    from gpclass.registry import INFERENCES
+
+    return [*WORDS, *((name, f"{INFERENCES[name].summary}.") for name in c.results if name in INFERENCES)]
 
 
 def _facts(c: Comparison) -> list[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """How the columns of a table become numbers: learned from some rows, applied unchanged to others.
 
-Numbers are standardised, (x − mean)/sd; words and truth values become one column per category, 1 or 0. A missing value
-is an error, or becomes the median or the most common category. An absent column or an unseen category is an error.
+Numbers are standardised, (x − mean)/sd, coordinates of a place with a common sd; words and truth values become one
+column per category, 1 or 0. A missing value is an error, or becomes the median or the most common category. An absent
+column or an unseen category is an error.
 
 Cost: O(rows × columns). Fails when: a column has more than ``MAX_CATEGORIES`` categories (an identifier), or words that
 look like numbers or dates.
@@ -11,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,7 @@ class Encoding:
         standardize: bool = True,
         impute: bool = False,
         categories: Mapping[str, Sequence[Any]] | None = None,
+        spatial: Sequence[str] | None = None,
     ) -> Encoding:
         """The encoding of a frame, without missing values unless they are imputed; see :class:`TableClassifier`."""
         if 0 in frame.shape:
@@ -119,7 +121,24 @@ class Encoding:
         columns = ColumnSummary.of(frame.columns, categories)
         for column, (_, values) in zip(columns, frame.items(), strict=True):
             column.add(values.dropna(), len(frame))
-        return cls(tuple(column.result(standardize) for column in columns), impute)
+        return cls.of(columns, standardize, impute, spatial)
+
+    @classmethod
+    def of(
+        cls, columns: Iterable[ColumnSummary], standardize: bool, impute: bool, spatial: Sequence[str] | None
+    ) -> Encoding:
+        """The encoding that summaries of the columns give; ``spatial`` columns get one scale, so that angles stay."""
+        found = {column.name: column.result(standardize) for column in columns}
+        together = {name: found.get(name) for name in spatial or ()}
+        for name, column in together.items():
+            if not isinstance(column, NumberColumn):
+                what = "no feature column" if column is None else "no column of numbers"
+                raise ValueError(f"spatial names {name!r}, which is {what}{did_you_mean(name, found)}")
+        if together and standardize:
+            numbers = [column for column in together.values() if isinstance(column, NumberColumn)]
+            scale = float(np.sqrt(np.mean([column.scale**2 for column in numbers])))
+            found.update({column.name: replace(column, scale=scale) for column in numbers})
+        return cls(tuple(found.values()), impute)
 
     @property
     def names(self) -> tuple[str, ...]:

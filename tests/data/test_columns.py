@@ -10,7 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier, load_model, predict_uncertainty
-from gpclass.estimators.tables import Encoding, TableClassifier
+from gpclass.data.columns import Encoding
+from gpclass.estimators.tables import TableClassifier
 
 QUICK = {"inference": "laplace", "hyperparameters": "fixed"}
 
@@ -160,3 +161,30 @@ def test_weights_of_a_table(holes):
     weighted = clf.fit(frame, y, sample_weight=twice).predict_proba(frame)
     copies = np.repeat(np.arange(30), twice)
     np.testing.assert_allclose(weighted, clf.fit(frame.iloc[copies], y[copies]).predict_proba(frame), atol=1e-6)
+
+
+def test_coordinates_are_scaled_together():
+    """Each with its own scale, a map 10 km wide and 1 km high is a square, and distance has no direction in common."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"east": 10_000 * rng.random(50), "north": 1000 * rng.random(50), "ph": rng.normal(7, 1, 50)})
+    apart, together = Encoding.learn(frame), Encoding.learn(frame, spatial=["east", "north"])
+    scale = {column.name: column.scale for column in together.columns}
+    assert scale["east"] == scale["north"]
+    assert scale["east"] ** 2 == pytest.approx(frame[["east", "north"]].var(ddof=0).mean())
+    assert scale["ph"] == apart.columns[2].scale
+    np.testing.assert_allclose(together.encode(frame)[:, 0] * scale["east"], frame["east"] - frame["east"].mean())
+    raw = Encoding.learn(frame, standardize=False, spatial=["east", "north"])
+    assert [column.scale for column in raw.columns] == [1.0] * 3
+    with pytest.raises(ValueError, match="did you mean 'north'"):
+        Encoding.learn(frame, spatial=["east", "nort"])
+
+
+def test_a_table_classifier_saves_the_common_scale(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"east": 10_000 * rng.random(30), "north": 1000 * rng.random(30)})
+    y = np.where(frame["east"] > 5000, "a", "b")
+    inner = GPClassifier(inference="laplace", hyperparameters="fixed")
+    model = TableClassifier(inner, spatial=["east", "north"]).fit(frame, y)
+    again = load_model(model.save(tmp_path / "m.gpclass"))
+    assert again.spatial == ["east", "north"]
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))

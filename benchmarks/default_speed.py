@@ -1,0 +1,292 @@
+"""Is the default fast enough? Fits and predictions side by side with scikit-learn, written to docs/speed.md.
+
+``python -m benchmarks.default_speed [small] [curve] [earlier --against SRC]`` (``make bench-default``: the first two):
+
+- ``small``: n = 50 to 800, three features, one thread, processor time, medians of five alternating repetitions.
+- ``curve``: time against n from 100 to 10,000, each method up to the size that fits into ``--minutes`` per fit.
+- ``earlier``: default fits against those of another source folder (of an earlier commit, say), in processes that
+  alternate: iris, wine, glass, and magic with 3,000 rows where the data are at hand (GPCLASS_DATA).
+
+Results are kept in default_speed.json; every run writes the page anew.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before NumPy: one thread each, on both sides
+    os.environ.setdefault(name, "1")
+
+import numpy as np  # noqa: E402
+from sklearn.datasets import load_iris, load_wine  # noqa: E402
+from sklearn.gaussian_process import GaussianProcessClassifier  # noqa: E402
+from sklearn.gaussian_process.kernels import RBF  # noqa: E402
+from sklearn.preprocessing import scale  # noqa: E402
+
+from benchmarks.common import HERE, cpu  # noqa: E402
+
+KEPT = HERE / "default_speed.json"
+PAGE = HERE.parent / "docs" / "speed.md"
+FIGURE = HERE.parent / "docs" / "figures" / "speed.png"
+SIZES = (50, 100, 200, 400, 800)
+LONG = (100, 200, 500, 1000, 2000, 5000, 10_000)
+NEW_ROWS = 2000
+REPEATS = 5
+RESTARTS = 5
+INFERENCES = ("laplace", "ep", "exact")
+LIMITS = {  # multiples of scikit-learn's time that we want to stay below, by n
+    "laplace": {200: 0.5, 400: 0.5, 800: 0.5},
+    "ep": dict.fromkeys(SIZES, 1.5),
+    "exact": {50: 5, 100: 5, 200: 5, 400: 5, 800: 1.2},
+    "predict": {50: 15, 100: 15, 200: 15, 400: 5, 800: 5},
+    "uncertainty": dict.fromkeys(SIZES, 2.0),
+}
+
+
+def problem(n):
+    """Rows with three features, labels with noise, and the kernel of all methods."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 3))
+    f = 1.5 * np.sin(2 * X[:, 0]) + X[:, 1] + 0.7 * rng.standard_normal(n)
+    return X, np.where(f > 0, 1, 0), 1.0 * RBF(1.0)
+
+
+def seconds(function):
+    """Processor time of a call, and its result."""
+    begin = time.process_time()
+    result = function()
+    return time.process_time() - begin, result
+
+
+def small(n):
+    """Medians of all methods at one size, with what the exact fit reached."""
+    from gpclass import GPClassifier
+
+    X, y, kernel = problem(n)
+    new = np.random.default_rng(5).standard_normal((NEW_ROWS, 3))
+    makers = {"scikit-learn": lambda: GaussianProcessClassifier(kernel)}
+    makers |= {name: lambda name=name: GPClassifier(kernel, inference=name, random_state=0) for name in INFERENCES}
+    times = {}
+    for _ in range(REPEATS):
+        for name, make in makers.items():
+            spent, fitted = seconds(lambda make=make: make().fit(X, y))
+            times.setdefault((name, "fit"), []).append(spent)
+            times.setdefault((name, "predict"), []).append(seconds(lambda m=fitted: m.predict_proba(new))[0])
+            if name == "exact":
+                times.setdefault((name, "uncertainty"), []).append(
+                    seconds(lambda m=fitted: m.predict_uncertainty(new))[0]
+                )
+                exact = fitted
+    best = GPClassifier(kernel, inference="ep", n_restarts=RESTARTS, random_state=0).fit(X, y)
+    ep = GPClassifier(kernel, inference="ep", random_state=0).fit(X, y)
+    return {
+        "times": {" ".join(key): float(np.median(value)) for key, value in times.items()},
+        "draws": exact.fit_report_.n_samples,
+        "mcse": float(exact.predict_uncertainty(X).mcse.max()),
+        "behind": float(best.log_evidence_ - ep.log_evidence_),
+    }
+
+
+def curve(minutes):
+    """Wall-clock seconds of one fit by method and n, while they stay below a limit."""
+    from gpclass import GPClassifier
+
+    found = {}
+    for method in ("scikit-learn", *INFERENCES):
+        for n in LONG:
+            X, y, kernel = problem(n)
+            model = (
+                GaussianProcessClassifier(kernel)
+                if method == "scikit-learn"
+                else GPClassifier(kernel, inference=method, random_state=0)
+            )
+            begin = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(X, y)
+            spent = time.perf_counter() - begin
+            found.setdefault(method, {})[str(n)] = spent
+            print(f"{method}, n = {n}: {spent:.1f} s", flush=True)
+            if spent * 4 > 60 * minutes:  # the next size takes several times as long
+                break
+    return found
+
+
+def fit_one(name):
+    """Processor time of one default fit, printed: for another process."""
+    warnings.simplefilter("ignore")
+    from gpclass import GPClassifier
+
+    X, y = one_set(name)
+    print(seconds(lambda: GPClassifier(random_state=0).fit(X, y))[0])
+
+
+def one_set(name):
+    """Standardised rows, and labels."""
+    if name in ("iris", "wine"):
+        X, y = {"iris": load_iris, "wine": load_wine}[name](return_X_y=True)
+    else:
+        from gpclass.datasets import load
+
+        found = load({"glass": "glass_uci", "magic": "magic"}[name])
+        X, y = np.asarray(found.X, dtype=float), np.asarray(found.y)
+        keep = np.random.default_rng(0).permutation(len(y))[:3000]
+        X, y = X[keep], y[keep]
+    return scale(X), y
+
+
+def earlier(other, names, repeats):
+    """Median times of default fits by this source and by another one."""
+    found = {}
+    for name in names:
+        times = {"now": [], "before": []}
+        for _ in range(repeats if name != "magic" else 1):
+            for who, source in (("before", other), ("now", str(HERE.parent / "src"))):
+                path = os.pathsep.join([source, str(HERE.parent)])
+                command = [sys.executable, "-m", "benchmarks.default_speed", "--one", name]
+                out = subprocess.run(
+                    command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+                )
+                times[who].append(float(out.stdout.split()[-1]))
+        found[name] = {who: float(np.median(value)) for who, value in times.items()}
+        print(name, found[name], flush=True)
+    return found
+
+
+def page(kept):
+    """The page, from what has been measured."""
+    lines = [
+        "# How fast is the default?",
+        "",
+        f"Made by `make bench-default` on {kept.get('cpu', cpu())}. All methods fit the kernel `1.0 * RBF(1.0)` by",
+        "maximising their evidence.",
+        "",
+    ]
+    if "small" in kept:
+        lines += small_table(kept["small"])
+    if "earlier" in kept:
+        lines += [
+            "",
+            "## Against an earlier commit",
+            "",
+            f"Processor time of default fits, both in one run ({kept['earlier']['commit']} before).",
+            "",
+            "| data | before, s | now, s | times faster |",
+            "|---|---:|---:|---:|",
+            *(
+                f"| {name} | {t['before']:.2f} | {t['now']:.2f} | {t['before'] / t['now']:.2f} |"
+                for name, t in kept["earlier"]["times"].items()
+            ),
+        ]
+    if "curve" in kept:
+        lines += [
+            "",
+            "## Time against n",
+            "",
+            f"Seconds of one fit ({kept['threads']}), and the slope of log time against log n over the largest three.",
+            "",
+            "![Time of a fit against n](figures/speed.png)",
+            "",
+            "| n | " + " | ".join(kept["curve"]) + " |",
+            "|---:|" + "---:|" * len(kept["curve"]),
+        ]
+        for n in map(str, LONG):
+            row = [f"{kept['curve'][method][n]:.2f}" if n in kept["curve"][method] else "" for method in kept["curve"]]
+            if any(row):
+                lines.append(f"| {n} | " + " | ".join(row) + " |")
+        lines.append("| slope | " + " | ".join(f"{slope(t):.1f}" for t in kept["curve"].values()) + " |")
+        draw(kept["curve"])
+    PAGE.write_text("\n".join(lines) + "\n")
+
+
+def small_table(found):
+    """Multiples of scikit-learn's times."""
+    lines = [
+        "## Small problems",
+        "",
+        f"Multiples of scikit-learn's `GaussianProcessClassifier` (fit, and `predict_proba` of {NEW_ROWS:,} rows;",
+        f"three features, one thread, processor time, medians of {REPEATS}), `predict_uncertainty` as a multiple of",
+        "`predict_proba`. In brackets what we aim at. The last columns: draws of the exact fit, the largest Monte",
+        f"Carlo error at the training rows (`tol` is 0.001), and by how many nats the best of {RESTARTS} restarts of",
+        "EP surpasses one ascent.",
+        "",
+        "| n | laplace fit | ep fit | exact fit | exact predict | uncertainty | draws | largest mcse | restarts gain |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for n, one in found.items():
+        t = one["times"]
+        row = [(name, t[f"{name} fit"] / t["scikit-learn fit"]) for name in INFERENCES]
+        row += [
+            ("predict", t["exact predict"] / t["scikit-learn predict"]),
+            ("uncertainty", t["exact uncertainty"] / t["exact predict"]),
+        ]
+        cells = [f"{value:.1f}" + _aim(name, int(n)) for name, value in row]
+        tail = f"{one['draws']:,} | {one['mcse']:.1e} | {one['behind']:.3f}"
+        lines.append(f"| {n} | " + " | ".join(cells) + f" | {tail} |")
+    return lines
+
+
+def _aim(name, n):
+    limit = LIMITS[name].get(n)
+    return "" if limit is None else f" ({limit:g})"
+
+
+def slope(times):
+    """Of log time against log n, over the largest three sizes."""
+    n, t = np.array([(float(n), value) for n, value in times.items()][-3:]).T
+    return float(np.polyfit(np.log(n), np.log(t), 1)[0])
+
+
+def draw(curves):
+    """The figure."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    fig, ax = plt.subplots(figsize=(6, 4))
+    for method, times in curves.items():
+        ax.loglog([int(n) for n in times], list(times.values()), "o-", label=f"{method} (slope {slope(times):.1f})")
+    ax.set(xlabel="rows", ylabel="seconds of a fit")
+    ax.legend(frameon=False)
+    fig.savefig(FIGURE, dpi=120, bbox_inches="tight")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help="of small, curve, earlier; small and curve by default")
+    parser.add_argument("--minutes", type=float, default=10.0, help="longest fit of the curve")
+    parser.add_argument("--against", help="source folder of the earlier commit")
+    parser.add_argument("--data", nargs="*", default=["iris", "wine", "glass", "magic"])
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    settings = parser.parse_args()
+    if settings.one:
+        return fit_one(settings.one)
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    kept["cpu"] = cpu()
+    for part in settings.parts or ("small", "curve"):
+        if part == "small":
+            kept["small"] = {}
+            for n in SIZES:
+                kept["small"][str(n)] = small(n)
+                print(n, kept["small"][str(n)], flush=True)
+        elif part == "curve":
+            kept["threads"] = f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']}"
+            kept["curve"] = curve(settings.minutes)
+        elif part == "earlier" and settings.against:
+            commit = subprocess.run(
+                ["git", "-C", settings.against, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+            ).stdout.strip()
+            kept["earlier"] = {"commit": commit, "times": earlier(settings.against, settings.data, 3)}
+        else:
+            parser.error(f"unknown part {part!r}, or --against is missing")
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    return page(kept)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""Moves of θ that a test corrects: exact for any aim, reversible, and tuned on the deterministic evidence alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import kstest
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import ConstantKernel as C
+
+from gpclass.hyper import PseudoMarginal, full_bayes
+from gpclass.hyper.base import Run
+from gpclass.hyper.moves import Fitted, Trajectories, Walk
+from gpclass.hyper.proposal import LogDensity, Mode, find_mode
+from gpclass.hyper.pseudo_marginal import MetropolisSampler, moves_for
+from gpclass.hyper.surface import Surface, fit_surface
+from gpclass.inference import EP, Exact, Importance, Laplace
+from gpclass.inference.posteriors import WhiteDraws
+from gpclass.likelihoods import Logit, MultinomialProbit, Softmax
+from gpclass.priors import LogNormal, resolve_priors
+from tests.conftest import make_problem
+from tests.hyper.against_quadrature import NAMES, PRIORS, Quadrature, agrees, draws_of
+from tests.hyper.test_bayes import joint_after
+from tests.inference.test_many_laplace import problem as many_problem
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    """What the report says beside the chains is not asked for."""
+    monkeypatch.setattr(full_bayes, "leave_one_out", lambda *_: None)
+    monkeypatch.setattr(full_bayes, "REPEATS", 2)
+
+
+def run(strategy, problem, inference, seed=0, **settings):
+    return strategy(problem, inference, Run(np.random.default_rng(seed), PRIORS, **settings))
+
+
+def guide_of(problem, inference=None):
+    prior = resolve_priors(PRIORS, problem.names, problem.theta)
+    inference = inference or EP(tol=0.01)
+    return LogDensity(problem, inference, prior, inference(problem).start)
+
+
+# ---- the fit ---------------------------------------------------------------------------------------------
+
+
+def bumpy(theta):
+    """A smooth function of two parameters and its gradient."""
+    x, y = theta
+    value = -((x - 0.3) ** 2) - 0.5 * y**2 + 0.7 * np.sin(x + y)
+    return value, np.array([-2 * (x - 0.3) + 0.7 * np.cos(x + y), -y + 0.7 * np.cos(x + y)])
+
+
+def seen_of(function, points):
+    return np.stack([np.concatenate([theta, [function(theta)[0]], function(theta)[1]]) for theta in points])
+
+
+def test_the_fit_passes_through_values_and_gradients():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(25, 2))
+    fit = fit_surface(np.zeros(2), np.diag([0.8, 1.3]), seen_of(bumpy, points))
+    for theta in points:
+        value, slope = fit.value_and_slope(theta)
+        assert value == pytest.approx(bumpy(theta)[0], abs=1e-3)
+        np.testing.assert_allclose(slope, bumpy(theta)[1], atol=1e-3)
+    for theta in rng.normal(size=(20, 2)) * 0.7:
+        value, slope = fit.value_and_slope(theta)
+        assert value == pytest.approx(bumpy(theta)[0], abs=0.02)
+        for j, step in enumerate(1e-5 * np.eye(2)):
+            rise = fit.value_and_slope(theta + step)[0] - fit.value_and_slope(theta - step)[0]
+            assert slope[j] == pytest.approx(rise / 2e-5, rel=1e-4, abs=1e-5)
+    far = fit.value_and_slope(np.array([40.0, -40.0]))[0]
+    assert far == pytest.approx(min(bumpy(theta)[0] for theta in points))
+    again = Surface.of(fit.state())
+    assert again.value_and_slope(points[0])[0] == fit.value_and_slope(points[0])[0]
+
+
+def test_gradients_tell_more_than_values_alone():
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(8, 2))
+    seen, test = seen_of(bumpy, points), rng.normal(size=(30, 2)) * 0.7
+    wrong = seen.copy()
+    wrong[:, 3:] *= -1.0  # the test can fail
+
+    def error(of):
+        fit = fit_surface(np.zeros(2), np.eye(2), of)
+        return np.sqrt(np.mean([(fit.value_and_slope(theta)[0] - bumpy(theta)[0]) ** 2 for theta in test]))
+
+    assert error(seen) < 0.2
+    assert error(wrong) > 3 * error(seen)
+
+
+def test_too_many_points_are_thinned_evenly():
+    points = np.random.default_rng(2).normal(size=(900, 2))
+    fit = fit_surface(np.zeros(2), np.eye(2), seen_of(bumpy, points))
+    assert len(fit.points) == 2000 // 3
+    assert fit.value_and_slope(np.zeros(2))[0] == pytest.approx(bumpy(np.zeros(2))[0], abs=0.01)
+
+
+# ---- the right distribution of θ -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small():
+    return make_problem(12)
+
+
+@pytest.fixture(scope="module")
+def truth(small):
+    rng = np.random.default_rng(7)
+    return Quadrature(small, lambda at: Importance(400)(at, rng).evidence.log_z)
+
+
+@pytest.mark.slow
+def test_the_default_reproduces_quadrature(small, truth):
+    fit = run(PseudoMarginal(chains=2, draws=150), small, Exact(n_samples=16))
+    draws = draws_of(fit)
+    assert agrees(draws, *truth.moments())
+    assert not agrees(draws, *truth.moments(power=0.3))  # the test can fail
+    assert fit.figures["acceptance_rate"] > 0.85  # of proposals that nearly forget where they began
+    assert fit.posterior.report.ess > 0.3 * draws.shape[0] * draws.shape[1]
+
+
+@pytest.mark.slow
+def test_a_chain_is_exact_whatever_its_moves_aim_at(small, truth, monkeypatch):
+    """A fit of half the log evidence, and a noisy estimate: only the correction makes the chain right."""
+    honest = fit_surface
+
+    def spoiled(centre, covariance, seen):
+        half = seen.copy()
+        half[:, 2:] *= 0.2
+        return honest(centre, covariance, half)
+
+    monkeypatch.setattr("gpclass.hyper.moves.fit_surface", spoiled)
+    fit = run(PseudoMarginal(chains=2, draws=250), small, Importance(20, around="laplace"))
+    assert agrees(draws_of(fit), *truth.moments())
+    assert fit.figures["acceptance_rate"] < 0.85
+    monkeypatch.setattr(MetropolisSampler, "_tested", _unchecked)
+    uncorrected = run(PseudoMarginal(chains=2, draws=250), small, Importance(20, around="laplace"))
+    assert not agrees(draws_of(uncorrected), *truth.moments())
+
+
+def _unchecked(self, state, proposal, aim, rng):
+    """Accept every move: the chain then samples what the moves aim at."""
+    return {"theta": proposal, "aim": np.asarray(aim), **self._estimate(proposal, rng)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("screen", [None, True])
+def test_trajectories_on_the_evidence_itself_reproduce_quadrature(small, truth, screen):
+    strategy = PseudoMarginal(chains=2, draws=60, warmup=8, proposal="hmc", guide="laplace", screen=screen)
+    assert agrees(draws_of(run(strategy, small, Importance(20, around="laplace"))), *truth.moments())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proposal", ["fitted", "hmc"])
+def test_moves_leave_the_joint_alone(proposal, monkeypatch):
+    """θ, f and y from the model, an estimate that contains f: θ must keep its prior; with another prior it does not."""
+    monkeypatch.setattr("gpclass.hyper.moves.EXPLORED", 20)
+    problem = make_problem(4)
+    right = resolve_priors(PRIORS, problem.names, problem.theta)
+    wrong = resolve_priors({**PRIORS, NAMES[0]: LogNormal(1.6, 0.7)}, problem.names, problem.theta)
+    mode = Mode(np.array([0.5, 0.0]), np.diag([0.5, 0.3]), 0)
+    strategy = PseudoMarginal(warmup=0, discard=0, draws=99, vectors=1, proposal=proposal)
+
+    def moved(prior):
+        def step(data, theta, eta, f, rng):
+            guide = LogDensity(data, Laplace(), prior)
+            density = LogDensity(data, Importance(2, around="prior"), prior)
+            sampler = MetropolisSampler(strategy, guide, density, mode, WhiteDraws)
+            first = [sampler.moves.first(mode.theta)]
+            state = {**sampler._switch({**first[0], **sampler.moves.pool(first), "theta": theta}, rng), "theta": theta}
+            other = np.linalg.cholesky(data.at(theta).prior.K) @ rng.standard_normal(4)
+            logs = [data.likelihood.log_prob(data.y, g).sum() for g in (f, other)]
+            log_z = logsumexp(logs) - np.log(2)
+            state |= {"log_z": np.array(log_z), "value": np.array(log_z + guide.log_prior(theta))}
+            for i in range(3):
+                state, _ = sampler.step(state, rng, i)
+            return state["theta"]
+
+        return step
+
+    assert kstest(joint_after(moved(right), right, 60, 5), "norm").pvalue > 0.01
+    assert kstest(joint_after(moved(wrong), right, 50, 5), "norm").pvalue < 1e-3
+
+
+# ---- many classes, other links, weights, inducing inputs --------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("likelihood", "inference"),
+    [(MultinomialProbit(), Exact(n_samples=32)), (Softmax(), Importance(200))],
+    ids=["multinomial-probit", "softmax"],
+)
+def test_many_classes_reproduce_quadrature(likelihood, inference):
+    task = replace(many_problem(n=8), likelihood=likelihood)
+    rng = np.random.default_rng(7)
+    truth = Quadrature(task, lambda at: Importance(400)(at, rng).evidence.log_z, size=9)
+    fit = run(PseudoMarginal(chains=2, warmup=10, draws=60), task, inference)
+    (mean, sd), draws = truth.moments(), draws_of(fit)
+    assert agrees(draws, mean, sd)
+    assert not agrees(draws, mean + 0.6 * sd, sd)  # the test can fail
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [None, np.linspace(0.4, 2.6, 12)], ids=["plain", "weighted"])
+def test_logit_and_fractional_weights_reproduce_quadrature(weights):
+    task = replace(make_problem(12, weights=weights), likelihood=Logit())
+    rng = np.random.default_rng(7)
+    truth = Quadrature(task, lambda at: Importance(400)(at, rng).evidence.log_z, size=9)
+    fit = run(PseudoMarginal(chains=2, warmup=10, draws=80), task, Exact(n_samples=16))
+    assert agrees(draws_of(fit), *truth.moments())
+
+
+# ---- what moves are made of ------------------------------------------------------------------------------
+
+
+def test_the_rule_that_chooses_moves(small):
+    guide = guide_of(small)
+    mode = find_mode(guide)
+    assert isinstance(moves_for(PseudoMarginal(), guide, mode), Fitted)
+    assert type(moves_for(PseudoMarginal(proposal="hmc"), guide, mode)) is Trajectories
+    assert isinstance(moves_for(PseudoMarginal(proposal="walk"), guide, mode), Walk)
+    wide = Mode(np.zeros(21), np.eye(21), 0)
+    assert type(moves_for(PseudoMarginal(), guide, wide)) is Trajectories
+    assert PseudoMarginal().with_warmup(2).warmup == 16
+    assert PseudoMarginal().with_warmup(10).warmup == 40
+    assert PseudoMarginal(proposal="walk").with_warmup(2).warmup == 300
+    assert PseudoMarginal(warmup=5).with_warmup(10).warmup == 5
+
+
+def test_the_deterministic_evidence_depends_on_theta_alone(small):
+    guide = guide_of(small)
+    moves = Trajectories(guide, Mode(small.theta, 0.3 * np.eye(2), 0))
+    rng = np.random.default_rng(0)
+    theta = small.theta + 0.4
+    first = moves._evidence(theta)
+    state = {**moves.first(small.theta), "log_size": np.array(-1.0)}
+    for k in range(3):
+        state, _ = moves.adapting(state, rng, k)
+    again = moves._evidence(theta)
+    assert again[0] == first[0]
+    np.testing.assert_array_equal(again[1], first[1])
+    tight = EP(tol=1e-8)(small.at(theta)).evidence.log_z + guide.log_prior(theta)
+    assert first[0] == pytest.approx(tight, abs=1e-4)
+
+
+def test_moves_stay_within_the_bounds():
+    tight = make_problem(12, kernel=C(1.5, (1.0, 2.0)) * RBF(1.0, (0.8, 1.3)))
+    fit = run(PseudoMarginal(chains=2, warmup=6, discard=0, draws=20), tight, Exact(n_samples=16))
+    theta = draws_of(fit)
+    low, high = tight.bounds.T
+    assert np.all(theta >= low)
+    assert np.all(theta <= high)
+    assert len(np.unique(theta[..., 0])) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proposal", ["fitted", "hmc"])
+def test_chains_resume_and_run_side_by_side_to_the_same(small, tmp_path, proposal):
+    strategy = PseudoMarginal(chains=2, warmup=5, discard=1, draws=8, proposal=proposal)
+    whole = run(strategy, small, Exact(n_samples=16))
+    two = run(strategy, small, Exact(n_samples=16), n_jobs=2)
+    np.testing.assert_array_equal(draws_of(two), draws_of(whole))
+    saved = replace(strategy, checkpoint=tmp_path / "chains.npz", draws=3)
+    run(saved, small, Exact(n_samples=16))
+    resumed = run(replace(saved, draws=8), small, Exact(n_samples=16), seed=9)
+    np.testing.assert_array_equal(draws_of(resumed), draws_of(whole))
