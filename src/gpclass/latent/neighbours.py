@@ -145,13 +145,9 @@ class Neighbours(Form):
             return replace(form, near=neighbours_of(X, min(k, problem.n)))
         k = min(next(few for most, few in AUTO if problem.n <= most), problem.n)
         near = neighbours_of(X, k)  # nearest first, so that fewer are the first ones
-        while k > 1 and self._bytes(Cliques.of(near[:, :k], X), problem) > available_memory():
+        while k > 1 and bytes_of(Cliques.of(near[:, :k], X), problem) > available_memory():
             k //= 2
         return replace(form, near=np.ascontiguousarray(near[:, :k]))
-
-    @staticmethod
-    def _bytes(cliques: Cliques, problem: Problem) -> float:
-        return HELD * 8.0 * cliques.tree.numbers * problem.n_latents**2
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
         """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
@@ -169,7 +165,7 @@ class Neighbours(Form):
         known = vars(self).get("_cliques")
         if known is None:  # the same at every θ
             known = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
-            need = self._bytes(known, problem)
+            need = bytes_of(known, problem)
             if need > available_memory():
                 raise ValueError(
                     f"{self.near.shape[1]} neighbours of {problem.n} rows of {problem.n_features} columns need about "
@@ -406,3 +402,8 @@ def pair_products(A: Array, B: Array, i: IntArray, j: IntArray) -> Array:
         some = slice(begin, begin + step)
         out[some] = np.einsum("em,em->e", A[i[some]], B[j[some]])
     return out
+
+
+def bytes_of(cliques: Cliques, problem: Problem) -> float:
+    """Memory of a factor and of what is held beside it."""
+    return HELD * 8.0 * cliques.tree.numbers * problem.n_latents**2
