@@ -140,14 +140,16 @@ class Neighbours(Form):
         if self.Z is None and self.m != 0:
             assert source is not None
             form = replace(self, Z=choose_inducing(source, problem.kernels[0], self.m, self.how, rng))
-        X, k = scaled(problem.kernels[0], problem.X), self.k
-        if k is not None:
-            return replace(form, near=neighbours_of(X, min(k, problem.n)))
-        k = min(next(few for most, few in AUTO if problem.n <= most), problem.n)
+        X, k, auto = scaled(problem.kernels[0], problem.X), self.k, self.k is None
+        if k is None:
+            k = next(few for most, few in AUTO if problem.n <= most)
+        k = min(k, problem.n)
         near = neighbours_of(X, k)  # nearest first, so that fewer are the first ones
-        while k > 1 and bytes_of(Cliques.of(near[:, :k], X), problem) > available_memory():
+        while auto and k > 1 and bytes_of(Cliques.of(near[:, :k], X), problem) > available_memory():
             k //= 2
-        return replace(form, near=np.ascontiguousarray(near[:, :k]))
+        near = np.ascontiguousarray(near[:, :k])
+        same = self.near is not None and np.array_equal(near, self.near)
+        return form if same else replace(form, near=near)
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
         """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
@@ -161,7 +163,7 @@ class Neighbours(Form):
 
     def prior(self, problem: Problem) -> NeighbourPrior:
         if self.near is None or len(self.near) != problem.n or (self.Z is None and self.m != 0):
-            return replace(self.placed(problem, np.random.default_rng(0))).prior(problem)
+            return self.placed(problem, np.random.default_rng(0)).prior(problem)
         known = vars(self).get("_cliques")
         if known is None:  # the same at every θ
             known = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
@@ -365,9 +367,15 @@ class NeighbourPrior(LatentPrior):
 
     def survey(self) -> dict[str, Any]:
         """Neighbours, inducing inputs, and the work of a factor."""
-        tree = self.cliques.tree
+        tree, form, k = self.cliques.tree, self.problem.form, self.cliques.k
+        chosen = {}
+        if isinstance(form, Neighbours) and form.k is None:
+            usual = next(few for most, few in AUTO if self.problem.n <= most)
+            why = f"usual for {self.problem.n} rows" if k == min(usual, self.problem.n) else "as memory allows"
+            chosen = {"n_neighbors_because": why}
         return {
-            "n_neighbors": self.cliques.k,
+            "n_neighbors": k,
+            **chosen,
             "n_inducing": self.m,
             "factor_gflops": 2e-9 * tree.flops * self.L**3,
             "factor_mb": 8.0 * tree.numbers * self.L**2 / 2**20,
