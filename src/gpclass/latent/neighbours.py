@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
 from gpclass._typing import Array, Generator, IntArray
@@ -34,8 +33,10 @@ from gpclass.latent.cliques import (
     ELEMENTS,
     Cliques,
     Conditionals,
+    Root,
     earlier_neighbours,
     neighbours_of,
+    pair_products,
     random_order,
     scaled,
 )
@@ -380,36 +381,6 @@ class NeighbourPrior(LatentPrior):
             "factor_gflops": 2e-9 * tree.flops * self.L**3,
             "factor_mb": 8.0 * tree.numbers * self.L**2 / 2**20,
         }
-
-
-class Root:
-    """K = A Aᵀ + B⁻¹ diag(d) B⁻ᵀ as products, through B in the order in which it is triangular."""
-
-    def __init__(self, A: Array, sd: Array, order: IntArray, B: Any) -> None:
-        self.A, self.sd, self.order = A, sd[order], order
-        options = {"SymmetricMode": True, "DiagPivotThresh": 0.0}
-        self.factor: Any = splu(B, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
-
-    def product(self, x: Array) -> Array:
-        """K x for x (n,)."""
-        back = self.factor.solve(x[self.order], trans="T")
-        out = np.empty_like(x)
-        out[self.order] = self.factor.solve(self.sd**2 * back)
-        return np.asarray(out + self.A @ (self.A.T @ x))
-
-    def white(self, x: Array) -> Array:
-        """d^½ B⁻ᵀx, by the order of the rows, for x (n, p)."""
-        back = self.factor.solve(np.asfortranarray(x[self.order]), trans="T")
-        return np.asarray(self.sd[:, None] * back)
-
-
-def pair_products(A: Array, B: Array, i: IntArray, j: IntArray) -> Array:
-    """a_iᵀb_j of pairs of rows, (E,)."""
-    out, step = np.empty(len(i)), max(1, ELEMENTS // max(1, A.shape[1]))
-    for begin in range(0, len(i), step):
-        some = slice(begin, begin + step)
-        out[some] = np.einsum("em,em->e", A[i[some]], B[j[some]])
-    return out
 
 
 def bytes_of(cliques: Cliques, problem: Problem) -> float:
