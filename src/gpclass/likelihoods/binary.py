@@ -39,13 +39,12 @@ from gpclass.likelihoods.powered import Power
 from gpclass.likelihoods.split import STEP, PowerLink, Split
 from gpclass.model.rows import Labels
 from gpclass.numerics import special
+from gpclass.numerics.fast_logistic import logistic_average
 from gpclass.numerics.fast_normal import normal_cdf
 from gpclass.numerics.products import MANY
 from gpclass.numerics.tilted import Link
 from gpclass.propagation.sites import log_site_mass
 
-FINE = 0.1  # spacing of the table, relative to the averaged link's width, that keeps its error below 1e-7
-TABLE = 500  # nodes of a table of link averages
 SMALL = 1e-7  # a cavity variance, times scale², below which derivatives at its mean suffice
 K0 = 0.5876  # Φ(K0 u) is the normal distribution function closest to σ(u)
 
@@ -356,17 +355,10 @@ class Logit(BinaryLikelihood):
         return q, -p * q, p * q * (p - q)
 
     def predictive(self, mean: Array, var: Array, sign: Array) -> Array:
-        """By quadrature; if many means share a variance, by a table of its log in the mean."""
-        if not np.any(var):
-            return np.asarray(expit(sign * self.scale * mean))
-        if len(var) > 1 or len(mean) < 2 * TABLE:
-            return np.exp(self.log_predictive(sign * mean, var)[0])
-        low = mean.min(axis=0)
-        step = (mean.max(axis=0) - low) / (TABLE - 3) + 1e-300
-        if np.any(self.scale * step > FINE * np.sqrt(1.0 + self.scale**2 * var[0])):
-            return np.exp(self.log_predictive(sign * mean, var)[0])
-        grid = low + step * np.arange(-1, TABLE - 1)[:, None]  # one node to spare on either side
-        return np.exp(_cubic(self.log_predictive(sign * grid, var)[0], (mean - low) / step + 1.0))
+        """By quadrature, in single precision for very many."""
+        if len(mean) >= MANY:
+            return logistic_average(mean * (sign * self.scale), self.scale**2 * var)
+        return np.exp(self.log_predictive(sign * mean, var)[0])
 
     def split(self, y: Array, weights: Array | None) -> Split:
         """Noise that the logistic function contains, and the rest of it."""
@@ -376,20 +368,6 @@ class Logit(BinaryLikelihood):
         if not np.any(var):
             return self.log_inverse_link(mean)
         return special.logistic_normal(mean, var, self.scale)
-
-
-def _cubic(table: Array, at: Array) -> Array:
-    """Lagrange's cubic through the four nodes about each point; table (T, r), at (S, r) in node numbers."""
-    i = np.clip(at.astype(np.intp), 1, len(table) - 3)
-    x = at - i
-    column = np.arange(table.shape[1])
-    a, b, c, d = (table[i + k, column] for k in (-1, 0, 1, 2))
-    return np.asarray(
-        -x * (x - 1) * (x - 2) / 6 * a
-        + (x + 1) * (x - 1) * (x - 2) / 2 * b
-        - (x + 1) * x * (x - 2) / 2 * c
-        + (x + 1) * x * (x - 1) / 6 * d
-    )
 
 
 def _as_floats(*values: Array | float) -> list[Array]:
