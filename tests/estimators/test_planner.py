@@ -10,8 +10,8 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier
-from gpclass.estimators import planner
-from gpclass.estimators.planner import _extrapolate, _memory, class_subset, plan_fit
+from gpclass.estimators import neighbour_plan, planner
+from gpclass.estimators.planner import DENSE, _extrapolate, _memory, class_subset, plan_fit
 from gpclass.hyper import PseudoMarginal
 
 FACTOR = 4.0
@@ -178,3 +178,17 @@ def test_subsets_hold_every_class():
 def test_shapes_are_checked():
     with pytest.raises(ValueError, match=r"\(n, d\)"):
         GPClassifier().plan(np.zeros((5, 2)), np.zeros(4))
+
+
+def test_neighbours_are_planned_by_their_sparse_factor(monkeypatch):
+    monkeypatch.setattr(neighbour_plan, "ROWS", 150)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(3000, 2))
+    y = (np.sin(9.0 * X[:, 0]) + 0.3 * rng.normal(size=3000) > 0).astype(int)
+    clf = GPClassifier(1.0 * RBF(0.2), inference="laplace", n_neighbors=5)
+    plan = clf.plan(X, y)
+    assert plan.sizes == (150,)
+    assert plan.memory < 0.1 * DENSE * 8.0 * 3000**2
+    assert clf.plan(X[:1000], y[:1000]).seconds < plan.seconds
+    fixed = GPClassifier(1.0 * RBF(0.2), inference="laplace", n_neighbors=5, hyperparameters="fixed").plan(X, y)
+    assert fixed.inferences == 1

@@ -230,6 +230,8 @@ FRAME = {
     "frame-inducing-em": classifier("ep", n_inducing=5, hyperparameters=EM(max_iter=2)),
     "frame-inducing-importance": classifier(Importance(n_samples=16), n_inducing=5),
     "frame-inducing-pseudo-marginal": classifier(Exact(n_samples=24), n_inducing=5, hyperparameters=PSEUDO),
+    "frame-neighbours-ep": classifier("ep", n_neighbors=4, n_inducing=3),
+    "frame-many-neighbours-laplace": classifier("laplace", THREE, n_neighbors=4),
     "frame-many-inducing-ep": classifier("ep", THREE, n_inducing=5, kernel=EACH),
     "frame-many-inducing-laplace": classifier("laplace", THREE, n_inducing=5),
     "frame-many-inducing-variational": classifier("variational", THREE, n_inducing=5),

@@ -173,3 +173,33 @@ def test_too_little_memory_is_said_in_advance(monkeypatch):
     monkeypatch.setattr(neighbours, "available_memory", lambda: 1e4)
     with pytest.raises(ValueError, match="use fewer neighbours"):
         GPClassifier(1.0 * RBF(0.3), inference="laplace", n_neighbors=5).fit(X, TWO)
+
+
+def test_auto_takes_fewer_neighbours_where_memory_is_short(monkeypatch):
+    here = problem("laplace", Neighbours(None, 0))
+    free = here.placed(RNG).form.near
+    assert free.shape[1] == 20
+    monkeypatch.setattr(neighbours, "available_memory", lambda: 0.6 * 24.0 * n**2)
+    few = here.placed(RNG).form.near
+    assert 1 <= few.shape[1] < 20
+    assert np.array_equal(few, free[:, : few.shape[1]])
+
+
+def test_the_report_says_why_so_many_neighbours():
+    assert (
+        problem("laplace", Neighbours(None, 0)).placed(RNG).prior.survey()["n_neighbors_because"]
+        == "usual for 130 rows"
+    )
+    assert "n_neighbors_because" not in problem("laplace", Neighbours(5, 0)).prior.survey()
+
+
+@pytest.mark.filterwarnings("ignore:the best parameters lie on a bound")
+def test_neighbours_are_found_again_where_the_length_scales_end():
+    y = np.where(np.sin(14.0 * X[:, 0]) > 0, 1, -1)
+    kernel = ConstantKernel(4.0, "fixed") * Matern([0.5, 0.5], [(0.05, 20.0), (0.05, 20.0)], nu=1.5)
+    clf = GPClassifier(kernel, inference="laplace", n_neighbors=6, random_state=0).fit(X, y)
+    form, fitted = clf._problem.form, clf._problem
+    length = clf.kernel_.k2.length_scale
+    assert length[1] > 3.0 * length[0]
+    assert form.placed(fitted, RNG) is form or np.mean(form.placed(fitted, RNG).near != form.near) < 0.2
+    assert np.mean(neighbours.neighbours_of(X, 6) != form.near) > 0.2

@@ -42,6 +42,7 @@ from gpclass.data.sources import in_files
 from gpclass.estimators.task import chosen_inference, form_of
 from gpclass.hyper.full_bayes import FullBayes
 from gpclass.inference.draws import SPARE
+from gpclass.latent.neighbours import Neighbours
 from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import few_threads
 from gpclass.registry import get_strategy
@@ -114,6 +115,10 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
         from gpclass.estimators.scale_plan import plan_inducing  # it builds on this module
 
         return plan_inducing(clf, X, y)
+    if isinstance(form_of(clf), Neighbours):
+        from gpclass.estimators.neighbour_plan import plan_neighbours  # likewise
+
+        return plan_neighbours(clf, X, y)
     n = len(y)
     strategy: Any = get_strategy(clf.hyperparameters)
     sampled = isinstance(strategy, FullBayes)

@@ -40,7 +40,7 @@ from gpclass.priors import PriorSet, resolve_priors
 from gpclass.progress import progress
 
 MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
-TOL_WHOLE = 1e-5  # the same over all rows, after an ascent on a part of them
+TOL_WHOLE = 1e-5  # the same of an ascent that goes on after another
 LOOSE = 0.01  # tolerance of sites then: an error of 1e-4 nats
 SHORTEST = 1e-4  # square of the shortest unit in which a parameter is moved, after an ascent on a part of the rows
 POLISH_STEP = 0.3  # largest change of a log-parameter in one step
@@ -141,10 +141,11 @@ class Maximize(Strategy):
             raise best.refused
         evaluations = sum(c.evaluations for c in climbs)
         theta, last = best.theta, best.start
-        if part is not None:  # the rest of the way over all rows, whose evidence bends as many times more
-            problem = whole.at(theta).placed(run.rng)
-            unit = np.sqrt(np.maximum(np.diag(best.inverse_curvature) * part.n / whole.n, SHORTEST))
-            coarse = replace(self, tol=self.tol or TOL_WHOLE)
+        there = (problem if part is None else whole).at(theta).placed(run.rng)
+        if there.form is not problem.form:  # all rows, or what the form chose is another at this θ: go on there
+            share = problem.n / there.n  # the evidence of all rows bends as many times more
+            unit = np.sqrt(np.maximum(np.diag(best.inverse_curvature) * share, SHORTEST))
+            coarse, problem = replace(self, tol=self.tol or TOL_WHOLE), there
             best = climb(problem, guide, theta, prior, coarse, seed, unit=unit)
             evaluations += best.evaluations
             theta, last = best.theta, best.start

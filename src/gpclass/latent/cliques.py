@@ -20,9 +20,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -254,3 +256,33 @@ def conditionals(R: Array) -> tuple[Array, Array]:
     if k:
         c[:, :k] = -np.linalg.solve(L[:, :k, :k].transpose(0, 2, 1), L[:, k, :k, None])[:, :, 0]
     return c, np.asarray(L[:, k, k] ** 2)
+
+
+class Root:
+    """K = A Aᵀ + B⁻¹ diag(d) B⁻ᵀ as products, through B in the order in which it is triangular."""
+
+    def __init__(self, A: Array, sd: Array, order: IntArray, B: Any) -> None:
+        self.A, self.sd, self.order = A, sd[order], order
+        options = {"SymmetricMode": True, "DiagPivotThresh": 0.0}
+        self.factor: Any = splu(B, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
+
+    def product(self, x: Array) -> Array:
+        """K x for x (n,)."""
+        back = self.factor.solve(x[self.order], trans="T")
+        out = np.empty_like(x)
+        out[self.order] = self.factor.solve(self.sd**2 * back)
+        return np.asarray(out + self.A @ (self.A.T @ x))
+
+    def white(self, x: Array) -> Array:
+        """d^½ B⁻ᵀx, by the order of the rows, for x (n, p)."""
+        back = self.factor.solve(np.asfortranarray(x[self.order]), trans="T")
+        return np.asarray(self.sd[:, None] * back)
+
+
+def pair_products(A: Array, B: Array, i: IntArray, j: IntArray) -> Array:
+    """a_iᵀb_j of pairs of rows, (E,)."""
+    out, step = np.empty(len(i)), max(1, ELEMENTS // max(1, A.shape[1]))
+    for begin in range(0, len(i), step):
+        some = slice(begin, begin + step)
+        out[some] = np.einsum("em,em->e", A[i[some]], B[j[some]])
+    return out

@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.sparse.linalg import splu
 from scipy.spatial import cKDTree
 
 from gpclass._typing import Array, Generator, IntArray
@@ -34,8 +33,10 @@ from gpclass.latent.cliques import (
     ELEMENTS,
     Cliques,
     Conditionals,
+    Root,
     earlier_neighbours,
     neighbours_of,
+    pair_products,
     random_order,
     scaled,
 )
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from gpclass.latent.neighbour_gaussian import NeighbourGaussian
     from gpclass.model.problem import Problem
 
-AUTO = 15  # neighbours by default
+AUTO = ((10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
 FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbourhoods that they form
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
@@ -62,7 +63,7 @@ class Neighbours(Form):
     Parameters
     ----------
     k : int, optional
-        Neighbours of a row; by default 15.
+        Neighbours of a row; by default 10 to 20, the fewer the more rows there are, and as many as memory allows.
     m : int, optional
         Inducing inputs; 0: none. None: as many as explain most of the prior variance.
     how : "kmeans", "random" or (m, d) array
@@ -107,11 +108,11 @@ class Neighbours(Form):
         return cls(3, 2, X[:2] + 0.1)
 
     def checked(self, n: int, d: int, kernels: int) -> Neighbours:
-        k = AUTO if self.k is None else self.k
-        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0:
-            raise ValueError(f"n_neighbors must be None, 'auto' or a whole number of at least 0, got {self.k!r}")
-        m = 0 if self.m == 0 else check_inducing("auto" if self.m is None else self.m, self.how, n, d)
-        return replace(self, k=min(int(k), n), m=m)
+        k, m = self.k, self.m
+        if k is not None and (not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0):
+            raise ValueError(f"n_neighbors must be None, 'auto' or a whole number of at least 0, got {k!r}")
+        m = 0 if m == 0 else check_inducing("auto" if m is None else m, self.how, n, d)
+        return replace(self, k=None if k is None else min(int(k), n), m=m)
 
     @property
     def marks(self) -> tuple[Any, ...]:
@@ -123,8 +124,8 @@ class Neighbours(Form):
 
     @property
     def cure(self) -> str:
-        k = AUTO if self.k is None else self.k
-        return f"raise n_neighbors, for instance to {2 * k}" if k else "set n_neighbors, for instance to 15"
+        k = self.k if self.near is None else self.near.shape[1]
+        return f"raise n_neighbors, for instance to {2 * k if k else 15}"
 
     def for_few_rows(self) -> Neighbours:
         return replace(self, near=None)
@@ -140,8 +141,16 @@ class Neighbours(Form):
         if self.Z is None and self.m != 0:
             assert source is not None
             form = replace(self, Z=choose_inducing(source, problem.kernels[0], self.m, self.how, rng))
-        k = min(AUTO if self.k is None else self.k, problem.n)
-        return replace(form, near=neighbours_of(scaled(problem.kernels[0], problem.X), k))
+        X, k, auto = scaled(problem.kernels[0], problem.X), self.k, self.k is None
+        if k is None:
+            k = next(few for most, few in AUTO if problem.n <= most)
+        k = min(k, problem.n)
+        near = neighbours_of(X, k)  # nearest first, so that fewer are the first ones
+        while auto and k > 1 and bytes_of(Cliques.of(near[:, :k], X), problem) > available_memory():
+            k //= 2
+        near = np.ascontiguousarray(near[:, :k])
+        same = self.near is not None and np.array_equal(near, self.near)
+        return form if same else replace(form, near=near)
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
         """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
@@ -155,11 +164,11 @@ class Neighbours(Form):
 
     def prior(self, problem: Problem) -> NeighbourPrior:
         if self.near is None or len(self.near) != problem.n or (self.Z is None and self.m != 0):
-            return replace(self.placed(problem, np.random.default_rng(0))).prior(problem)
+            return self.placed(problem, np.random.default_rng(0)).prior(problem)
         known = vars(self).get("_cliques")
         if known is None:  # the same at every θ
             known = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
-            need = HELD * 8.0 * known.tree.numbers * problem.n_latents**2
+            need = bytes_of(known, problem)
             if need > available_memory():
                 raise ValueError(
                     f"{self.near.shape[1]} neighbours of {problem.n} rows of {problem.n_features} columns need about "
@@ -359,40 +368,21 @@ class NeighbourPrior(LatentPrior):
 
     def survey(self) -> dict[str, Any]:
         """Neighbours, inducing inputs, and the work of a factor."""
-        tree = self.cliques.tree
+        tree, form, k = self.cliques.tree, self.problem.form, self.cliques.k
+        chosen = {}
+        if isinstance(form, Neighbours) and form.k is None:
+            usual = next(few for most, few in AUTO if self.problem.n <= most)
+            why = f"usual for {self.problem.n} rows" if k == min(usual, self.problem.n) else "as memory allows"
+            chosen = {"n_neighbors_because": why}
         return {
-            "n_neighbors": self.cliques.k,
+            "n_neighbors": k,
+            **chosen,
             "n_inducing": self.m,
             "factor_gflops": 2e-9 * tree.flops * self.L**3,
             "factor_mb": 8.0 * tree.numbers * self.L**2 / 2**20,
         }
 
 
-class Root:
-    """K = A Aᵀ + B⁻¹ diag(d) B⁻ᵀ as products, through B in the order in which it is triangular."""
-
-    def __init__(self, A: Array, sd: Array, order: IntArray, B: Any) -> None:
-        self.A, self.sd, self.order = A, sd[order], order
-        options = {"SymmetricMode": True, "DiagPivotThresh": 0.0}
-        self.factor: Any = splu(B, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
-
-    def product(self, x: Array) -> Array:
-        """K x for x (n,)."""
-        back = self.factor.solve(x[self.order], trans="T")
-        out = np.empty_like(x)
-        out[self.order] = self.factor.solve(self.sd**2 * back)
-        return np.asarray(out + self.A @ (self.A.T @ x))
-
-    def white(self, x: Array) -> Array:
-        """d^½ B⁻ᵀx, by the order of the rows, for x (n, p)."""
-        back = self.factor.solve(np.asfortranarray(x[self.order]), trans="T")
-        return np.asarray(self.sd[:, None] * back)
-
-
-def pair_products(A: Array, B: Array, i: IntArray, j: IntArray) -> Array:
-    """a_iᵀb_j of pairs of rows, (E,)."""
-    out, step = np.empty(len(i)), max(1, ELEMENTS // max(1, A.shape[1]))
-    for begin in range(0, len(i), step):
-        some = slice(begin, begin + step)
-        out[some] = np.einsum("em,em->e", A[i[some]], B[j[some]])
-    return out
+def bytes_of(cliques: Cliques, problem: Problem) -> float:
+    """Memory of a factor and of what is held beside it."""
+    return HELD * 8.0 * cliques.tree.numbers * problem.n_latents**2

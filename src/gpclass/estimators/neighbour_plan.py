@@ -1,0 +1,93 @@
+"""The cost of a fit with neighbours: one evaluation on rows that lie close together is timed, and the factor counted.
+
+The sparse factor of all rows is planned, not computed, so that its work and memory are known. Beyond the timed rows the
+time grows linearly, and with the work of the factor that is more than linear, at the speed of a matrix product.
+Cost: two evaluations on at most ``ROWS`` rows, and the neighbours of all rows. Fails when: the ascent needs many more
+evaluations than usual.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.estimators.planner import Plan
+from gpclass.estimators.task import array_task
+from gpclass.latent.neighbours import FEW, NeighbourPrior, bytes_of
+from gpclass.model.problem import Problem
+from gpclass.numerics.memory import available_memory
+from gpclass.numerics.threads import few_threads
+
+ROWS = 1500
+ON_PART, ON_ALL = 12, 8  # evaluations of an ascent that begins, and of one that goes on over all rows
+SWEEPS = 6.0  # of an evaluation from neighbouring sites
+INVERSE = 3.0  # work of a factor and the entries of its inverse, over that of the factor
+SIZE = 500  # of the matrix product that is timed
+PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
+
+
+def plan_neighbours(clf: Any, X: Array, y: Any) -> Plan:
+    """Expected cost of ``clf.fit(X, y)`` with neighbours."""
+    n, d = X.shape
+    task = array_task(clf, X, y, None)
+    whole, methods, rng = task.problem.placed(np.random.default_rng(0)), task.methods, np.random.default_rng(0)
+    gaps = np.square((X - X[rng.integers(n)]) / np.maximum(X.std(axis=0), 1e-300)).sum(axis=1)
+    rows = np.argsort(gaps, kind="stable")[:ROWS]
+    if len(np.unique(y[rows])) < len(task.classes):
+        rows = rng.choice(n, min(n, ROWS), replace=False)
+    asked: Any = task.problem.form
+    form = replace(asked, near=None, k=_prior(whole).cliques.k)
+    part = replace(task.problem, form=form).subset(rows).placed(rng)
+    guide = methods.inference.guide(methods.likelihood)
+    with few_threads(n):
+        first = guide(part, gradient=True)
+        each = _seconds(lambda: guide(part.at(part.theta + 0.05), start=first.start, gradient=True))
+        block = np.ones((SIZE, SIZE))
+        speed = _seconds(lambda: block @ block) / SIZE**3
+
+    def seconds(size: int, work: float) -> float:
+        extra = max(work - _work(part) * size / len(rows), 0.0)
+        return each * size / len(rows) + INVERSE * SWEEPS * speed * extra
+
+    all_rows, few = seconds(n, _work(whole)), 0.0
+    if methods.strategy.name == "fixed":
+        calls = 1
+    elif n < 2 * FEW:
+        calls = ON_PART + 2
+    else:
+        calls, few = ON_ALL + 2, ON_PART * seconds(FEW, _work(part) * FEW / len(rows))
+    cliques = _prior(whole).cliques
+    return Plan(
+        n=n,
+        d=d,
+        inference=str(methods.inference.name),
+        hyperparameters=str(methods.strategy.name),
+        seconds=calls * all_rows + few,
+        memory=bytes_of(cliques, whole) + PER_PAIR * cliques.slots.size + 8.0 * n * (d + 2 * _prior(whole).m),
+        inferences=calls,
+        seconds_each=all_rows,
+        sizes=(len(rows),),
+        available_memory=available_memory(),
+        last=few,
+    )
+
+
+def _prior(problem: Problem) -> NeighbourPrior:
+    prior = problem.prior
+    assert isinstance(prior, NeighbourPrior)
+    return prior
+
+
+def _work(problem: Problem) -> float:
+    """Multiply-adds of a factor."""
+    return _prior(problem).cliques.tree.flops * problem.n_latents**3
+
+
+def _seconds(work: Any) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
