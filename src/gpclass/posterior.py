@@ -132,14 +132,24 @@ class LatentMixture:
 
     def mean(self) -> Array:
         """Mean of the mixture, (m, L)."""
+        if self.means.dtype == np.float32:  # of very many draws
+            return self._averaged(self.means)
         return np.asarray(np.einsum("s,sml->ml", self.weights, self.means, optimize=True))
 
     def variance(self) -> Array:
         """Variance of each latent value, (m, L)."""
         within = np.einsum("smll->sml", self.covariances)
         within = within[0] if len(within) == 1 else np.einsum("s,sml->ml", self.weights, within)
-        spread = self.means - self.mean()
-        return np.asarray(within + np.einsum("s,sml->ml", self.weights, spread**2))
+        spread = self.means - self.mean().astype(self.means.dtype)
+        spread *= spread
+        if spread.dtype == np.float32:
+            return np.asarray(within + self._averaged(spread))
+        return np.asarray(within + np.einsum("s,sml->ml", self.weights, spread))
+
+    def _averaged(self, single: Array) -> Array:
+        """The weighted mean of single-precision numbers (S, m, L), without a copy in double precision."""
+        w = self.weights.astype(np.float32)
+        return np.stack([(w @ single[..., c]).astype(np.float64) for c in range(single.shape[2])], axis=1)
 
 
 class Posterior(ABC):

@@ -46,6 +46,7 @@ MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix 
 BINNED = 500  # components of a mixture, above which its quantiles are solved on bins
 BINS = 100
 _PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
+_BINNED_PRECISION = 1e-4  # likewise, on bins
 _MAX_STEPS = 200
 
 
@@ -141,11 +142,11 @@ def mixture_quantiles(mixture: LatentMixture, levels: tuple[float, ...]) -> list
         return [np.asarray(means[0] + ndtri(level) * np.sqrt(variances[0])) for level in levels]
     found = np.empty((len(levels), means.shape[1]))
     for block in point_blocks(len(mixture.weights), means.shape[1], _CELLS):
-        weights, mu, var = mixture.weights, means[:, block], variances[:, block]
+        weights, mu, var, precision = mixture.weights, means[:, block], variances[:, block], _PRECISION
         if len(weights) > BINNED and len(var) == 1:
-            weights, mu, var = _binned(weights, mu, var)
+            (weights, mu, var), precision = _binned(weights, mu, var), _BINNED_PRECISION
         for row, level in zip(found, levels, strict=True):
-            row[block] = _solve_quantile(weights, mu, np.sqrt(var), level)
+            row[block] = _solve_quantile(weights, mu, np.sqrt(var), level, precision)
     return list(found)
 
 
@@ -161,7 +162,7 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Array, Array]:
     return np.asarray(mass, dtype=np.float64), low + width * np.arange(BINS)[:, None], var + width**2 / 12.0
 
 
-def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
+def _solve_quantile(w: Array, mu: Array, sd: Array, level: float, precision: float = _PRECISION) -> Array:
     """Root of Σ_s w_s Φ((q - μ_s)/sd_s) = level for r points: Newton's step, or bisection if it leaves the bracket.
 
     Shapes: w (S,) or (S, r), mu (S, r), sd (1 or S, r). The quantiles of the components bracket that of the mixture.
@@ -176,7 +177,7 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
     centre = average(mu)
     spread = np.sqrt(average((mu - centre) ** 2) + (average(sd**2) if len(sd) == len(w) else sd[0] ** 2))
     q = np.clip(centre + ndtri(level) * spread, low, high)
-    todo = np.flatnonzero(high - low > _PRECISION * spread)
+    todo = np.flatnonzero(high - low > precision * spread)
     for _ in range(_MAX_STEPS):
         if len(todo) == 0:
             break
@@ -191,7 +192,7 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float) -> Array:
         newton = q[todo] - step
         inside = (newton >= low[todo]) & (newton <= high[todo])
         moved = np.where(inside, newton, 0.5 * (low[todo] + high[todo]))
-        small = _PRECISION * spread[todo]
+        small = precision * spread[todo]
         done = (np.abs(step) <= small) | (high[todo] - low[todo] <= small)
         q[todo] = moved
         todo = todo[~done]
