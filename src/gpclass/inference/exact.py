@@ -149,10 +149,10 @@ class Exact(Inference):
         return replace(self, n_samples=60)
 
     def with_tol(self, tol: float) -> Exact:
-        return replace(self, tol=tol)
+        return self if self.n_samples is not None else replace(self, tol=tol)  # a fixed number of draws needs none
 
     def coarser(self, tol: float) -> Exact:
-        return self if self.n_samples is not None else self.with_tol(max(self.tol, tol))
+        return self.with_tol(max(self.tol, tol))
 
     def infer(
         self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
