@@ -34,7 +34,8 @@ WITH = {
     "step_size": {"move": "hmc"},
     "coordinates": {"block_size": 0.6},
     "rounds": {"n_points": 2},
-    "acceptance": {"warmup": 4, "controls": 2},
+    "acceptance": {"warmup": 4, "controls": 2, "proposal": "walk"},
+    "pointwise": {"draws": 12, "keep": 2},
     "vectors": {"draws": 4},
     "polish_steps": {"gradient_tol": 50.0},
     "keep": {"draws": 12},
@@ -122,7 +123,9 @@ def searched(strategy, form, name):
     check_combination(inference, strategy, problem.likelihood, form)
     fit = strategy(problem, inference, Run(np.random.default_rng(0)))
     written = name == "checkpoint" and strategy.checkpoint is not None and strategy.checkpoint.exists()
-    return fit.problem.theta.tobytes(), told(fit.posterior), str(fit.figures), fit.warnings, written
+    groups = {} if fit.trace is None else fit.trace.groups
+    traced = {(group, key): np.shape(value) for group, held in groups.items() for key, value in held.items()}
+    return fit.problem.theta.tobytes(), told(fit.posterior), str(fit.figures), fit.warnings, written, traced
 
 
 def cases():
@@ -134,6 +137,8 @@ def cases():
         for field, form in product(fields(cls), FORMS.values()):
             pair = (row.default, Fixed()) if fixed else (INFERENCES["ep"].default, row.default)
             runs = cell(*pair, form, "two").runs if fixed else True
+            if field.name == "pointwise" and not form.predicts_from_rows:
+                continue  # such a prior has no latent values of the rows to record
             if runs and field.name not in above and (cls.__name__, field.name) not in NEUTRAL:
                 marks = () if fixed else pytest.mark.slow
                 name = f"{cls.__name__}-{field.name}-{form.name}"
