@@ -96,8 +96,8 @@ def test_chains_are_planned_from_short_ones(monkeypatch):
         (120, 16),
         (120, 32),
     ]  # until it is more than noise
-    assert plan.inferences == 7 + 4 * (300 + 50 + 500)
-    assert plan.seconds == pytest.approx(0.5 + 0.02 * (300 + 50 + 500), rel=1e-3)
+    assert plan.inferences == 7 + 4 * (16 + 10 + 200)
+    assert plan.seconds == pytest.approx(0.5 + 0.02 * (16 + 10 + 200), rel=1e-3)
     assert "doubled" in str(plan)
 
 

@@ -101,7 +101,7 @@ def outcome(work):
 
 def problem_for(inference, form, link):
     likelihood = inference.own_likelihood or get_likelihood(link)
-    how = Dense() if form is Dense else LowRank(m=4)
+    how = LowRank(m=4) if form is LowRank else form.example(X)
     return Problem.of(X, likelihood.encode(Y), KERNEL, likelihood, form=how).placed(np.random.default_rng(1))
 
 

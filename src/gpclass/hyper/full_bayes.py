@@ -51,8 +51,9 @@ class FullBayes(Strategy):
     default_priors : {"filippone", "williams-barber", "weak"}
         Priors of parameters not in the estimator's ``priors``.
     pointwise : bool
-        With a dense prior: record a draw of the latent values with every draw of θ, not only with those kept for predictions: the trace's
-        pointwise log likelihoods and predictive draws then are as many, and take chains × draws × n numbers each.
+        With a dense prior, record a draw of the latent values with every draw of θ, not only with those kept for
+        predictions: the trace's pointwise log likelihoods and predictive draws then are as many, and take
+        chains × draws × n numbers each.
     checkpoint : path, optional
         File to which chains are saved as they go, and from which they resume.
     """

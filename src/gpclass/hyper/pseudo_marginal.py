@@ -138,7 +138,7 @@ class PseudoMarginal(FullBayes):
 
     @property
     def dropped(self) -> int:
-        return (self.warmup or 0) + self.discard
+        return (self.with_warmup(1).warmup or 0) + self.discard  # for few parameters, by default
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
         """θ, and f by the draws of the accepted estimates."""
