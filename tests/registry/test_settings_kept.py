@@ -14,7 +14,6 @@ from gpclass.hyper import Fixed, Map, Maximize, full_bayes, loo
 from gpclass.hyper.base import Run
 from gpclass.hyper.staged.settings import Stages
 from gpclass.inference import EP, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
-from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Probit, get_likelihood
 from gpclass.model.problem import Problem
