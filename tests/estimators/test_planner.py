@@ -74,7 +74,7 @@ def test_the_seed_does_not_change_the_plan_of_draws(monkeypatch):
 @pytest.mark.slow
 def test_chains_are_planned_from_short_ones(monkeypatch):
     X, y = make_moons(120, noise=0.3, random_state=0)
-    chains = PseudoMarginal(chains=2, warmup=60, discard=10, draws=150)
+    chains = PseudoMarginal(chains=2, warmup=60, discard=10, draws=150, proposal="walk")
     plan = GPClassifier(2.0 * RBF(0.8), hyperparameters=chains, random_state=0).plan(X, y)
     assert plan.inferences == pytest.approx(2 * (60 + 10 + 150), rel=0.2)
     assert "doubled" not in str(plan)

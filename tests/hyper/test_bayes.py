@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier
-from gpclass.hyper import HMC, Alternate, PseudoMarginal, full_bayes, moves
+from gpclass.hyper import HMC, Alternate, PseudoMarginal, full_bayes
 from gpclass.hyper.alternate import centred
 from gpclass.hyper.base import Run
 from gpclass.hyper.defaults import priors_for
@@ -803,42 +803,6 @@ def test_presets():
         Importance(5, around="laplace"),
     )
     assert np.all(np.isfinite(draws_of(fit)))
-
-
-# ---- calibration ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_simulation_based_calibration(monkeypatch):
-    """θ from its prior, f and data from θ: ranks among posterior draws are uniform, a spoiled posterior's are not.
-
-    Ranked are θ and log p(y|f), which depends on the latent values and the data together.
-    """
-    from scipy.stats import chisquare
-
-    monkeypatch.setattr(full_bayes, "leave_one_out", lambda *_: None)  # what the report says is not asked for
-    monkeypatch.setattr(full_bayes, "REPEATS", 2)
-    monkeypatch.setattr(moves, "EXPLORED", 30)
-    rng = np.random.default_rng(3)
-    kernel = C(4.0, "fixed") * RBF(1.0)
-    prior = LogNormal(0.0, 0.8)
-    strategy = PseudoMarginal(chains=1, warmup=12, discard=3, draws=45, start="prior", pointwise=True)
-    ranks, fits, spoiled = [], [], []
-    for _ in range(54):
-        theta = prior.draw(rng, 1)
-        base = make_problem(10, kernel=kernel, seed=int(rng.integers(2**31)))
-        f = np.linalg.cholesky(base.at(theta).prior.K + 1e-9 * np.eye(10)) @ rng.standard_normal(10)
-        y = np.where(rng.random(10) < base.likelihood.inverse_link(f), 1.0, -1.0)
-        run_settings = Run(rng.spawn(1)[0], {"k2__length_scale": prior})
-        fit = strategy(base.on(base.X, y), Importance(10, around="laplace"), run_settings)
-        draws = np.log(fit.trace.groups["posterior"]["k2__length_scale"][0, 8::9])  # five of them
-        ranks.append(int((draws < theta[0]).sum()))
-        log_lik = fit.trace.groups["log_likelihood"]["y"][0, 8::9].sum(axis=1)
-        fits.append(int((log_lik < base.likelihood.log_prob(y, f).sum()).sum()))
-        spoiled.append(int((draws.mean() + 0.3 * (draws - draws.mean()) < theta[0]).sum()))
-    for found in (ranks, fits):
-        assert chisquare(np.bincount(found, minlength=6)).pvalue > 0.01
-    assert chisquare(np.bincount(spoiled, minlength=6)).pvalue < 1e-3
 
 
 def test_chains_of_all_strategies_have_the_same_names_for_their_lengths():

@@ -106,12 +106,13 @@ def _ordinary(
     if len(starts) > MANY_GROUPS:
         p = np.clip(w @ np.asarray(g, dtype=np.float64), EDGE, 1.0 - EDGE)
         return p, group_error(summed(w[:, None] * (g - p), starts, order))
-    shares = np.zeros((len(starts), len(w)), dtype=g.dtype)
+    single, g = g.dtype == np.float32, np.asarray(g, dtype=np.float64)  # sums of thousands need double precision
+    shares = np.zeros((len(starts), len(w)))
     for row, (begin, end) in enumerate(pairwise(np.append(starts, len(w)))):
         shares[row, order[begin:end]] = w[order[begin:end]]
-    sums = np.asarray(shares @ g, dtype=np.float64)
-    p = np.clip(w @ g if g.dtype == np.float64 else sums.sum(axis=0), EDGE, 1.0 - EDGE)
-    return p, group_error(sums - shares.sum(axis=1, dtype=np.float64)[:, None] * p)
+    sums = np.asarray(shares @ g)
+    p = np.clip(sums.sum(axis=0) if single else w @ g, EDGE, 1.0 - EDGE)
+    return p, group_error(sums - shares.sum(axis=1)[:, None] * p)
 
 
 def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:
