@@ -13,6 +13,7 @@ from gpclass._settings import SHARE
 from gpclass.hyper import Fixed, Map, Maximize, full_bayes, loo
 from gpclass.hyper.base import Run
 from gpclass.hyper.staged.settings import Stages
+from gpclass.hyper.trace import Trace
 from gpclass.inference import EP, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Probit, get_likelihood
@@ -122,7 +123,7 @@ def searched(strategy, form, name):
     check_combination(inference, strategy, problem.likelihood, form)
     fit = strategy(problem, inference, Run(np.random.default_rng(0)))
     written = name == "checkpoint" and strategy.checkpoint is not None and strategy.checkpoint.exists()
-    groups = {} if fit.trace is None else fit.trace.groups
+    groups = fit.trace.groups if isinstance(fit.trace, Trace) else {}
     traced = {(group, key): np.shape(value) for group, held in groups.items() for key, value in held.items()}
     return fit.problem.theta.tobytes(), told(fit.posterior), str(fit.figures), fit.warnings, written, traced
 
