@@ -31,8 +31,8 @@ $(VENV)/.demo: pyproject.toml
 demo: $(VENV)/.demo ## fit every method on one problem and write demo/report.html
 	$(BIN)/python -m gpclass.report.demo --out demo
 
-test: $(STAMP)   ## run the tests
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+test: $(STAMP)   ## run the tests (make test-browser has those that need Chromium)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore tests/report/test_browser.py
 
 test-fast: $(STAMP) ## run the tests that take a second or two at most
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n $(JOBS)

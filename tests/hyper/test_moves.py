@@ -198,7 +198,7 @@ def test_many_classes_reproduce_quadrature(likelihood, inference):
     task = replace(many_problem(n=8), likelihood=likelihood)
     rng = np.random.default_rng(7)
     truth = Quadrature(task, lambda at: Importance(400)(at, rng).evidence.log_z, size=9)
-    fit = run(PseudoMarginal(chains=2, warmup=10, draws=60), task, inference)
+    fit = run(PseudoMarginal(chains=2, warmup=10, draws=40), task, inference)
     (mean, sd), draws = truth.moments(), draws_of(fit)
     assert agrees(draws, mean, sd)
     assert not agrees(draws, mean + 0.6 * sd, sd)  # the test can fail
@@ -210,7 +210,7 @@ def test_logit_and_fractional_weights_reproduce_quadrature(weights):
     task = replace(make_problem(12, weights=weights), likelihood=Logit())
     rng = np.random.default_rng(7)
     truth = Quadrature(task, lambda at: Importance(400)(at, rng).evidence.log_z, size=9)
-    fit = run(PseudoMarginal(chains=2, warmup=10, draws=80), task, Exact(n_samples=16))
+    fit = run(PseudoMarginal(chains=2, warmup=10, draws=50), task, Exact(n_samples=16))
     assert agrees(draws_of(fit), *truth.moments())
 
 
