@@ -80,7 +80,7 @@ def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tup
     if gap > CLOSE:
         return (
             f"Use {ref.name}: no method predicts measurably better (its log loss is {_loss(ref):.3f}), and "
-            f"even the closest approximation ({near.name}) changes a probability by {gap:.2g}."
+            f"even the closest of the others ({near.name}) changes a probability by {gap:.2g}."
         ), ref
     return (
         f"Use {ref.name}: no method predicts measurably better (its log loss is {_loss(ref):.3f}), and none that is "
