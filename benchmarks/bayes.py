@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.common import HERE, cpu
+from benchmarks.common import HERE, between, cpu
 
 KEPT = HERE / "bayes.json"
 PAGE = HERE.parent / "docs" / "bayes.md"
@@ -132,8 +132,7 @@ def figure(stored):
 def page():
     """Write table and figure."""
     stored = kept()
-    before, _, after = (PAGE.read_text() if PAGE.exists() else MARK * 2).partition(MARK)
-    PAGE.write_text(f"{before}{MARK}\n\n{table(stored)}\n{MARK}{after.partition(MARK)[2]}")
+    between(PAGE, MARK, table(stored))
     figure(stored)
     print(table(stored))
 

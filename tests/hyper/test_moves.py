@@ -16,6 +16,7 @@ from gpclass.hyper.proposal import LogDensity, Mode, find_mode
 from gpclass.hyper.pseudo_marginal import MetropolisSampler, moves_for
 from gpclass.hyper.surface import Surface, fit_surface
 from gpclass.inference import EP, Exact, Importance, Laplace
+from gpclass.inference.base import Inference
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.likelihoods import Logit, MultinomialProbit, Softmax
 from gpclass.priors import LogNormal, resolve_priors
@@ -143,7 +144,7 @@ def test_a_chain_is_exact_whatever_its_moves_aim_at(small, truth, monkeypatch):
 
 def _unchecked(self, state, proposal, aim, rng):
     """Accept every move: the chain then samples what the moves aim at."""
-    return {"theta": proposal, "aim": np.asarray(aim), **self._estimate(proposal, rng)}
+    return {"theta": proposal, "aim": np.asarray(aim), **self._estimate(proposal, rng)}, 1
 
 
 @pytest.mark.slow
@@ -255,6 +256,22 @@ def test_moves_stay_within_the_bounds():
     assert np.all(theta >= low)
     assert np.all(theta <= high)
     assert len(np.unique(theta[..., 0])) > 10
+
+
+@pytest.mark.parametrize(("proposal", "screen"), [("fitted", None), ("hmc", None), ("walk", None), ("walk", True)])
+def test_the_report_counts_every_evidence(proposal, screen, small, monkeypatch):
+    calls, once = [], Inference.__call__
+
+    def counted(self, *given, **named):
+        calls.append(self.name)
+        return once(self, *given, **named)
+
+    monkeypatch.setattr(Inference, "__call__", counted)
+    strategy = PseudoMarginal(chains=2, warmup=4, discard=0, draws=6, proposal=proposal, guide="laplace", screen=screen)
+    fit = run(strategy, small, Importance(5, around="prior"))
+    beside = 1 + 2 * 3 + 2  # the common start; switching to the estimate, in each chain; the report's own
+    assert 0 <= len(calls) - fit.figures["evaluations"] <= beside
+    assert len(calls) > 2 * 10  # one for each iteration at least
 
 
 @pytest.mark.slow
