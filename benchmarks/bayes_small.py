@@ -31,8 +31,8 @@ SETS = {
     "synthetic": "ripley_synth_test", "crabs": "crabs", "pima": "pima_ripley_test", "thyroid": "new_thyroid",
     "breast": "breast_wisconsin_683", "iris": None, "wine": None,
 }  # fmt: skip
-SIZES, MOST_TEST = (25, 50, 100), 500
-SPLITS = 10
+SIZES, MOST_TEST = (25, 100), 500
+SPLITS = 8
 LABELS = {"maximize": "ML-II", "map": "MAP", "bayes": "full Bayes"}
 
 
@@ -99,7 +99,7 @@ def table(stored):
     won = {}
     for name, n, covariance in cases():
         runs = stored.get(keyed(name, n, covariance), [])
-        if len(runs) < 6:
+        if len(runs) < 5:
             continue
         loss = {side: np.array([run[side][0] for run in runs]) for side in LABELS}
         seconds = {side: np.mean([run[side][1] for run in runs]) for side in LABELS}

@@ -11,9 +11,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass.hyper import PseudoMarginal, full_bayes
 from gpclass.hyper.base import Run
-from gpclass.hyper.moves import Fitted, Trajectories, Walk
+from gpclass.hyper.moves import Fitted, Trajectories, Walk, moves_for
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode
-from gpclass.hyper.pseudo_marginal import MetropolisSampler, moves_for
+from gpclass.hyper.pseudo_marginal import MetropolisSampler
 from gpclass.hyper.surface import Surface, fit_surface
 from gpclass.inference import EP, Exact, Importance, Laplace
 from gpclass.inference.base import Inference
@@ -221,11 +221,11 @@ def test_logit_and_fractional_weights_reproduce_quadrature(weights):
 def test_the_rule_that_chooses_moves(small):
     guide = guide_of(small)
     mode = find_mode(guide)
-    assert isinstance(moves_for(PseudoMarginal(), guide, mode), Fitted)
-    assert type(moves_for(PseudoMarginal(proposal="hmc"), guide, mode)) is Trajectories
-    assert isinstance(moves_for(PseudoMarginal(proposal="walk"), guide, mode), Walk)
+    assert isinstance(moves_for(guide, mode), Fitted)
+    assert type(moves_for(guide, mode, "hmc")) is Trajectories
+    assert isinstance(moves_for(guide, mode, "walk"), Walk)
     wide = Mode(np.zeros(21), np.eye(21), 0)
-    assert type(moves_for(PseudoMarginal(), guide, wide)) is Trajectories
+    assert type(moves_for(guide, wide)) is Trajectories
     assert PseudoMarginal().with_warmup(2).warmup == 16
     assert PseudoMarginal().with_warmup(10).warmup == 40
     assert PseudoMarginal(proposal="walk").with_warmup(2).warmup == 300

@@ -279,6 +279,16 @@ def after(state: State, evaluations: int) -> State:
     return {**state, "evaluations": state.get("evaluations", np.asarray(0)) + evaluations}
 
 
+def moves_for(guide: LogDensity, mode: Mode, proposal: str | None = None, acceptance: float = 0.25) -> Moves:
+    """The moves that are asked for; by default the first that the guide's gradient and the size of θ allow."""
+    if proposal == "walk" or guide.inference.why_no_gradient(guide.problem.likelihood):
+        return Walk(guide, mode, acceptance)
+    few = len(mode.theta) <= MOST_FITTED
+    if proposal == "hmc" or (proposal is None and not few):
+        return Trajectories(guide, mode)
+    return Fitted.around(guide, mode)
+
+
 def _seen(guide: LogDensity, theta: Array, value: float, slope: Array) -> Array:
     """A point with its log evidence and the gradient of that, (2p + 1,), from log density and gradient."""
     return np.concatenate([theta, [value - guide.log_prior(theta)], slope - guide.prior.gradient(theta)])

@@ -34,7 +34,7 @@ from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
 from gpclass.hyper.mixture import latent_draw
-from gpclass.hyper.moves import MOST_FITTED, Fitted, Moves, Trajectories, Walk, after
+from gpclass.hyper.moves import Moves, Walk, after, moves_for
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode, from_prior, scattered
 from gpclass.inference.around import BASES, guide_for
 from gpclass.inference.base import Inference, Outline
@@ -179,7 +179,7 @@ class MetropolisSampler(Sampler):
     @cached_property
     def moves(self) -> Moves:
         """How θ is proposed."""
-        return moves_for(self.settings, self.guide, self.mode)
+        return moves_for(self.guide, self.mode, self.settings.proposal, self.settings.acceptance)
 
     @cached_property
     def screens(self) -> bool:
@@ -265,13 +265,3 @@ class MetropolisSampler(Sampler):
             state = {**state, "f": latent_draw(problem, self.of, state["vectors"], rng)}
         f = state["f"] if self.keeps_latents(iteration) else None
         return state, self.record(state, f, float(found is not None), iteration)
-
-
-def moves_for(settings: PseudoMarginal, guide: LogDensity, mode: Mode) -> Moves:
-    """The moves that the settings ask for; by default the first that the guide's gradient and the size of θ allow."""
-    if settings.proposal == "walk" or guide.inference.why_no_gradient(guide.problem.likelihood):
-        return Walk(guide, mode, settings.acceptance)
-    few = len(mode.theta) <= MOST_FITTED
-    if settings.proposal == "hmc" or (settings.proposal is None and not few):
-        return Trajectories(guide, mode)
-    return Fitted.around(guide, mode)
