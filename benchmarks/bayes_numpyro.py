@@ -20,7 +20,7 @@ import numpyro.distributions as dist
 from jax.scipy.special import log_ndtr, logsumexp
 from numpyro.infer import MCMC, NUTS
 
-NODES, CHAINS, WARMUP, DRAWS, JITTER = 24, 4, 500, 750, 1e-6
+NODES, CHAINS, WARMUP, DRAWS, JITTER = 24, 4, 300, 400, 1e-6
 numpyro.enable_x64()
 
 

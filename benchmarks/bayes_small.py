@@ -32,13 +32,13 @@ SETS = {
     "breast": "breast_wisconsin_683", "iris": None, "wine": None,
 }  # fmt: skip
 SIZES, MOST_TEST = (25, 100), 500
-SPLITS = 8
+SPLITS = 6
 LABELS = {"maximize": "ML-II", "map": "MAP", "bayes": "full Bayes"}
 
 
 def strategies():
     """What each side does with θ."""
-    return {"maximize": "maximize", "map": "map", "bayes": PseudoMarginal(chains=2, draws=80, keep=160, vectors=1)}
+    return {"maximize": "maximize", "map": "map", "bayes": PseudoMarginal(chains=2, draws=50, keep=100, vectors=1)}
 
 
 def data(name):
@@ -99,7 +99,7 @@ def table(stored):
     won = {}
     for name, n, covariance in cases():
         runs = stored.get(keyed(name, n, covariance), [])
-        if len(runs) < 5:
+        if len(runs) < 4:
             continue
         loss = {side: np.array([run[side][0] for run in runs]) for side in LABELS}
         seconds = {side: np.mean([run[side][1] for run in runs]) for side in LABELS}

@@ -50,7 +50,7 @@ from gpclass.hyper.proposal import (
 from gpclass.inference.around import gaussians_for, guide_for, target_around
 from gpclass.inference.base import Inference
 from gpclass.inference.elliptical_slice import EllipticalSlice
-from gpclass.inference.mcmc import WhiteChains
+from gpclass.inference.mcmc import Stepping
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Start
@@ -116,7 +116,7 @@ class Alternate(FullBayes):
 
     @classmethod
     def neal(cls, **changes: Any) -> Alternate:
-        """Neal's own: θ by Hamiltonian dynamics given f."""
+        """Neal's own: θ by Hamiltonian dynamics given f; with ``inference="gibbs"`` his scans of f too."""
         return cls(**{"draws": 500, "given": "f", "move": "hmc", **changes})
 
     @classmethod
@@ -134,7 +134,7 @@ class Alternate(FullBayes):
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
         """θ and f; a Gaussian inference means elliptical slices around it, its sites no more exact than ``ROUGH``."""
-        steps = inference if isinstance(inference, WhiteChains) else EllipticalSlice(around=inference)
+        steps = inference if isinstance(inference, Stepping) else EllipticalSlice(around=inference)
         best = "ep" if "ep" in gaussians_for(problem.likelihood) else None
         approximation = guide_for(problem.likelihood, best)
         guide = LogDensity(problem, approximation.with_site_tol(max(approximation.site_tol, ROUGH)), prior)
@@ -191,7 +191,7 @@ class AlternateSampler(Sampler):
 
     settings: Alternate
     guide: LogDensity
-    inference: WhiteChains
+    inference: Stepping
     mode: Mode
     recent: Recent = field(default_factory=Recent)
 
@@ -271,8 +271,8 @@ class AlternateSampler(Sampler):
     def _latent(self, state: State, target: Target, rng: np.random.Generator) -> State:
         """Some steps of f given θ."""
         particles = Particles.at(target, target.from_prior_coordinates(state["eta"][None], rng))
-        for _ in range(self.settings.scans):
-            particles = self.inference.latent_step(target, particles, rng, self.settings.latent_step)
+        settings = self.settings
+        particles = self.inference.latent_steps(target, particles, rng, settings.latent_step, settings.scans)
         return {**state, "eta": target.prior_coordinates(particles.xi)[0]}
 
     def _spread(self, state: State, rng: np.random.Generator) -> Array:
