@@ -135,7 +135,7 @@ def test_a_chain_is_exact_whatever_its_moves_aim_at(small, truth, monkeypatch):
     assert agrees(draws_of(fit), *truth.moments())
     assert fit.figures["acceptance_rate"] < 0.85
     monkeypatch.setattr(MetropolisSampler, "_tested", _unchecked)
-    uncorrected = run(PseudoMarginal(chains=2, draws=120), small, Importance(2, around="laplace"))
+    uncorrected = run(PseudoMarginal(chains=2, draws=250), small, Importance(2, around="laplace"))
     assert not agrees(draws_of(uncorrected), *truth.moments())
 
 
@@ -152,13 +152,13 @@ def test_trajectories_on_the_evidence_itself_reproduce_quadrature(small, truth):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("proposal", "screen", "steps"), [("fitted", None, 3), ("hmc", True, 2), ("walk", False, 5), ("walk", True, 5)]
+    ("proposal", "screen", "steps"), [("fitted", None, 3), ("hmc", None, 2), ("walk", True, 4)]
 )
 def test_moves_leave_the_joint_alone(proposal, screen, steps, monkeypatch):
     """θ, f and y from the model, an estimate that contains f: θ must keep its prior; with another prior it does not."""
     monkeypatch.setattr("gpclass.hyper.moves.EXPLORED", 50)
     strategy = PseudoMarginal(warmup=0, discard=0, draws=99, vectors=1, proposal=proposal, screen=screen)
-    assert leaves_the_joint_alone(lambda prior: metropolis_steps(strategy, prior, steps), 100, 5)
+    assert leaves_the_joint_alone(lambda prior: metropolis_steps(strategy, prior, steps), 80, 5)
 
 
 # ---- many classes, other links, weights, inducing inputs --------------------------------------------------
@@ -182,10 +182,10 @@ def test_many_classes_reproduce_quadrature(likelihood, inference):
 
 @pytest.mark.slow
 def test_logit_and_fractional_weights_reproduce_quadrature():
-    task = replace(make_problem(12, weights=np.linspace(0.4, 2.6, 12)), likelihood=Logit())
+    task = replace(make_problem(8, weights=np.linspace(0.4, 2.6, 8)), likelihood=Logit())
     rng = np.random.default_rng(7)
     truth = Quadrature(task, lambda at: Importance(200)(at, rng).evidence.log_z, size=7)
-    fit = run(PseudoMarginal(chains=2, warmup=8, discard=2, draws=40), task, Exact(n_samples=16))
+    fit = run(PseudoMarginal(chains=2, warmup=6, discard=2, draws=30), task, Exact(n_samples=16))
     assert agrees(draws_of(fit), *truth.moments())
 
 
