@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression
-from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier
@@ -30,12 +27,11 @@ from gpclass.priors import LogNormal
 from papers.common import Section, Setting, Table, Verdict, read_published, tell
 from papers.crabs import SEED, crabs_split
 from papers.store import cell
+from papers.williams1998.comparators import comparators
 
 PUBLISHED = Path(__file__).parent / "published" / "errors.csv"
-FIXED = (
-    *("linear discriminant", "logistic regression", "neural network, 3 hidden units"),
-    "Laplace + penalised likelihood",
-)
+HIDDEN = 3  # units of the neural network
+FIXED = (*comparators(HIDDEN, 0), "Laplace + penalised likelihood")
 PRIORS = {"*length_scale*": LogNormal(1.5, 1.5), "*": LogNormal(-3.0, 3.0)}
 
 
@@ -56,11 +52,7 @@ def classifiers(d: int, setting: Setting) -> dict[str, Any]:
     )
     common = {"likelihood": "logit", "random_state": setting.seed}
     return {
-        "linear discriminant": LinearDiscriminantAnalysis(),
-        "logistic regression": LogisticRegression(C=1e6, max_iter=5000),
-        "neural network, 3 hidden units": MLPClassifier(
-            (3,), activation="logistic", solver="lbfgs", alpha=0.1, max_iter=2000, random_state=setting.seed
-        ),
+        **comparators(HIDDEN, setting.seed),
         "Laplace + HMC": GPClassifier(kernel, inference="laplace", hyperparameters=hmc, **common),
         "Laplace + penalised likelihood": GPClassifier(
             kernel, inference="laplace", hyperparameters="map", priors=PRIORS, **common
@@ -187,9 +179,8 @@ def _compare(name: str, X: Any, y: Any, X_test: Any, y_test: Any, task: str, set
             proba = model.fit(scaler.transform(X), y).predict_proba(scaler.transform(X_test))
         seconds = time.process_time() - begin
         errors = int(np.sum(model.classes_[np.argmax(proba, axis=1)] != y_test))
-        kind = label if label == "logistic regression" else "gaussian process"
-        theirs = published.get("errors", task=task, method=kind) if "neural" not in label else None
-        theirs = None if label == "linear discriminant" else theirs
+        kind = "gaussian process" if isinstance(model, GPClassifier) else label
+        theirs = published.get("errors", task=task, method=kind)
         report = getattr(model, "fit_report_", None)
         size = None if report is None or report.acceptance_rate is None else report.ess
         rows.append((label, errors, log_loss(y_test, proba), theirs, size, seconds))
