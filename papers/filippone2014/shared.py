@@ -133,15 +133,15 @@ def chains(
     return run_chains(sampler, n_chains, np.random.default_rng(seed))
 
 
-def acceptance(outcome: ChainRun) -> tuple[float, float, float]:
-    """Percent accepted, its standard error, and the standard deviation over chains."""
-    accepted = 100.0 * outcome.stack("accepted")
+def acceptance(taken: Any) -> tuple[float, float, float]:
+    """Percent accepted of moves (chains, draws), its standard error, and the standard deviation over chains."""
+    accepted = 100.0 * np.asarray(taken, dtype=float)
     error = float(array_stats().mcse(accepted)) if accepted.std() > 0 else 0.0
     spread = float(accepted.mean(axis=1).std(ddof=1)) if len(accepted) > 1 else float("nan")
     return float(accepted.mean()), error, spread
 
 
-def effective_size(outcome: ChainRun) -> float:
-    """The smallest bulk effective size of the parameters."""
-    theta: Any = np.moveaxis(outcome.stack("theta"), -1, 0)
+def effective_size(draws: Any) -> float:
+    """The smallest bulk effective size of the parameters (chains, draws, p)."""
+    theta: Any = np.moveaxis(np.asarray(draws), -1, 0)
     return float(np.min(array_stats().ess(theta)))

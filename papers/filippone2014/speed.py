@@ -72,10 +72,11 @@ def screen(setting: Setting, name: str, label: str) -> dict[str, Any]:
         begin = time.process_time()
         outcome = chains(tuned, ESTIMATORS[label], size.chains, size.discard, size.draws, setting.seed + 1, screen=True)
         seconds = (time.process_time() - begin) / (size.chains * (size.discard + size.draws))
-        tell("screened", name, label, effective_size(outcome), 1e3 * seconds)
+        effective = effective_size(outcome.stack("theta"))
+        tell("screened", name, label, effective, 1e3 * seconds)
         return {
-            "percent": acceptance(outcome)[0],
-            "effective": effective_size(outcome),
+            "percent": acceptance(outcome.stack("accepted"))[0],
+            "effective": effective,
             "seconds": seconds,
         }
 
