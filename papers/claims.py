@@ -306,12 +306,12 @@ CLAIMS = (
     ),
     Claim(
         *("filippone2014", "Table I", "AIS accepts more often than IS", "table1", ais_accepts_more),
-        "where both are noisy AIS does, where both are near the reference they do not differ; see the errors in the table",
+        "where both are noisy AIS does, where both are near the reference they do not differ; the table has the errors",
     ),
     Claim(
         *("roeder2011", "Table 1", "AMP and DSGQ are more accurate than kriging, not significantly", "repeats"),
         doubly_better,
-        "the differences are within their error, as the paper says of its own; all methods share the true covariance here",
+        "the differences are within their error, as the paper says of its own",
     ),
     Claim("roeder2011", "Table 1", "the same, on storms with its covariance", "storms", doubly_better),
     Claim(

@@ -56,7 +56,7 @@ def run(setting: Setting) -> Section:
     """Mean over problems and parameter sets, by the number of temperatures."""
     numbers = [number for number in PROBLEMS if number not in REAL or not missing(REAL[number])]
     numbers = numbers[: setting.choose(3, 3, 1)]
-    lengths = setting.choose((100, 300, 1000), (100, 300, 1000, 3000, 10_000), (50, 200))
+    lengths = setting.choose((100, 300, 1000), (100, 300, 1000, 3000, 10_000), (50, 500))
     rows = []
     for temperatures in lengths:
         cells = [
