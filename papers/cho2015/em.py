@@ -90,7 +90,7 @@ def measured(X: Any, y: Any, inference: str, own: bool, most: int) -> dict[str, 
 
 def run(setting: Setting) -> Section:
     """All problems, each stored when done; the quick size has every third, and fewer iterations of plain EM."""
-    most = setting.choose(300, 2000, 60)
+    most = setting.choose(100, 2000, 60)
     rows: list[tuple[Any, ...]] = []
     for k, (name, X, y, inference, own) in enumerate(list(problems())[:: setting.choose(1, 1, 3)]):
         settings = {"problem": name, "inference": inference, "own": own, "most": most, "rows": fingerprint(X, y)}
