@@ -87,16 +87,17 @@ def tune(problem: Problem, iterations: int, seed: int) -> Tuned:
 
 def settled(tuned: Tuned, iterations: int, seed: int) -> Tuned:
     """The proposal scaled until the chain with EP's deterministic evidence accepts 20 to 30 %."""
-    mode, rate = tuned.mode, tuned.acceptance
+    mode, tried = tuned.mode, []
     for k in range(8):
         outcome = chains(
             replace(tuned, mode=mode), ESTIMATORS["EP's evidence"], 1, iterations // 5, iterations, seed + k
         )
         rate = float(outcome.stack("accepted").mean())
+        tried.append(replace(tuned, mode=mode, acceptance=rate))
         if 0.2 <= rate <= 0.3:
             break
         mode = replace(mode, covariance=mode.covariance * np.clip(rate / 0.25, 0.2, 3.0) ** 1.5)
-    return replace(tuned, mode=mode, acceptance=rate)
+    return min(tried, key=lambda one: abs(one.acceptance - 0.25))
 
 
 def estimator(tuned: Tuned, inference: Inference) -> LogDensity:

@@ -1,5 +1,6 @@
 """The paper's experiments run, and its table is read as printed."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,6 +47,17 @@ def test_chains_with_a_tuned_proposal():
         assert error >= 0
         assert shared.effective_size(outcome.stack("theta")) > 0
     assert found["IS, 1"] < found["EP's evidence"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [100.0, 0.01])
+def test_a_proposal_is_scaled_until_the_known_evidence_accepts_a_quarter(factor):
+    tuned = shared.tune(make_problem(15, kernel=shared.filippone(5.0, 1.0)), 30, seed=0)
+    wrong = replace(tuned, mode=replace(tuned.mode, covariance=factor * tuned.mode.covariance))
+    found = shared.settled(wrong, 60, seed=1)
+    assert 0.2 <= found.acceptance <= 0.3
+    ratio = found.mode.covariance / wrong.mode.covariance
+    assert (ratio.max() < 1.0) == (factor > 1.0)
 
 
 def test_verdict_allows_five_points_and_two_errors():
