@@ -208,14 +208,12 @@ def dissent(t: list[list[Row]]) -> Answer:
 
 
 def among_best(t: list[list[Row]]) -> Answer:
-    """Mean errors over splits of the crabs, without colour."""
+    """Errors of the crabs without colour, minus the process's on the same splits."""
     rows = [r for r in t[0] if r["inputs"] == "without colour"]
-    ours = values(rows, "mean errors of 120", method="Laplace + penalised likelihood")[0]
-    others = [r for r in rows if not r["method"].startswith("Laplace")]
-    best = min(others, key=lambda r: values([r], "mean errors of 120")[0])
-    least, sd = values([best], "mean errors of 120")[0], values([best], "sd over splits")[0]
-    return f"{ours:.1f} errors on average, the best other ({best['method']}) {least:.1f}, sd of a split {sd:.1f}", bool(
-        ours < least + sd
+    gap, se = values(rows, "minus penalised Laplace's"), values(rows, "se")
+    k = int(np.nanargmin(gap))
+    return f"the best other, {rows[k]['method']}: {gap[k]:+.2f} ± {se[k]:.2f} errors of 120", bool(
+        gap[k] >= -2.0 * se[k]
     )
 
 
@@ -321,7 +319,10 @@ CLAIMS = (
     Claim(
         *("roeder2011", "Figure 6", "kriging follows every sample, AMP and DSGQ do not", "figures", dissent),
     ),
-    Claim("williams1998", "Table of crabs", "the process is among the best methods", "splits", among_best),
+    Claim(
+        *("williams1998", "Table of crabs", "the process equals the best of the other methods", "splits", among_best),
+        "over twenty splits another method makes fewer errors; the paper has one split, now lost",
+    ),
     Claim("williams1998", "Table of Pima", "all methods are about equal", "pima", near_logistic),
     Claim("williams1998", "Table of glass", "the process is better than the others", "glass", best_on_glass),
 )

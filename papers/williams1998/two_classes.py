@@ -31,7 +31,9 @@ from papers.williams1998.comparators import comparators
 
 PUBLISHED = Path(__file__).parent / "published" / "errors.csv"
 HIDDEN = 3  # units of the neural network
-FIXED = (*comparators(HIDDEN, 0), "Laplace + penalised likelihood")
+LITERATURE = 3  # errors of 120 crabs
+PENALISED = "Laplace + penalised likelihood"
+FIXED = (*comparators(HIDDEN, 0), PENALISED)
 PRIORS = {"*length_scale*": LogNormal(1.5, 1.5), "*": LogNormal(-3.0, 3.0)}
 
 
@@ -54,9 +56,7 @@ def classifiers(d: int, setting: Setting) -> dict[str, Any]:
     return {
         **comparators(HIDDEN, setting.seed),
         "Laplace + HMC": GPClassifier(kernel, inference="laplace", hyperparameters=hmc, **common),
-        "Laplace + penalised likelihood": GPClassifier(
-            kernel, inference="laplace", hyperparameters="map", priors=PRIORS, **common
-        ),
+        PENALISED: GPClassifier(kernel, inference="laplace", hyperparameters="map", priors=PRIORS, **common),
         "Neal's MCMC": GPClassifier(
             kernel, inference=LatentHMC(around="laplace"), hyperparameters=neal, tol=0.1, **common
         ),
@@ -90,8 +90,9 @@ def splits(setting: Setting) -> Section:
     seeds = [SEED + r for r in range(setting.count(20, 20, 4))]  # the first is the split of the tables above
     rows, verdicts = [], []
     for label, columns in (("without colour", measures), ("with colour", list(range(X.shape[1])))):
+        of: dict[str, np.ndarray] = {}
         for name in kept:
-            errors = []
+            errors: list[int] = []
             for seed in seeds:
                 train = crabs_split(colour, y, 20, seed)
                 model = classifiers(len(columns), setting)[name]
@@ -99,20 +100,28 @@ def splits(setting: Setting) -> Section:
                 file = f"{setting.size}-crabs-{label}-{name}-{seed}".replace(" ", "-").replace(",", "")
                 found = cell("williams1998", file, settings, partial(_errors, model, X[:, columns], y, train))
                 errors.append(found["errors"])
-            low, high = min(errors), max(errors)
-            rows.append((label, name, float(np.mean(errors)), float(np.std(errors, ddof=1)), low, high, errors[0]))
-            tell("splits", *rows[-1])
-            if "penalised" in name:
-                verdicts.append(
-                    Verdict(
-                        f"crabs, {label}: the literature's 3 errors are among the splits' of Laplace + penalised "
-                        "likelihood",
-                        "3 between the least and the most",
-                        f"{low} to {high}, mean {np.mean(errors):.1f}",
-                        low <= 3 <= high,
-                    )
-                )
-    head = ("inputs", "method", "mean errors of 120", "sd over splits", "least", "most", "first split")
+            of[name] = np.array(errors)
+            tell("splits", label, name, float(np.mean(errors)))
+        ours = of[PENALISED]
+        for name, found in of.items():
+            gap = found - ours
+            se = float(gap.std(ddof=1) / np.sqrt(len(gap)))
+            spread = (float(found.std(ddof=1)), int(found.min()), int(found.max()), int(found[0]))
+            rows.append((label, name, float(found.mean()), *spread, float(gap.mean()), se))
+        worst = min(rows[-len(of) :], key=lambda row: row[-2])
+        verdicts.append(
+            Verdict(
+                f"crabs, {label}: no method makes fewer errors than {PENALISED} on the same splits",
+                "a difference above minus two standard errors",
+                f"{worst[-2]:+.2f} ± {worst[-1]:.2f} of {worst[1]}; the literature's 3 errors or fewer in "
+                f"{np.sum(ours <= LITERATURE)} of {len(ours)} splits, {ours.min()} to {ours.max()}",
+                bool(worst[-2] >= -2.0 * worst[-1]),
+            )
+        )
+    head = (
+        *("inputs", "method", "mean errors of 120", "sd over splits", "least", "most", "first split"),
+        *("minus penalised Laplace's", "se"),
+    )
     note = (
         f"{len(seeds)} splits, 20 of each sex and colour for training. The paper's own split, Ripley's, is lost, so "
         "that its 3 errors can only be compared with the range of such splits."
@@ -151,7 +160,7 @@ def relevance(setting: Setting) -> Section:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # short chains warn; the table gives their length
         sampled = models["Laplace + HMC"].fit(X, train.y)
-        climbed = models["Laplace + penalised likelihood"].fit(X, train.y)
+        climbed = models[PENALISED].fit(X, train.y)
     log_w = -2.0 * np.log(sampled.trace_.posterior["k1__k2__length_scale"].values.reshape(-1, X.shape[1]))
     best = -2.0 * np.log(climbed.kernel_.k1.k2.length_scale)
     mean, sd = log_w.mean(axis=0), log_w.std(axis=0)
