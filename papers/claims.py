@@ -236,8 +236,8 @@ def best_on_glass(t: list[list[Row]]) -> Answer:
 
 
 STEP = (
-    "our HMC tunes its step in the burn-in and the paper names none; a tenth of that step brings the evidence to the "
-    "paper's figures (experiment `annealing`), for the probabilities it was not tried"
+    "our HMC tunes its step in the burn-in and the paper names none; a tenth of that step makes the error of its "
+    "probabilities several times as large (experiment `annealing`)"
 )
 CLAIMS = (
     Claim("atiya2020", "Table 1", "the error falls as samples are added", "table1", falls_with_draws),
