@@ -33,7 +33,7 @@ from gpclass.kernels import williams_barber
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.priors import LogNormal
 from papers.common import Section, Setting, Table, Verdict, tell
-from papers.store import cell
+from papers.store import NoTime, cell
 from papers.williams1998.comparators import comparators
 
 LITERATURE = 0.233
@@ -58,17 +58,17 @@ def methods(d: int, C: int, setting: Setting) -> dict[str, Any]:
         "softmax Laplace, MAP, one kernel for all": GPClassifier(
             williams_barber(d), inference="laplace", hyperparameters="map", priors=PRIORS, **common
         ),
+        **comparators(6, setting.seed),
+        "multinomial probit EP, MAP": GPClassifier(
+            williams_barber(d), inference="ep", hyperparameters="map", priors=PRIORS
+        ),
+        "scikit-learn, one against the rest, ML-II": GaussianProcessClassifier(williams_barber(d)),
         "softmax Laplace, HMC, one kernel for all": GPClassifier(
             williams_barber(d), inference="laplace", hyperparameters=hmc, **common
         ),
         "Neal's MCMC, softmax": GPClassifier(
             williams_barber(d), inference=LatentHMC(around="laplace"), hyperparameters=neal, **common
         ),
-        "multinomial probit EP, MAP": GPClassifier(
-            williams_barber(d), inference="ep", hyperparameters="map", priors=PRIORS
-        ),
-        "scikit-learn, one against the rest, ML-II": GaussianProcessClassifier(williams_barber(d)),
-        **comparators(6, setting.seed),
     }
     if setting.full:
         found["exact multinomial probit, MAP"] = GPClassifier(
@@ -109,16 +109,21 @@ def run(setting: Setting) -> Section:
     data = load("forensic_glass_fgl")
     X = np.asarray(data.X, dtype=float)
     y = np.unique(np.asarray(data.y), return_inverse=True)[1]
-    rows, repeats = [], setting.count(1, 5, 1)
-    for k, (name, clf) in enumerate(methods(X.shape[1], int(y.max()) + 1, setting).items()):
+    rows, later, repeats = [], [], setting.count(1, 5, 1)
+    for name, clf in methods(X.shape[1], int(y.max()) + 1, setting).items():
         sampled = isinstance(getattr(clf[-1], "hyperparameters", ""), FullBayes) or name.startswith("exact")
         found = []
-        for r in range(1 if sampled else repeats):
-            seed = setting.seed + r
-            settings = {"method": repr(clf), "rows": fingerprint(X, y), "seed": seed}
-            found.append(
-                cell("williams1998", f"{setting.size}-glass-{k}-{r}", settings, partial(crossed, clf, X, y, seed))
-            )
+        try:
+            for r in range(1 if sampled else repeats):
+                seed = setting.seed + r
+                settings = {"method": repr(clf), "rows": fingerprint(X, y), "seed": seed}
+                file = f"{setting.size}-glass-{fingerprint(name)[:8]}-{r}"
+                found.append(cell("williams1998", file, settings, partial(crossed, clf, X, y, seed)))
+        except NoTime:
+            if name == OWN:
+                raise
+            later.append(name)
+            continue
         error, loss, seconds = (float(np.mean([one[key] for one in found])) for key in ("error", "loss", "seconds"))
         rows.append((name, error, loss, len(found), seconds))
         tell(*rows[-1])
@@ -137,4 +142,5 @@ def run(setting: Setting) -> Section:
                 bool(ours <= LITERATURE + spread),
             ),
         ),
+        (f"Not measured yet, and so not shown: {', '.join(later)}.",) if later else (),
     )
