@@ -61,6 +61,7 @@ VALUES = {
     "c0_bounds": ((0.5, 0.6),),
     "k0_bounds": ((0.2, 0.3),),
     "stages": (Stages(move_inducing=False),),
+    "ladder": ("balanced", (0.0, 0.5, 1.0)),
     "around": ("prior", "laplace", Laplace(), EP(max_sweeps=1)),
 }
 
