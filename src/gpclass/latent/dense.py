@@ -31,6 +31,7 @@ from gpclass.numerics.linalg import factor
 from gpclass.posterior import LatentMixture
 
 if TYPE_CHECKING:
+    from gpclass.latent.joint import Joint, SitedRows
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
@@ -47,7 +48,7 @@ class Dense(Form):
 
     name: ClassVar[str] = "dense"
     offers: ClassVar[frozenset[str]] = frozenset(
-        ["given", "whitened", "box", "covariance", "expected", "latents", "latent_slope"]
+        ["given", "whitened", "box", "joint", "covariance", "expected", "latents", "latent_slope"]
     )
     predicts_from_rows: ClassVar[bool] = True
 
@@ -362,6 +363,17 @@ class DenseGaussian(Gaussian):
             mean[block] = self._means(cross)
             covariance[block] = self.factor.predict(cross, diag)
         return LatentMixture(np.ones(1), mean[None], covariance[None], np.zeros(1, dtype=np.intp))
+
+    def joint(self, rows: SitedRows, X_new: Array) -> Joint:
+        """Cost: O(n² (k + m)) for k rows and m points."""
+        from gpclass.latent.joint import Joint  # it builds on this module
+
+        (cross,), (own,), K = self.prior.cross(X_new), self.prior.variances(X_new), self.prior.K[:, rows.index]
+        assert isinstance(self.factor, OneFactor)
+        A, B = (self.factor.site.half_solve(part) for part in (K, cross))
+        variance = np.maximum(own - np.einsum("ij,ij->j", B, B), 0.0)
+        new = self._means([cross])[:, 0]
+        return Joint(self.mean[0, rows.index], K[rows.index] - A.T @ A, cross[rows.index] - A.T @ B, new, variance)
 
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""
