@@ -35,7 +35,7 @@ from gpclass.inference.local_rows import groups, most_correlated
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Held, Start, labels_of
-from gpclass.latent.joint import SitedRows, cavity_problem
+from gpclass.latent.joint import Joint, SitedRows, cavity_problem
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.posterior import LatentMixture, Posterior
@@ -140,18 +140,19 @@ class LocalPosterior(GaussianPosterior):
         assert self.rows is not None
         assert self.settings is not None
         k = self.settings.rows
-        chosen = most_correlated(self.problem, self.rows.X, X_new, k)
-        whole = self.near(self.rows.take(chosen), X_new)
+        rows = self.rows.take(most_correlated(self.problem, self.rows.X, X_new, k))
+        joint = self.gaussian.joint(rows, X_new)
+        whole = self.drawn(rows, joint)
         if k >= len(self.rows.y):
             return replace(whole, truncation=np.zeros(len(X_new)))
-        half = self.near(self.rows.take(chosen[: k // 2]), X_new)
+        half = self.drawn(rows.take(np.arange(k // 2)), joint.first(k // 2))
         p, q = (predict_proba(part, self.problem.likelihood, errors=False).proba[:, 1] for part in (whole, half))
         return replace(whole, truncation=np.full(len(X_new), np.sqrt(np.mean((p - q) ** 2))))
 
-    def near(self, rows: SitedRows, X_new: Array) -> LatentMixture:
+    def drawn(self, rows: SitedRows, joint: Joint) -> LatentMixture:
         """Latent values at new points with the exact factors of some rows."""
         assert self.settings is not None
-        cavity = self.gaussian.joint(rows, X_new).without(rows.t, rows.h)
+        cavity = joint.without(rows.t, rows.h)
         problem = cavity_problem(self.problem, rows, cavity)
         (shard,) = problem.rows.held
         sites = np.stack([rows.t, rows.h - rows.t * cavity.mean]) / labels_of(shard, problem.likelihood).copies

@@ -58,6 +58,10 @@ class Joint:
     new_mean: Array  # (m,)
     new_variance: Array  # (m,)
 
+    def first(self, k: int) -> Joint:
+        """Of the first k rows alone."""
+        return replace(self, mean=self.mean[:k], covariance=self.covariance[:k, :k], cross=self.cross[:k])
+
     def without(self, t: Array, h: Array) -> Joint:
         """With the sites of the rows divided out."""
         root = np.sqrt(t)
