@@ -328,9 +328,7 @@ class Looked:
         return cls([part[:, few] for part in K], [np.diag(part)[few] for part in K])
 
 
-def _law_at(
-    problem: Problem, found: NoiseFactor, look: Looked, rng: np.random.Generator
-) -> Callable[[Drawn], Law]:
+def _law_at(problem: Problem, found: NoiseFactor, look: Looked, rng: np.random.Generator) -> Callable[[Drawn], Law]:
     """How the largest Monte Carlo error of a probability at some points falls, from draws."""
     prior, cross = dense_prior(problem), look.cross
     variances = np.maximum(found.variances(cross, look.variances), 0.0)

@@ -175,9 +175,7 @@ class LocalPosterior(GaussianPosterior):
     def from_state(cls, state: dict[str, Any]) -> LocalPosterior:
         problem: Problem = state["problem"]
         X, y, weights = (
-            problem.rows.everything
-            if problem.form.predicts_from_rows
-            else (state["X"], state["y"], state["weights"])
+            problem.rows.everything if problem.form.predicts_from_rows else (state["X"], state["y"], state["weights"])
         )
         return cls(
             problem,

@@ -1,13 +1,13 @@
 r"""Latent values of some rows and of new points under prior and sites, and the same without the sites of these rows.
 
-Without the sites of some rows, of precision T = diag(t) and shift h, N(m, Σ) over their latent values becomes the cavity
+Without the sites of some rows, of precision T = diag(t) and shift h, N(m, Σ) over their latent values is the cavity
 
     Σ_c = Σ + Σ T^½ C⁻¹ T^½ Σ,   C = I − T^½ Σ T^½,   m_c = m − Σ_c (h − T m),
 
 and likewise at new points through their covariance with the rows. C = B_c⁻¹ for B_c = I + T^½ Σ_c T^½, so its
-eigenvalues lie between 0 and 1. With the exact factors of these rows in place of their sites, the cavity is the prior of
-a smaller problem (:class:`Cavity`), in which all other rows count through their sites. It is stated for g = f − m_c, so
-that its Gaussian has no mean: the factor of a row is a function of g + m_c.
+eigenvalues lie between 0 and 1. With the exact factors of these rows in place of their sites, the cavity is the prior
+of a smaller problem (:class:`Cavity`), in which all other rows count through their sites. It is stated for g = f − m_c,
+so that its Gaussian has no mean: the factor of a row is a function of g + m_c.
 Cost: O(k³) for k rows. Fails when: C has no factor, if all the information about a row is in sites of rounding error.
 """
 

@@ -342,7 +342,9 @@ class NeighbourGaussian(Gaussian):
         N = self.white(a - np.einsum("pk,pkM->pM", b, self.G[near, 0]))
         cross = V @ N.T + np.einsum("pk,pkr->rp", b, solved[near])
         own = self.latent(X_new).covariances[0, :, 0, 0]
-        return Joint(self.mean_f[rows.index, 0], solved[rows.index] + V @ V.T, cross, self._means(near, each)[:, 0], own)
+        return Joint(
+            self.mean_f[rows.index, 0], solved[rows.index] + V @ V.T, cross, self._means(near, each)[:, 0], own
+        )
 
     def _draws(self, n: int, rng: Generator) -> tuple[Array, Array]:
         """Joint draws of u (L m, n) and r (n rows, L, n)."""

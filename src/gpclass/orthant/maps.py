@@ -51,9 +51,7 @@ class SmoothFactors:
 
     def take(self, order: IntArray) -> SmoothFactors:
         """Those of the coordinates in another order."""
-        return SmoothFactors(
-            self.links, self.kind[order], self.stretch[order], self.power[order], self.shift[order]
-        )
+        return SmoothFactors(self.links, self.kind[order], self.stretch[order], self.power[order], self.shift[order])
 
     def log(self, i: int, x: Array) -> Array:
         """Log g_i(x)."""

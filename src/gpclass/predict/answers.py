@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -86,7 +86,6 @@ def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixtur
     if len(parts) == 1:
         return parts[0]
     place = np.argsort(np.concatenate(blocks))
-    found = {name: [getattr(part, name) for part in parts] for name in parts[0].__dataclass_fields__}
-    return type(parts[0])(
-        **{name: None if each[0] is None else np.concatenate(each)[place] for name, each in found.items()}
-    )
+    every: dict[str, list[Any]] = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
+    known = {name: each for name, each in every.items() if each[0] is not None}
+    return type(parts[0])(**{name: np.concatenate(each)[place] for name, each in known.items()})
