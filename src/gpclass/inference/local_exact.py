@@ -22,6 +22,7 @@ Reference: the cavity of Minka (2001), of a set of rows instead of one.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ import numpy as np
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.base import Inference, Way
+from gpclass.inference.draws import HEAVY
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact import Exact, Looked
 from gpclass.inference.local_rows import groups, most_correlated
@@ -160,6 +162,8 @@ class LocalPosterior(GaussianPosterior):
         found = FixedPoint(held, problem.prior.given(held, RULE), np.nan, 0, True, 0.0)
         sampler, look = self.settings.sampler, Looked([cavity.cross], [cavity.new_variance], cavity.new_mean)
         drawn = sampler.complete(sampler.guided(problem, found), np.random.default_rng(self.seed), look=look)
+        if HEAVY in drawn.report.warnings:
+            warnings.warn(HEAVY, UserWarning, stacklevel=2)
         mixture = drawn.mixture(look.cross, look.variances)
         return replace(mixture, means=mixture.means + cavity.new_mean[:, None].astype(mixture.means.dtype))
 

@@ -1,9 +1,9 @@
 r"""Groups of new points that share their most correlated rows.
 
-A group has the k rows of largest prior correlation with any of its points. New points are halved across the widest
-direction of their features (each in units of its spread) until a group is small, and further while its rows lack too
-many of those that its points would choose alone, half as many each. Neighbouring cells of a map thus share their rows,
-and points in many dimensions, whose nearest rows differ, become small groups.
+A group has the k rows of largest prior correlation with any of its points. New points are halved across the column in
+which they differ most (in units of the kernel's length scales) until a group is small, and further while its rows lack
+too many of those that its points would choose alone, half as many each. Neighbouring cells of a map thus share their
+rows, and points in many dimensions, whose nearest rows differ, become small groups.
 Cost: O(n) correlations for each of a few points of a group.
 """
 
@@ -12,11 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from gpclass._typing import Array, IntArray
+from gpclass.latent.cliques import scaled
 from gpclass.model.problem import Problem
 
 LARGEST = 128  # points of a group
 LOOKED_AT = 16  # points of a group whose correlations are computed
-SHARED = 0.9  # least share of a point's own rows that its group must have
+SHARED = 0.8  # least share of a point's own rows that its group must have
 
 
 def groups(problem: Problem, X: Array, X_new: Array, k: int) -> list[IntArray]:
@@ -24,16 +25,15 @@ def groups(problem: Problem, X: Array, X_new: Array, k: int) -> list[IntArray]:
     every = np.arange(len(X_new))
     if k >= len(X):
         return [every]
-    spread = X_new.std(axis=0)
-    scaled = X_new / np.where(spread > 0.0, spread, 1.0)
+    at = scaled(problem.kernels[0], X_new)
     waiting, found = [every], []
     while waiting:
         points = waiting.pop()
         if len(points) <= LARGEST and (len(points) == 1 or _share(problem, X, X_new[points], k)):
             found.append(points)
         else:
-            widest = int(np.argmax(np.ptp(scaled[points], axis=0)))
-            order = points[np.argsort(scaled[points, widest], kind="stable")]
+            widest = int(np.argmax(np.ptp(at[points], axis=0)))
+            order = points[np.argsort(at[points, widest], kind="stable")]
             half = len(order) // 2
             waiting += [np.sort(order[half:]), np.sort(order[:half])]
     return found

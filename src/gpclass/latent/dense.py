@@ -365,15 +365,9 @@ class DenseGaussian(Gaussian):
         return LatentMixture(np.ones(1), mean[None], covariance[None], np.zeros(1, dtype=np.intp))
 
     def joint(self, rows: SitedRows, X_new: Array) -> Joint:
-        """Cost: O(n² (k + m)) for k rows and m points."""
-        from gpclass.latent.joint import Joint  # it builds on this module
+        from gpclass.latent.joint import dense_joint  # it builds on this module
 
-        (cross,), (own,), K = self.prior.cross(X_new), self.prior.variances(X_new), self.prior.K[:, rows.index]
-        assert isinstance(self.factor, OneFactor)
-        A, B = (self.factor.site.half_solve(part) for part in (K, cross))
-        variance = np.maximum(own - np.einsum("ij,ij->j", B, B), 0.0)
-        new = self._means([cross])[:, 0]
-        return Joint(self.mean[0, rows.index], K[rows.index] - A.T @ A, cross[rows.index] - A.T @ B, new, variance)
+        return dense_joint(self, rows, X_new)
 
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""

@@ -22,7 +22,8 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, IntArray
-from gpclass.latent.dense import Dense, DensePrior
+from gpclass.latent.dense import Dense, DenseGaussian, DensePrior
+from gpclass.latent.factors import OneFactor
 from gpclass.model.rows import Rows
 from gpclass.numerics.linalg import cholesky
 
@@ -81,6 +82,16 @@ class Joint:
             self.new_mean - cross.T @ pull,
             self.new_variance + np.einsum("ij,ij->j", new, new),
         )
+
+
+def dense_joint(gaussian: DenseGaussian, rows: SitedRows, X_new: Array) -> Joint:
+    """Under the dense prior: with M = (K + T⁻¹)⁻¹ of all sites, Σ = k − kᵀM k. Cost: O(n² (k + m))."""
+    prior, found, i = gaussian.prior, gaussian.factor, rows.index
+    assert isinstance(found, OneFactor)
+    (cross,), (own,), K = prior.cross(X_new), prior.variances(X_new), prior.K[:, i]
+    A, B = (found.site.half_solve(part) for part in (K, cross))
+    variance = np.maximum(own - np.einsum("ij,ij->j", B, B), 0.0)
+    return Joint(gaussian.mean[0, i], K[i] - A.T @ A, cross[i] - A.T @ B, cross.T @ gaussian.alpha[0], variance)
 
 
 @dataclass(frozen=True, eq=False)
