@@ -19,7 +19,6 @@ from gpclass.estimators.planner import Plan
 from gpclass.estimators.task import array_task
 from gpclass.latent.neighbours import FEW, NeighbourPrior, bytes_of
 from gpclass.model.problem import Problem
-from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import few_threads
 
 ROWS = 1500
@@ -62,16 +61,14 @@ def plan_neighbours(clf: Any, X: Array, y: Any) -> Plan:
         calls, few = ON_ALL + 2, ON_PART * seconds(FEW, _work(part) * FEW / len(rows))
     cliques = _prior(whole).cliques
     return Plan(
-        n=n,
-        d=d,
-        inference=str(methods.inference.name),
-        hyperparameters=str(methods.strategy.name),
-        seconds=calls * all_rows + few,
+        n,
+        d,
+        methods.inference.name,
+        methods.strategy.name,
         memory=bytes_of(cliques, whole) + PER_PAIR * cliques.slots.size + 8.0 * n * (d + 2 * _prior(whole).m),
         inferences=calls,
         seconds_each=all_rows,
         sizes=(len(rows),),
-        available_memory=available_memory(),
         last=few,
     )
 

@@ -27,7 +27,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -71,16 +71,20 @@ class Plan:
     d: int
     inference: str
     hyperparameters: str
-    seconds: float  # the whole fit, one process
     memory: float  # bytes at the peak
     inferences: int  # calls of the inference
     seconds_each: float
     sizes: tuple[int, ...]  # rows of the timed subsets
-    available_memory: float
+    available_memory: float = field(default_factory=lambda: available_memory())
     last: float = 0.0  # seconds after the inferences
     note: str = ""
     low: float = 0.0  # seconds between which the whole fit is expected
     high: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole fit, one process."""
+        return self.inferences * self.seconds_each + self.last
 
     @property
     def fits(self) -> bool:
@@ -147,7 +151,6 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
         d=X.shape[1],
         inference=str(inference.name),
         hyperparameters=str(strategy.name),
-        seconds=most * each + last,
         low=most * each / SPREAD + least,
         high=most * each * SPREAD + longest,
         last=last,
@@ -155,7 +158,6 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
         inferences=most,
         seconds_each=each,
         sizes=tuple(int(k) for k in sizes),
-        available_memory=available_memory(),
         note=UNTIL_MIXED if sampled and strategy.draws is None else "",
     )
 

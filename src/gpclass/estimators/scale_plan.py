@@ -28,7 +28,6 @@ from gpclass.latent.inducing import check_inducing, sample_rows
 from gpclass.latent.low_rank import LowRank
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Local, shard_size
-from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import allowed_threads, one_thread
 
 ROWS = 2000
@@ -70,16 +69,14 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
     kernels = len(problem.kernels)
     kept = placed * kernels if LowRank(m=m, how=clf.inducing).checked(n, d, kernels).keep else 0
     return Plan(
-        n=n,
-        d=d,
-        inference=str(methods.inference.name),
-        hyperparameters=str(methods.strategy.name),
-        seconds=inferences * each + last,
+        n,
+        d,
+        methods.inference.name,
+        methods.strategy.name,
         memory=8.0 * (n * (kept + d + OVERHEAD * L) + 4 * (L * placed) ** 2),
         inferences=inferences,
         seconds_each=each,
         sizes=(len(rows),),
-        available_memory=available_memory(),
         last=last,
     )
 

@@ -23,7 +23,7 @@ from scipy.special import xlogy
 from sklearn.gaussian_process.kernels import ExpSineSquared
 
 from gpclass._typing import Array
-from gpclass.inference.around import BASES, gaussians_for
+from gpclass.inference.around import guide_for
 from gpclass.kernels import On, median_distance
 from gpclass.latent.dense import Dense
 from gpclass.latent.inducing import sample_rows
@@ -127,10 +127,8 @@ def _few(problem: Problem) -> Problem:
 
 
 def _evidence(problem: Problem, theta: Array) -> float:
-    has = gaussians_for(problem.likelihood)
-    guide = BASES["laplace" if "laplace" in has else has[0]]().with_site_tol(SITES)
     try:
-        found = guide(problem.at(theta)).evidence
+        found = guide_for(problem.likelihood).with_site_tol(SITES)(problem.at(theta)).evidence
     except ValueError:
         return -np.inf
     return found.log_z if found is not None and np.isfinite(found.log_z) else -np.inf

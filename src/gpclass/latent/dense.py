@@ -9,7 +9,7 @@ Fails when: a root of K is needed and K has no factor even with jitter (:mod:`gp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,14 +19,14 @@ from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator
 from gpclass.latent import base
-from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, Swept, labels_of
+from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule
 from gpclass.latent.coordinates import Features, GivenLatents, Target
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.covariances import Covariances, rank_one
 from gpclass.latent.factors import NEW_POINTS, Factor, FullFactor, OneFactor
-from gpclass.likelihoods.base import Likelihood
+from gpclass.latent.in_memory import InMemoryGaussian, only
 from gpclass.likelihoods.local import RowMarginals, RowSites
-from gpclass.model.rows import ArraySource, Labels, Rows, Shard, Source
+from gpclass.model.rows import ArraySource, Rows, Source
 from gpclass.numerics.linalg import factor
 from gpclass.posterior import LatentMixture
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
-FLOOR = 1e-3  # a site below this share of its marginal's precision is compared by its absolute change
 WELL_CONDITIONED = 1e5  # condition of the n×n form of many classes, above which rounding would move their mode
 MOST_FULL = 10_000  # latent values for which one full matrix of them fits in memory
 CHORD_FROM = 250  # latent values, from which a factor is used for several Newton steps
@@ -75,13 +74,13 @@ class DensePrior(Covariances, LatentPrior):
 
     def given(self, held: Held, rule: SiteRule) -> DenseGaussian:
         likelihood = self.problem.likelihood
-        shard, labels = _only(held, likelihood)
+        shard, labels = only(held, likelihood)
         sites = rule.sites(likelihood, labels, shard.kept[: rule.numbers(likelihood, self.L)])
         return DenseGaussian(self, sites, labels.copies)
 
     def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
         n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
-        shard, labels = _only(self.problem.rows.held, likelihood)
+        shard, labels = only(self.problem.rows.held, likelihood)
         flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
         cov = np.zeros((n, L, L))
         cov[:, range(L), range(L)] = np.stack([np.diag(K) for K in self.covariances], axis=1)
@@ -91,7 +90,7 @@ class DensePrior(Covariances, LatentPrior):
 
     def times(self, held: Held) -> Held:
         """Rows with f = K (c∘α)."""
-        shard, labels = _only(held, self.problem.likelihood)
+        shard, labels = only(held, self.problem.likelihood)
         values = shard.kept.copy()
         view = values.reshape(base.NEWTON, self.L, -1)
         view[base.F] = self.product(labels.copies * view[base.ALPHA])
@@ -150,7 +149,7 @@ class DensePrior(Covariances, LatentPrior):
     def score(self, eta: Array, weights: Array) -> tuple[Array, Array | None]:
         """By parts, free of K⁻¹: ∂ log p(y)/∂K_c = ½ (E[g_c g_cᵀ] + diag E[∂g_c/∂f_c]), g = ∂ log p(y|f)/∂f."""
         n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
-        _, labels = _only(self.problem.rows.held, likelihood)
+        _, labels = only(self.problem.rows.held, likelihood)
         each = np.split(eta, L, axis=1)
         f = np.stack([root @ part.T for root, part in zip(self.per_latent(self.roots), each, strict=True)])
         first, bend = likelihood.smear_slopes(labels, f, np.zeros((L, n)))
@@ -184,12 +183,10 @@ class DensePrior(Covariances, LatentPrior):
 
 
 @dataclass(frozen=True, eq=False)
-class DenseGaussian(Gaussian):
+class DenseGaussian(InMemoryGaussian):
     """The dense prior times sites."""
 
     prior: DensePrior
-    sites: RowSites  # of one copy of each row
-    copies: Array | float = 1.0
     made: Factor | None = None  # the factor, if it exists already
     known: tuple[Array, Array] | None = None  # α and mean, if known more accurately than from the sites
 
@@ -248,11 +245,6 @@ class DenseGaussian(Gaussian):
         return np.asarray(self.copies * self.sites.D)
 
     @property
-    def W(self) -> Array:
-        """Precisions in full, (n, L, L), all copies together."""
-        return np.broadcast_to(self.copies, self.prior.problem.n)[:, None, None] * self.sites.W
-
-    @property
     def t(self) -> Array:
         """Precisions of one latent value per row, (n,), all copies together."""
         return np.asarray(self.copies * self.sites.W[:, 0, 0])
@@ -268,7 +260,7 @@ class DenseGaussian(Gaussian):
         return self.factor.covariance
 
     def moved_to(self, held: Held) -> DenseGaussian:
-        shard, labels = _only(held, self.prior.problem.likelihood)
+        shard, labels = only(held, self.prior.problem.likelihood)
         view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
         f, alpha = view[base.F], view[base.ALPHA]
         sites = replace(self.sites, b=alpha + self.sites.times(f))  # sites whose Gaussian has this mean
@@ -280,7 +272,7 @@ class DenseGaussian(Gaussian):
 
     def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
         """Δα = (I + W K)⁻¹ r from the residual r: the same factor works at neighbouring points."""
-        shard, labels = _only(held, self.prior.problem.likelihood)
+        shard, labels = only(held, self.prior.problem.likelihood)
         values = shard.kept.copy()
         view = values.reshape(base.NEWTON, self.prior.L, -1)
         r = labels.copies * view[base.RESIDUAL]
@@ -294,45 +286,12 @@ class DenseGaussian(Gaussian):
         """Of all rows, one copy's site each."""
         return RowMarginals(self.mean, self.covariance, self.sites)
 
-    def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
-        likelihood = self.prior.problem.likelihood
-        shard, labels = _only(held, likelihood)
-        k = rule.numbers(likelihood, self.prior.L)
-        old = shard.kept[:k]
-        new, terms = rule.update(likelihood, labels, old, self.marginals)
-        moved = new if step == 1.0 else old + step * (new - old)
-        value = self.log_mass + float(np.sum(labels.copies * terms))
-        next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
-        return Swept(next_held, self.prior.given(next_held, rule), value)
-
-    def distance(self, other: Gaussian) -> float:
-        """The largest change of a site, relative to itself or to a thousandth of its marginal's precision."""
-        assert isinstance(other, DenseGaussian)
-        found, new_sites = [], (other.sites.W, other.sites.b)
-        for change, new, unit in zip(self.difference(other), new_sites, self._units, strict=True):
-            found.append(float(np.max(np.abs(change) / np.maximum(np.abs(new), FLOOR / unit))))
-        return max(found)
-
-    def difference(self, after: Gaussian) -> tuple[Array, Array]:
-        assert isinstance(after, DenseGaussian)
-        return after.sites.W - self.sites.W, after.sites.b - self.sites.b
-
-    def in_units(self, difference: Sequence[Array]) -> Array:
-        (var, sd), (dW, db) = self._units, difference
-        return np.concatenate([(dW * var).ravel(), (db * sd).ravel()])
-
-    @property
-    def _units(self) -> tuple[Array, Array]:
-        """Products (n, L, L) of the marginals' standard deviations, and these, (L, n)."""
-        sd = np.sqrt(np.maximum(np.einsum("nll->ln", self.covariance), 1e-300))
-        return sd.T[:, :, None] * sd.T[:, None, :], sd
-
     def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
         """G_c = (½ α_c + u_c) α_cᵀ − ½ M_cc, contracted with the kernels' derivatives."""
         left = 0.5 * self.alpha
         if extra:
             likelihood = self.prior.problem.likelihood
-            _, labels = _only(held, likelihood)
+            _, labels = only(held, likelihood)
             weight = np.asarray(labels.copies) * np.asarray(labels.power)
             s = likelihood.third(labels.y, self.mean, self.covariance)
             left = left + self.shrunk(weight * s)
@@ -404,9 +363,3 @@ def dense_prior(problem: Problem) -> DensePrior:
     if not isinstance(prior, DensePrior):
         raise TypeError(f"a dense prior is needed, and the form is {problem.form.name!r}")
     return prior
-
-
-def _only(held: Held, likelihood: Likelihood) -> tuple[Shard, Labels]:
-    """The one shard of a dense problem, and its labels."""
-    (shard,) = held
-    return shard, labels_of(shard, likelihood)

@@ -21,7 +21,6 @@ the inducing inputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,13 +30,13 @@ from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator
 from gpclass.latent import base
-from gpclass.latent.base import Gaussian, Held, SiteRule, Swept, labels_of
+from gpclass.latent.base import Held, SiteRule, labels_of
 from gpclass.latent.basis import BLOCK
-from gpclass.latent.dense import FLOOR
+from gpclass.latent.in_memory import InMemoryGaussian, only
 from gpclass.latent.low_rank_gradient import RowSums, finish
 from gpclass.latent.low_rank_q import Spec
 from gpclass.latent.neighbours import PAIRS, NeighbourPrior
-from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.likelihoods.local import RowMarginals
 from gpclass.model.rows import Sums
 from gpclass.numerics.dissection import SparseFactor
 from gpclass.numerics.linalg import cholesky
@@ -48,19 +47,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourGaussian(Gaussian):
+class NeighbourGaussian(InMemoryGaussian):
     """The neighbour prior times sites."""
 
     prior: NeighbourPrior
-    sites: RowSites  # of one copy of each row
-    copies: Array | float = 1.0
 
     # ---- the distribution -------------------------------------------------------------------------------------
-
-    @property
-    def W(self) -> Array:
-        """Precisions, (n, L, L), all copies together."""
-        return np.broadcast_to(self.copies, self.prior.problem.n)[:, None, None] * self.sites.W
 
     @property
     def b(self) -> Array:
@@ -192,37 +184,6 @@ class NeighbourGaussian(Gaussian):
         """Of all rows, one copy's site each."""
         return RowMarginals(np.ascontiguousarray(self.mean_f.T), self.covariance, self.sites)
 
-    def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
-        likelihood = self.prior.problem.likelihood
-        (shard,) = held
-        labels = labels_of(shard, likelihood)
-        old = shard.kept[: rule.numbers(likelihood, self.prior.L)]
-        new, terms = rule.update(likelihood, labels, old, self.marginals)
-        moved = new if step == 1.0 else old + step * (new - old)
-        value = self.log_mass + float(np.sum(labels.copies * terms))
-        next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
-        return Swept(next_held, self.prior.given(next_held, rule), value)
-
-    def distance(self, other: Gaussian) -> float:
-        """The largest change of a site, relative to itself or to a thousandth of its marginal's precision."""
-        assert isinstance(other, NeighbourGaussian)
-        changes, new = self.difference(other), (other.sites.W, other.sites.b)
-        each = zip(changes, new, self._units, strict=True)
-        return max(float(np.max(np.abs(c) / np.maximum(np.abs(x), FLOOR / unit))) for c, x, unit in each)
-
-    def difference(self, after: Gaussian) -> tuple[Array, Array]:
-        assert isinstance(after, NeighbourGaussian)
-        return after.sites.W - self.sites.W, after.sites.b - self.sites.b
-
-    def in_units(self, difference: Sequence[Array]) -> Array:
-        return np.concatenate([(change * unit).ravel() for change, unit in zip(difference, self._units, strict=True)])
-
-    @property
-    def _units(self) -> tuple[Array, Array]:
-        """Products (n, L, L) of the marginals' standard deviations, and these, (L, n)."""
-        sd = np.sqrt(np.maximum(np.einsum("nll->ln", self.covariance), 1e-300))
-        return sd.T[:, :, None] * sd.T[:, None, :], sd
-
     # ---- the gradient -----------------------------------------------------------------------------------------
 
     def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
@@ -257,8 +218,7 @@ class NeighbourGaussian(Gaussian):
     def _implicit(self, held: Held) -> tuple[Array, Array, Array]:
         """x (n, L), ν (L m,) and g (n, L) of Laplace's evidence."""
         likelihood = self.prior.problem.likelihood
-        (shard,) = held
-        labels = labels_of(shard, likelihood)
+        _, labels = only(held, likelihood)
         weight = np.asarray(labels.copies) * np.asarray(labels.power)
         s = (weight * likelihood.third(labels.y, np.ascontiguousarray(self.mean_f.T), self.covariance)).T
         V = self.white(self.H)

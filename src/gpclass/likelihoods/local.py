@@ -10,6 +10,7 @@ Arrays of rows have the rows last, (L, r), and matrices first, (r, L, L).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class RowSites:
     D: Array | None = None  # (L, r), precisions in the short form of the module
     full: Array | None = None  # (r, L, L), precisions without a short form
 
-    @property
+    @cached_property
     def W(self) -> Array:
         """Precisions, (r, L, L)."""
         if self.full is not None:

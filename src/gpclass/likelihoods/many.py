@@ -34,6 +34,7 @@ from gpclass.likelihoods.nested import PointSites, other_classes
 from gpclass.likelihoods.utilities import largest_slopes, log_largest
 from gpclass.model.rows import Labels
 from gpclass.numerics.products import MANY
+from gpclass.numerics.special import log_sum_exp
 
 ENOUGH = 16  # components of a mixture from which a few nodes each suffice
 POINTS = 256  # normal points of an average over a Gaussian, and their mirror images
@@ -94,13 +95,13 @@ class Softmax(MultiLikelihood):
 
     def expand(self, y: IntArray, f: Array) -> Expansion:
         """To second order at f (C, r): curvature diag(π) − π πᵀ."""
-        log_pi = f - logsumexp(f, axis=0)
+        log_pi = f - log_sum_exp(f, axis=0)
         pi = np.exp(log_pi)
         return Expansion(log_pi[y, np.arange(len(y))], one_hot(y, len(f)) - pi, pi)
 
     def third(self, y: IntArray, f: Array, cov: Array) -> Array:
         """−½ π_c [Σ_cc − Σ_a π_a Σ_aa − 2 (Σπ)_c + 2 πᵀΣπ]."""
-        pi = np.exp(f - logsumexp(f, axis=0))
+        pi = np.exp(f - log_sum_exp(f, axis=0))
         own = np.einsum("icc->ci", cov) * pi
         cross = np.einsum("iab,bi->ai", cov, pi)
         mean_own, mean_cross = own.sum(axis=0), (pi * cross).sum(axis=0)
@@ -130,7 +131,7 @@ class Softmax(MultiLikelihood):
         e = np.sqrt(rest)[:, :, None] * _mirrored(C, REST_POINTS)[:, None, :]  # (C, r, nodes)
         for rows in averages.chunks(np.arange(r), M * C * e.shape[2]):
             log_p = self._log_true(labels.y[rows], g[:, rows, :, None] + e[:, rows, None, :])
-            out[rows] = logsumexp(labels.take(rows).power_column[..., None] * log_p, axis=2)
+            out[rows] = log_sum_exp(labels.take(rows).power_column[..., None] * log_p, axis=2)
         return np.asarray(out - np.log(e.shape[2]))
 
     def smear_slopes(self, labels: Labels, g: Array, rest: Array) -> tuple[Array, Array]:
@@ -144,7 +145,7 @@ class Softmax(MultiLikelihood):
             pi /= pi.sum(axis=0)
             w = part.power_column[..., None]
             mass = w * np.log(np.maximum(pi[y, np.arange(len(y))], 1e-300))
-            share = np.exp(mass - logsumexp(mass, axis=2, keepdims=True))
+            share = np.exp(mass - log_sum_exp(mass, axis=2, keepdims=True))
             d1 = w * (one_hot(y, C)[:, :, None, None] - pi)  # of w log π_y
             first[:, rows] = (share * d1).sum(axis=3)
             second[:, rows] = (share * (d1**2 - w * pi * (1.0 - pi))).sum(axis=3)
@@ -153,7 +154,7 @@ class Softmax(MultiLikelihood):
     @staticmethod
     def _log_true(y: IntArray, f: Array) -> Array:
         """The log p(y | f) for f (C, r, ...), (r, ...)."""
-        return np.asarray(f[y, np.arange(len(y))] - logsumexp(f, axis=0))
+        return np.asarray(f[y, np.arange(len(y))] - log_sum_exp(f, axis=0))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 
 from gpclass._typing import Array, IntArray
 from gpclass.numerics.fast_normal import normal_cdf
+from gpclass.numerics.special import log_sum_exp
 
 # Step (over √C, of the smallest standard deviation: the more classes, the narrower the integrand) and reach
 # (standard deviations beyond the outermost mode), for errors of 1e-10 and of 1e-6.
@@ -198,7 +199,7 @@ def _slopes(m: Array, s: Array, y: IntArray, nodes: int) -> tuple[Array, Array]:
     below = log_ndtr(z)
     below[rows, y] = -0.5 * z[rows, y] ** 2
     whole = below.sum(axis=1)
-    share = np.exp(whole - logsumexp(whole, axis=1, keepdims=True))  # (N, J), of the integrand
+    share = np.exp(whole - log_sum_exp(whole, axis=1, keepdims=True))  # (N, J), of the integrand
     # φ/Φ of the other classes at the nodes.
     hazard = np.exp(-0.5 * z**2 - LOG_ROOT_2PI - log_ndtr(z)) / s[:, :, None]
     first = -np.einsum("ncj,nj->nc", hazard, share)

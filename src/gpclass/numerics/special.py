@@ -43,6 +43,16 @@ _FAR = 25.0  # beyond it quantiles are computed relative to the limit
 _DROP = 40.0  # integrands are truncated at exp(-_DROP) of their peak
 _APART = 7.0  # a kink this many standard deviations from the mass is negligible
 
+
+def log_sum_exp(values: Array, axis: int, keepdims: bool = False) -> Array:
+    """Log Σ exp(values) along an axis, for values below +∞: SciPy's costs ten times as much on small arrays."""
+    top = np.maximum(values.max(axis=axis, keepdims=True), -np.finfo(float).max)  # all of them -∞: the log of none
+    total = np.exp(values - top).sum(axis=axis, keepdims=True)
+    with np.errstate(divide="ignore"):
+        out = np.log(total) + top
+    return np.asarray(out if keepdims else out.squeeze(axis))
+
+
 # ---------------------------------------------------------------------------------------------- normal
 
 
