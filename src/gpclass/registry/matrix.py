@@ -55,7 +55,7 @@ def why_not_strategy(strategy: Strategy, inference: Inference, form: type[Form],
     if strategy.takes(inference):
         return strategy.lacks(form)
     here = (row.default for row in INFERENCES.values() if likelihoods_for(row.default, form, many))
-    taken = ", ".join(repr(other.name) for other in here if strategy.takes(other))
+    taken = "" if strategy.lacks(form) else ", ".join(repr(other.name) for other in here if strategy.takes(other))
     others = (row.default for row in STRATEGIES.values() if row.default.takes(inference))
     able = ", ".join(repr(other.name) for other in others if not other.lacks(form))
     hints = (f"inference may be {taken}" if taken else "", f"hyperparameters may be {able}")
