@@ -925,6 +925,7 @@ def test_prediction_of_a_folder_shows_how_far_it_is(folder, fitted, model, tmp_p
     assert f"{N}/{N}" in capsys.readouterr().err
     predict_folder(fitted, folder, tmp_path / "c", verbose=2, n_jobs=2)
     assert f"{N}/{N}" in capsys.readouterr().err
+    monkeypatch.setattr("gpclass.progress.DELAY", 0.0)
     for quiet, shown in (((), True), (("--quiet",), False)):
         monkeypatch.setattr("gpclass.cli.options.sys.stderr.isatty", lambda: True, raising=False)
         code, _, err = command(capsys, "predict", model, folder, "-o", tmp_path / f"d{shown}", *quiet)
