@@ -75,7 +75,7 @@ def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tup
             f"and it is {ref.seconds / quick.seconds:.0f} times faster."
         ), quick
     if not gaps:
-        return f"Use {ref.name}: no other method has a comparable log loss ({_loss(ref):.3f}).", ref
+        return f"Use {ref.name}: no other method predicts as well (its log loss is {_loss(ref):.3f}).", ref
     gap, near = gaps[0]
     if gap > CLOSE:
         return (
