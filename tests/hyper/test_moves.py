@@ -151,9 +151,7 @@ def test_trajectories_on_the_evidence_itself_reproduce_quadrature(small, truth):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("proposal", "screen", "steps"), [("fitted", None, 3), ("hmc", None, 2), ("walk", True, 4)]
-)
+@pytest.mark.parametrize(("proposal", "screen", "steps"), [("fitted", None, 3), ("hmc", None, 2), ("walk", True, 4)])
 def test_moves_leave_the_joint_alone(proposal, screen, steps, monkeypatch):
     """θ, f and y from the model, an estimate that contains f: θ must keep its prior; with another prior it does not."""
     monkeypatch.setattr("gpclass.hyper.moves.EXPLORED", 50)
