@@ -50,13 +50,14 @@ from gpclass.inference import (
     Importance,
     Laplace,
     LatentHMC,
+    LocalExact,
     Variational,
     posteriors,
 )
 from gpclass.kernels import on
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.persistence import save_model
-from gpclass.priors import Flat, Gamma, HalfNormal, HalfStudentT, InverseGamma, LogNormal
+from gpclass.priors import Flat, Gamma, HalfNormal, HalfStudentT, InverseGamma, LogNormal, SharedGamma
 from tests.golden.record import EXPECTED, FOLDER, fingerprint, outputs, read_expected
 
 N = 13  # rows
@@ -161,6 +162,9 @@ CASES["map-priors"] = classifier(
     priors={"*length_scale*": InverseGamma(3.0, 2.0), "*constant*": stats.gamma(2.0)},
 )
 CASES["map-half-student-t"] = classifier("laplace", hyperparameters=Map(max_iter=5), priors=HalfStudentT(3.0, 2.0))
+CASES["map-shared-gamma"] = classifier(
+    "laplace", hyperparameters=Map(max_iter=5), priors={"*length_scale*": SharedGamma(2.0, 1.0)}
+)
 CASES["map"] = classifier(
     "laplace",
     hyperparameters=Map(max_iter=5),
@@ -231,6 +235,8 @@ FRAME = {
     "frame-inducing-importance": classifier(Importance(n_samples=16), n_inducing=5),
     "frame-inducing-pseudo-marginal": classifier(Exact(n_samples=24), n_inducing=5, hyperparameters=PSEUDO),
     "frame-neighbours-ep": classifier("ep", n_neighbors=4, n_inducing=3),
+    "frame-two-local-exact": classifier(LocalExact(rows=8, n_samples=24), weights=WHOLE),
+    "frame-inducing-local-exact": classifier(LocalExact(rows=8, n_samples=24), n_inducing=5),
     "frame-many-neighbours-laplace": classifier("laplace", THREE, n_neighbors=4),
     "frame-many-inducing-ep": classifier("ep", THREE, n_inducing=5, kernel=EACH),
     "frame-many-inducing-laplace": classifier("laplace", THREE, n_inducing=5),

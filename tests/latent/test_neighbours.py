@@ -115,6 +115,16 @@ def test_neighbours_are_the_nearest_earlier_rows():
     assert np.array_equal(earlier_neighbours(points, 6, 450), got[450:])
 
 
+def test_other_rows_of_the_same_number_have_neighbours_of_their_own():
+    placed = problem("laplace", Neighbours(4)).placed(np.random.default_rng(0))
+    order = np.random.default_rng(1).permutation(n)
+    moved, anew = placed.subset(order), Problem.of(X[order], TWO[order], KERNEL, Probit(), form=Neighbours(4))
+    assert np.array_equal(moved.prior.cliques.i, anew.prior.cliques.i)
+    assert np.array_equal(moved.prior.cliques.j, anew.prior.cliques.j)
+    assert Laplace()(moved).evidence.log_z == Laplace()(anew).evidence.log_z
+    assert np.array_equal(placed.at(placed.theta).form.near, placed.form.near)  # the same rows keep theirs
+
+
 def test_draws_agree_with_the_latent_values_that_are_predicted():
     posterior = Laplace()(problem("laplace", Neighbours(n, 10, Z, Z)))
     draws, latent = posterior.draw(NEW, 4000, np.random.default_rng(1))[:, :, 0], posterior.latent(NEW)

@@ -280,7 +280,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             ``proba`` (m, C); ``mcse`` (m, C), how far the computed number may be from the exact one (NaN for
             a deterministic approximation, whose error is another, unknown one); ``lower`` and ``upper``
             (m, C), the credible interval of p(x) itself; ``latent_mean`` and ``latent_sd``, (m, 1) for two
-            classes, (m, C) if each class has a latent value.
+            classes, (m, C) if each class has a latent value; ``truncation`` (m,), the error by rows that count
+            through their sites alone (``local-exact``), else None.
         """
         if not (isinstance(level, Real) and 0 < float(level) < 1):
             raise ValueError(f"level must lie between 0 and 1, got {level!r}")

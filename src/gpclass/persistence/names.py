@@ -50,6 +50,7 @@ PATHS: dict[str, str] = {
     "prior/flat": "gpclass.priors:Flat",
     "prior/inverse-gamma": "gpclass.priors:InverseGamma",
     "prior/half-student-t": "gpclass.priors:HalfStudentT",
+    "prior/shared-gamma": "gpclass.priors:SharedGamma",
     "prior/scipy": "gpclass.priors:FromScipy",
     "prior/set": "gpclass.priors:PriorSet",
     # Problems
@@ -58,6 +59,7 @@ PATHS: dict[str, str] = {
     # Posteriors and what belongs to them
     "posterior/sites": "gpclass.inference.posteriors:GaussianPosterior",
     "posterior/kriged-mode": "gpclass.inference.posteriors:ModePosterior",
+    "posterior/local": "gpclass.inference.local_exact:LocalPosterior",
     "posterior/white-draws": "gpclass.inference.posteriors:WhiteDraws",
     "posterior/noisy-draws": "gpclass.inference.posteriors:NoisyDraws",
     "posterior/mixture": "gpclass.hyper.mixture:ThetaMixture",

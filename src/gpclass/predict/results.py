@@ -18,6 +18,7 @@ class Prediction:
     proba: Array  # (m, C)
     log_proba: Array  # (m, C), accurate for small probabilities too
     mcse: Array  # (m, C) Monte Carlo standard error of proba; NaN for a deterministic mixture
+    truncation: Array | None = None  # (m,) error of proba by rows that the draws leave out; None if there are none
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +31,7 @@ class Uncertainty(Tabular):
     upper: Array  # (m, C)
     latent_mean: Array  # (m, L)
     latent_sd: Array  # (m, L)
+    truncation: Array | None = None  # (m,) error of proba by rows that the draws leave out; None if there are none
 
     def _columns(self) -> range:
         """Of two classes, the second says it all."""
