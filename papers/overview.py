@@ -156,6 +156,11 @@ ITEMS = (
         sized=("divisions",),
     ),
     Item(
+        *("williams1998", "Neal's method", "the comparator of all tables", "not given", "neal"),
+        sized=("length",),
+        remark="Gibbs scans, Hamiltonian dynamics given these, relevances with a common mean",
+    ),
+    Item(
         *("williams1998", "Figure of log w", "relevances on Pima", "one chain", "relevance"),
         remark="drawn on the page; the scan has no numbers to compare",
     ),
