@@ -39,7 +39,7 @@ demo: $(VENV)/.demo ## fit every method on one problem and write demo/report.htm
 test: $(STAMP)   ## run the tests (make test-browser has those that need Chromium)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore tests/report/test_browser.py
 
-test-fast: $(STAMP) ## run the tests that take a second or two at most
+test-fast: $(STAMP) ## run the tests that take about half a second at most, in two minutes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n $(JOBS)
 
 test-browser: $(STAMP) ## open the report in headless Chromium, which must be installed

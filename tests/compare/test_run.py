@@ -44,6 +44,7 @@ def problem(n=120, seed=0, classes=2):
     return X, np.digitize(X[:, 0] + 0.7 * rng.normal(size=n), [0.0] if classes == 2 else [-0.6, 0.6])
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_a_plain_loop():
     X, y = problem()
     c = compare(X, y, {"lr": LogisticRegression(), "nb": GaussianNB()}, cv=4, repeats=3, random_state=5)
@@ -307,6 +308,7 @@ def test_sampled_parameters_have_intervals():
 # ---- splitters, time ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cv", [SpatialBlocks(4), SpatialBlocks(4, random_state=None), RepeatedKFold(n_splits=3)], ids=str
 )

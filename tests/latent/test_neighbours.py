@@ -42,6 +42,7 @@ def found(case, form, weights=None):
     return posterior.evidence.log_z, posterior.evidence.gradient, latent.means, latent.covariances
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [0, 10])
 @pytest.mark.parametrize("case", CASES)
 def test_all_rows_as_neighbours_are_the_dense_prior(case, m):

@@ -36,6 +36,7 @@ def test_methods_of_the_comparison():
         assert part in names
 
 
+@pytest.mark.slow
 def test_iris_and_its_confusion_matrix(monkeypatch, tmp_path):
     monkeypatch.setattr(iris, "methods", cheap)
     section = iris.run(Setting(repeats=3))

@@ -45,6 +45,7 @@ def test_paired_interval_has_the_width_of_the_standard_error():
     assert np.diff(alone) < 0.5 * (high - low)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ladder.CORE, "DSGQ, no nugget", "CIK, declustered mean"])
 def test_every_rung_is_tuned_and_answers(name):
     data = roeder_field(60, random_state=2)

@@ -32,6 +32,7 @@ def shout(values):
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "steps",
     [

@@ -146,6 +146,7 @@ def cases():
                 yield pytest.param(inferred if fixed else searched, row.brief, field, form, id=name, marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # brief chains and climbs
 @pytest.mark.parametrize(("run", "brief", "field", "form"), list(cases()))
 def test_each_setting_changes_the_fit_or_is_refused(run, brief, field, form, tmp_path, monkeypatch):
