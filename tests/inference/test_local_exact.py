@@ -131,6 +131,24 @@ def test_copies_under_inducing_inputs_are_repeated_rows():
     assert np.allclose(*found, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few draws, few inducing inputs
+def test_rows_in_files_are_those_of_an_array(tmp_path):
+    pytest.importorskip("pyarrow")
+    pd = pytest.importorskip("pandas")
+    X, y, new = data(60)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": y})
+    for k in range(2):
+        frame[30 * k : 30 * (k + 1)].to_parquet(tmp_path / f"part-{k}.parquet")
+    settings = {"inference": LocalExact(rows=20, n_samples=50), "hyperparameters": "fixed", "n_inducing": 5}
+    found, array = (
+        GPClassifier(KERNEL, random_state=0, **settings).fit(*given).predict_uncertainty(new)
+        for given in ((tmp_path, "label"), (X, y))
+    )
+    assert np.allclose(found.proba, array.proba, atol=1e-8)
+    assert "truncation" in str(found)
+    assert f"{found.truncation[0]:.3g}" in str(found)
+
+
 def test_predictions_are_not_random_and_keep_the_order_of_the_points():
     X, y, _ = data(100)
     new = np.random.default_rng(2).normal(size=(60, 2)) * 3.0
