@@ -4,7 +4,8 @@
 
 runs what ``bayes.json`` does not hold yet, a process for each case and side, and writes table and figure of
 ``docs/bayes.md``. The earlier commit's chains are its own defaults with 500 draws per chain, those of this one with its
-own 200; both counts include the warm-up. Filippone's scheme, annealed estimates under a random walk, is the third side.
+own 200; both counts include the warm-up. Filippone's scheme, annealed estimates under a random walk, is the third side;
+``alternate``, latent values and θ in turn, is measured on both commits.
 Give the names of data sets to run some, ``--page`` to write the page alone.
 """
 
@@ -16,23 +17,26 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.common import HERE, cpu
+from benchmarks.common import HERE, between, cpu
 
 KEPT = HERE / "bayes.json"
 PAGE = HERE.parent / "docs" / "bayes.md"
 FIGURE = HERE.parent / "docs" / "figures" / "bayes.png"
 DATA, SMALL = ("thyroid", "glass", "pima", "breast"), ("thyroid", "glass")
-SIDES = {"before": ("exact", 500), "annealed": ("annealed", 500), "now": ("exact", 200)}  # method and draws per chain
+SIDES = {
+    "before": ("exact", 500), "annealed": ("annealed", 500), "now": ("exact", 200),
+    "alternate before": ("alternate", 500), "alternate now": ("alternate", 200),
+}  # method and draws per chain  # fmt: skip
 LABELS = {"before": "random walk", "annealed": "annealed, random walk", "now": "fitted trajectories"}
 MARK = "<!-- measured -->"
 
 
 def cases():
-    """Covariance, data and side of every run; annealed chains on the small isotropic sets alone."""
+    """Covariance, data and side of every run; annealed and alternating chains on the small isotropic sets alone."""
     for covariance in ("isotropic", "ard"):
         for data in DATA:
             for side in SIDES:
-                if side != "annealed" or (data in SMALL and covariance == "isotropic"):
+                if side in ("before", "now") or (data in SMALL and covariance == "isotropic"):
                     yield covariance, data, side
 
 
@@ -49,8 +53,8 @@ def keep(key, result):
 def measure(covariance, data, side, before):
     """One run in its own process, on the earlier commit's sources if the side asks for it."""
     method, draws = SIDES[side]
-    root = HERE.parent if side == "now" else Path(before)
-    if side != "now":
+    root = HERE.parent if side.endswith("now") else Path(before)
+    if not side.endswith("now"):
         shutil.copy(HERE / "bayes_run.py", root / "benchmarks" / "bayes_run.py")
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     path = os.pathsep.join([str(root / "src"), str(root)])
@@ -106,7 +110,30 @@ def table(stored):
             "| data | effective per draw | effective per second | accepted | R-hat |\n|---|---|---|---|---|\n"
             + annealed
         )
-    return head + lines + annealed
+    return head + lines + annealed + alternating(stored)
+
+
+def alternating(stored):
+    """The table of latent values and θ in turn."""
+    lines = ""
+    for data in SMALL:
+        old, new, default = (
+            stored.get(f"isotropic / {data} / {s}") for s in ("alternate before", "alternate now", "now")
+        )
+        if old and new and default:
+            rates = [one["effective"] / one["seconds"] for one in (old, new, default)]
+            share, old_share = (one["effective"] / (one["chains"] * one["draws"]) for one in (new, old))
+            lines += (
+                f"| {data} | {old_share:.3f} | {share:.2f} | {rates[0]:.2g} | {rates[1]:.3g} | "
+                f"**{rates[1] / rates[0]:.0f}** | {rates[2] / rates[1]:.1f} | {new['rhat']:.3f} | "
+                f"{agreement(new, default):.1f} |\n"
+            )
+    head = (
+        "\nLatent values and θ in turn (`alternate` around EP's Gaussian), and the factor by which `pseudo-marginal` "
+        "is faster:\n\n| data | effective per draw, before | now | effective per second, before | now | ratio "
+        "| `pseudo-marginal` over it | R-hat now | difference of means |\n|---|---|---|---|---|---|---|---|---|\n"
+    )
+    return lines and head + lines
 
 
 def figure(stored):
@@ -115,7 +142,7 @@ def figure(stored):
 
     fig, ax = pyplot().subplots(figsize=(7.5, 3.2), layout="constrained")
     names = [f"{r['data']}\n{r['covariance']}" for r in rows(stored)]
-    for k, side in enumerate(SIDES):
+    for k, side in enumerate(LABELS):
         for i, r in enumerate(rows(stored)):
             one = stored.get(f"{r['covariance']} / {r['data']} / {side}")
             if one:
@@ -132,8 +159,7 @@ def figure(stored):
 def page():
     """Write table and figure."""
     stored = kept()
-    before, _, after = (PAGE.read_text() if PAGE.exists() else MARK * 2).partition(MARK)
-    PAGE.write_text(f"{before}{MARK}\n\n{table(stored)}\n{MARK}{after.partition(MARK)[2]}")
+    between(PAGE, MARK, table(stored))
     figure(stored)
     print(table(stored))
 
@@ -146,7 +172,7 @@ def main():
     asked = parser.parse_args()
     for covariance, data, side in () if asked.page else cases():
         key = f"{covariance} / {data} / {side}"
-        if key in kept() or data not in (asked.data or DATA) or (side != "now" and asked.before is None):
+        if key in kept() or data not in (asked.data or DATA) or (not side.endswith("now") and asked.before is None):
             continue
         keep(key, measure(covariance, data, side, asked.before))
         print(key, kept()[key]["effective"], kept()[key]["seconds"], flush=True)

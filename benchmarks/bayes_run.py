@@ -11,24 +11,25 @@ import time
 import numpy as np
 from papers.filippone2014.shared import data_set
 
-from gpclass.hyper import PseudoMarginal
+from gpclass.hyper import Alternate, PseudoMarginal
 from gpclass.hyper.chains import run_chains
 from gpclass.hyper.defaults import priors_for
-from gpclass.inference import Annealed, Exact
+from gpclass.inference import Annealed, EllipticalSlice, Exact
 from gpclass.inference.diagnostics import array_stats
 
 METHODS = {
-    "exact": ({}, Exact()),
-    "walk": ({"proposal": "walk", "warmup": 300}, Exact()),
-    "annealed": ({}, Annealed(10, around="laplace")),
+    "exact": (PseudoMarginal, {}, Exact()),
+    "walk": (PseudoMarginal, {"proposal": "walk", "warmup": 300}, Exact()),
+    "annealed": (PseudoMarginal, {}, Annealed(10, around="laplace")),
+    "alternate": (Alternate, {}, EllipticalSlice()),
 }
 
 
 def run(name, covariance, method, draws, seed=0):
     """Chains of one method with the strategy's defaults."""
     problem = data_set(name, covariance)
-    changes, inference = METHODS[method]
-    strategy = PseudoMarginal(draws=draws, vectors=1, default_priors="filippone", **changes)
+    made, changes, inference = METHODS[method]
+    strategy = made(draws=draws, vectors=1, default_priors="filippone", **changes)
     begin = time.process_time()
     prior = priors_for(problem, None, strategy.default_priors)
     sampler = strategy.sampling(problem, inference, prior).sampler

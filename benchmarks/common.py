@@ -56,6 +56,12 @@ def record(name, rows):
     RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
 
 
+def between(page, mark, text):
+    """Replace what stands between the two marks of a page."""
+    before, _, rest = page.read_text().partition(mark)
+    page.write_text(f"{before}{mark}\n\n{text.strip()}\n\n{mark}{rest.partition(mark)[2]}")
+
+
 def show(title, rows):
     """Print rows (label, value, target) as a table."""
     print(f"\n{title}")

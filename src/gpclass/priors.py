@@ -21,6 +21,7 @@ from gpclass._typing import Array
 from gpclass.names import did_you_mean
 
 STEP = 1e-5  # of θ, for the slope of a density that has no formula
+NODES, NODES_REACH = 600, 12.0  # of the integral over a shared mean, and how far they reach in its logarithm
 
 
 class Prior(Protocol):
@@ -130,6 +131,66 @@ class HalfStudentT(Settings, Prior):
 
 
 @dataclass(frozen=True)
+class SharedGamma(Settings, Prior):
+    r"""Neal's hierarchy: x^power ~ Gamma with a mean that is itself drawn, once for all parameters of this prior.
+
+    u_i = x_i^power ~ Gamma(shape, mean m), m ~ Gamma(top_shape, mean ``mean``): so length scales with ``power=2``, the
+    squares of which are the precisions of Neal's relevances, are alike unless the data differ. m is integrated out,
+
+        p(u) = ∫ p(m) Π_i Gamma(u_i; shape, shape/m) dm,
+
+    by the trapezoid rule in log m, exact to rounding; nothing but θ is sampled. Parameters share m if they have equal
+    priors of this class, such as all those of one pattern ``"*length_scale*"``.
+    Reference: Neal (1999), §3.
+
+    Parameters
+    ----------
+    mean : float
+        Mean of m.
+    shape, top_shape : float
+        Shapes of u given m, and of m: the smaller, the vaguer. Neal's α is twice that.
+    power : float
+    """
+
+    mean: float = 1.0
+    shape: float = 0.5
+    top_shape: float = 0.5
+    power: float = 2.0
+
+    limits: ClassVar = {"power": REAL}
+
+    def joint(self, theta: Array) -> tuple[float, Array]:
+        """Log density of the θ that share a mean, (k,), and its gradient."""
+        phi, k = self.power * theta, len(theta)  # log u
+        top = Gamma(self.top_shape, self.top_shape / self.mean)
+        near = np.append(phi, np.log(self.mean))
+        t = np.linspace(near.min() - NODES_REACH, near.max() + NODES_REACH, NODES)  # log m
+        log_top = top.shape * t - top.rate * np.exp(t) + top.shape * np.log(top.rate) - gammaln(top.shape)
+        ratio = np.exp(np.minimum(phi[:, None] - t, 700.0))  # u_i/m
+        each = self.shape * (np.log(self.shape) + phi[:, None] - t - ratio) - gammaln(self.shape)
+        log_w = log_top + each.sum(axis=0)
+        top_w = log_w.max()
+        w = np.exp(log_w - top_w)
+        value = top_w + np.log(w.sum() * (t[1] - t[0])) + k * np.log(abs(self.power))
+        slope = self.power * self.shape * (1.0 - ratio @ (w / w.sum()))
+        return float(value), np.asarray(slope)
+
+    def log_density(self, theta: float) -> float:
+        return self.joint(np.array([theta]))[0]
+
+    def slope(self, theta: float) -> float:
+        return float(self.joint(np.array([theta]))[1][0])
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        return self.draw_joint(rng, size, 1)[:, 0]
+
+    def draw_joint(self, rng: np.random.Generator, size: int, k: int) -> Array:
+        """Draws of k parameters that share a mean, (size, k)."""
+        m = rng.gamma(self.top_shape, self.mean / self.top_shape, (size, 1))
+        return np.asarray(np.log(rng.gamma(self.shape, m / self.shape, (size, k))) / self.power)
+
+
+@dataclass(frozen=True)
 class FromScipy(Prior):
     """x > 0 by a continuous distribution of ``scipy.stats``, which ``priors`` also takes as it is, frozen.
 
@@ -201,15 +262,40 @@ class PriorSet:
 
     def log_density(self, theta: Array) -> float:
         """Log density of θ."""
-        return sum(prior.log_density(float(x)) for prior, x in zip(self.priors, theta, strict=True))
+        own = sum(self.priors[i].log_density(float(theta[i])) for i in self._own)
+        return own + sum(prior.joint(theta[at])[0] for prior, at in self._shared.items())
 
     def gradient(self, theta: Array) -> Array:
         """Gradient of ``log_density``, (p,)."""
-        return np.array([prior.slope(float(x)) for prior, x in zip(self.priors, theta, strict=True)])
+        slope = np.empty(len(self.priors))
+        for i in self._own:
+            slope[i] = self.priors[i].slope(float(theta[i]))
+        for prior, at in self._shared.items():
+            slope[at] = prior.joint(theta[at])[1]
+        return slope
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
         """Draws of θ, (size, p)."""
-        return np.column_stack([prior.draw(rng, size) for prior in self.priors])
+        theta = np.empty((size, len(self.priors)))
+        for i in self._own:
+            theta[:, i] = self.priors[i].draw(rng, size)
+        for prior, at in self._shared.items():
+            theta[:, at] = prior.draw_joint(rng, size, len(at))
+        return theta
+
+    @cached_property
+    def _shared(self) -> dict[SharedGamma, list[int]]:
+        """The entries of θ that share a mean, by their prior."""
+        found: dict[SharedGamma, list[int]] = {}
+        for i, prior in enumerate(self.priors):
+            if isinstance(prior, SharedGamma):
+                found.setdefault(prior, []).append(i)
+        return found
+
+    @cached_property
+    def _own(self) -> list[int]:
+        """The other entries."""
+        return [i for i, prior in enumerate(self.priors) if not isinstance(prior, SharedGamma)]
 
 
 def default_prior(name: str, theta: float) -> Prior:

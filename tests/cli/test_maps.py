@@ -46,6 +46,7 @@ def bars(figure):
     return [label.get_text().replace("\\$", "$") for label in labels if label.get_text().startswith("probability of")]
 
 
+@pytest.mark.slow
 def test_any_class_or_all(drawn, capsys):
     assert draw("--class", "all") == 0
     assert bars(drawn[-1]) == [f"probability of class {name}" for name in ("clay", "peat $b$", "sand $a$")]
@@ -60,6 +61,7 @@ def test_any_class_or_all(drawn, capsys):
     assert draw("--class", "all", "--panel", "interval") == 2
 
 
+@pytest.mark.slow
 def test_metres_have_one_scale_and_plain_ticks(drawn):
     assert draw() == 0
     (axes,) = maps(drawn[-1])
@@ -82,6 +84,7 @@ def test_equal_scales_where_they_fit(wide, aspect, found):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_files_for_a_gis(drawn, capsys):
     rioxarray = pytest.importorskip("rioxarray", reason="rioxarray, of the optional extra [geo], is not installed")
     assert draw("-o", "map.tif", "--crs", "EPSG:28992") == 0

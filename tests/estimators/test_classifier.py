@@ -565,6 +565,7 @@ def test_weights_and_kernels_that_are_none(moons):
         fixed(kernel=[RBF(1.0), RBF(2.0)]).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the best parameters lie on a bound")
 @pytest.mark.parametrize("settings", [{}, {"n_inducing": 10}], ids=["dense", "sparse"])
 def test_a_fitted_model_does_not_change_with_the_users_arrays(settings):

@@ -57,7 +57,7 @@ from gpclass.inference import (
 from gpclass.kernels import on
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.persistence import save_model
-from gpclass.priors import Flat, Gamma, HalfNormal, HalfStudentT, InverseGamma, LogNormal
+from gpclass.priors import Flat, Gamma, HalfNormal, HalfStudentT, InverseGamma, LogNormal, SharedGamma
 from tests.golden.record import EXPECTED, FOLDER, fingerprint, outputs, read_expected
 
 N = 13  # rows
@@ -162,6 +162,9 @@ CASES["map-priors"] = classifier(
     priors={"*length_scale*": InverseGamma(3.0, 2.0), "*constant*": stats.gamma(2.0)},
 )
 CASES["map-half-student-t"] = classifier("laplace", hyperparameters=Map(max_iter=5), priors=HalfStudentT(3.0, 2.0))
+CASES["map-shared-gamma"] = classifier(
+    "laplace", hyperparameters=Map(max_iter=5), priors={"*length_scale*": SharedGamma(2.0, 1.0)}
+)
 CASES["map"] = classifier(
     "laplace",
     hyperparameters=Map(max_iter=5),

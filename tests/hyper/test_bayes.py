@@ -14,17 +14,17 @@ from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier
 from gpclass.hyper import HMC, Alternate, PseudoMarginal, full_bayes
-from gpclass.hyper.alternate import centred
+from gpclass.hyper.alternate import AlternateSampler, Recent, centred
 from gpclass.hyper.base import Run
 from gpclass.hyper.defaults import priors_for
 from gpclass.hyper.loo import cavity_log_density
 from gpclass.hyper.mixture import latent_draw
-from gpclass.hyper.proposal import LogDensity, adapted, find_mode, first_walk, walk
+from gpclass.hyper.proposal import LogDensity, Mode, adapted, find_mode, first_walk, walk
 from gpclass.hyper.pseudo_marginal import MetropolisSampler, common_start
 from gpclass.hyper.trace import Trace
-from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Importance, Laplace, LatentHMC
+from gpclass.inference import EP, Annealed, EllipticalSlice, Exact, Gibbs, Importance, Laplace, LatentHMC
 from gpclass.inference.base import Inference
-from gpclass.inference.posteriors import GaussianPosterior, NoisyDraws, WhiteDraws
+from gpclass.inference.posteriors import GaussianPosterior, NoisyDraws
 from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Logit, Probit
@@ -32,8 +32,10 @@ from gpclass.predict import predict_proba
 from gpclass.priors import Gamma, LogNormal, resolve_priors
 from gpclass.registry import check_combination, methods
 from tests.conftest import make_problem
-from tests.hyper.against_quadrature import NAMES, PRIORS, Quadrature, agrees, draws_of
+from tests.hyper.against_quadrature import PRIORS, Quadrature, agrees, draws_of
+from tests.hyper.geweke import MODE, leaves_the_joint_alone
 
+CHAIN = 200  # draws of the chains that many tests share
 SHORT = {"chains": 2, "warmup": 20, "discard": 5, "draws": 20}
 
 arviz = pytest.importorskip("arviz", reason="the trace is ArviZ's")
@@ -53,9 +55,9 @@ def problem():
 
 @pytest.fixture(scope="module")
 def exact_chain(problem):
-    """Pseudo-marginal chains with a noisy estimate, five importance draws; long, and shared by many tests."""
-    strategy = PseudoMarginal(chains=4, discard=20, draws=450, pointwise=True)
-    return run(strategy, problem, Importance(5))
+    """Pseudo-marginal chains with a noisy estimate, twelve importance draws; long, and shared by many tests."""
+    strategy = PseudoMarginal(chains=4, draws=CHAIN, pointwise=True)
+    return run(strategy, problem, Importance(12))
 
 
 @pytest.mark.slow
@@ -66,7 +68,7 @@ def test_pseudo_marginal_reproduces_quadrature(problem, exact_chain):
         return Importance(400)(at, rng).evidence.log_z
 
     draws = draws_of(exact_chain)
-    found = Quadrature(problem, truth)
+    found = Quadrature(problem, truth, size=10)
     mean, sd = found.moments()
     assert agrees(draws, mean, sd)
     screened = PseudoMarginal(chains=2, warmup=60, discard=20, draws=300, screen=True, proposal="walk")
@@ -104,14 +106,28 @@ def test_hmc_reproduces_quadrature_over_its_own_evidence(problem):
     assert not agrees(draws_of(fit), *found.moments(power=0.3))
 
 
-@pytest.mark.slow
-def test_alternate_reproduces_quadrature():
-    small = make_problem(12)
-    strategy = Alternate(chains=2, draws=200, warmup=80, scans=2)
-    fit = run(strategy, small, EllipticalSlice(around="laplace"))
+@pytest.fixture(scope="module")
+def truth_of_twelve():
     rng = np.random.default_rng(7)
-    found = Quadrature(small, lambda at: Importance(300)(at, rng).evidence.log_z)
-    assert agrees(draws_of(fit), *found.moments())
+    return Quadrature(make_problem(12), lambda at: Importance(300)(at, rng).evidence.log_z, size=9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("strategy", "inference", "share"),
+    [
+        (Alternate(chains=2, draws=120, warmup=20, scans=2), EllipticalSlice(around="laplace"), 0.3),
+        (Alternate(chains=2, draws=200, warmup=60, scans=1, given="both"), Gibbs(), 0.02),
+    ],
+    ids=["interwoven", "gibbs"],
+)
+def test_alternate_reproduces_quadrature(strategy, inference, share, truth_of_twelve):
+    fit = run(strategy, make_problem(12), inference)
+    draws = draws_of(fit)
+    mean, sd = truth_of_twelve.moments()
+    assert agrees(draws, mean, sd)
+    assert fit.posterior.report.ess > share * draws.shape[0] * draws.shape[1]
+    assert not agrees(draws, mean + 0.6 * sd, sd)  # the test can fail
 
 
 def test_gradient_of_the_density_given_f():
@@ -135,8 +151,6 @@ def test_neals_moves_given_f_leave_the_joint_alone():
     rng = np.random.default_rng(1)
     strategy = Alternate.neal(leapfrog=3)
     density = LogDensity(problem, Laplace(), resolve_priors(PRIORS, problem.names, problem.theta))
-    from gpclass.hyper.alternate import AlternateSampler
-
     mode = find_mode(density)
     sampler = AlternateSampler(strategy, density, LatentHMC(around="prior"), mode)
     out = []
@@ -153,89 +167,37 @@ def test_neals_moves_given_f_leave_the_joint_alone():
     assert kstest(np.array(out) * 1.6, "norm").pvalue < 1e-3  # the test can fail
 
 
-def joint_after(step, prior, replicates, seed):
-    """Standardised θ_0 after a kernel, from joint draws of θ, η, y: Geweke's test with independent replicates."""
-    rng, problem, out = np.random.default_rng(seed), make_problem(4), []
-    for _ in range(replicates):
-        theta, eta = prior.draw(rng, 1)[0], rng.standard_normal(4)
-        at = problem.at(theta)
-        f = np.linalg.cholesky(at.prior.K) @ eta
-        y = np.where(rng.random(4) < at.likelihood.inverse_link(f), 1.0, -1.0)
-        out.append((step(problem.on(problem.X, y), theta, eta, f, rng)[0] - 0.5) / 0.7)
-    return np.array(out)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("given", ["f", "eta"])
-def test_alternating_moves_leave_the_joint_alone(given):
+@pytest.mark.parametrize(
+    ("given", "latent"), [("xi", EllipticalSlice(around="prior")), ("f", Gibbs()), ("eta", Gibbs())]
+)
+def test_alternating_moves_leave_the_joint_alone(given, latent):
     """Latent scans and θ in one parametrisation; a move that believes in another prior fails."""
-    from gpclass.hyper.alternate import AlternateSampler
-    from gpclass.hyper.proposal import Mode
-
-    problem = make_problem(4)
-    right = resolve_priors(PRIORS, problem.names, problem.theta)
-    wrong = resolve_priors({**PRIORS, NAMES[0]: LogNormal(1.6, 0.7)}, problem.names, problem.theta)
-    mode = Mode(np.array([0.5, 0.0]), np.diag([0.5, 0.3]), 0)
     strategy = Alternate(given=given, warmup=0, draws=9, scans=1)
 
-    def moved(prior):
+    def step_of(prior):
+        base = AlternateSampler(strategy, LogDensity(make_problem(4), EP(tol=0.01), prior), latent, MODE)
+        first = base.first(np.random.default_rng(0))
+        tuned = {**first, **base.pool([first])[0], "log_scale_f": np.array(0.3), "log_scale_eta": np.array(0.3)}
+
         def step(data, theta, eta, f, rng):
-            sampler = AlternateSampler(
-                strategy, LogDensity(data, Laplace(), prior), EllipticalSlice(around="prior"), mode
-            )
-            state = {"theta": theta, "eta": eta, **first_walk(mode)}
-            state |= {"log_scale_f": np.array(0.3), "log_scale_eta": np.array(0.3)}
-            for i in range(5):
+            sampler = replace(base, guide=replace(base.guide, problem=data), recent=Recent())
+            if given == "xi":
+                vars(sampler)["moves"] = base.moves  # they aim at a fit to other labels, which a test corrects
+            state = {**tuned, "theta": theta, "eta": eta}
+            for i in range(3 if given == "xi" else 5):
                 state, _ = sampler.step(state, rng, i)
             return state["theta"]
 
         return step
 
-    assert kstest(joint_after(moved(right), right, 120, 3), "norm").pvalue > 0.01
-    assert kstest(joint_after(moved(wrong), right, 60, 3), "norm").pvalue < 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("screen", [False, True])
-def test_pseudo_marginal_moves_leave_the_joint_alone(screen):
-    """Two particles from the prior, f one of them, so that the estimate is what the chain would hold there.
-
-    Moves that believe in another prior fail.
-    """
-    from gpclass.hyper.proposal import Mode
-
-    problem = make_problem(4)
-    right = resolve_priors(PRIORS, problem.names, problem.theta)
-    wrong = resolve_priors({**PRIORS, NAMES[0]: LogNormal(1.6, 0.7)}, problem.names, problem.theta)
-    mode = Mode(np.array([0.5, 0.0]), np.diag([0.5, 0.3]), 0)
-    strategy = PseudoMarginal(warmup=0, discard=0, draws=99, vectors=1, screen=screen, proposal="walk")
-
-    def moved(prior):
-        def step(data, theta, eta, f, rng):
-            guide = LogDensity(data, Laplace(), prior)
-            density = LogDensity(data, Importance(2, around="prior"), prior)
-            sampler = MetropolisSampler(strategy, guide, density, mode, WhiteDraws)
-            other = np.linalg.cholesky(data.at(theta).prior.K) @ rng.standard_normal(4)
-            logs = [data.likelihood.log_prob(data.y, g).sum() for g in (f, other)]
-            state = {**sampler._switch({"theta": theta, **first_walk(mode)}, rng), "theta": theta}
-            log_z = logsumexp(logs) - np.log(2)
-            state |= {"log_z": np.array(log_z), "value": np.array(log_z + guide.log_prior(theta))}
-            for i in range(5):
-                state, _ = sampler.step(state, rng, i)
-            return state["theta"]
-
-        return step
-
-    assert kstest(joint_after(moved(right), right, 150, 5), "norm").pvalue > 0.01
-    assert kstest(joint_after(moved(wrong), right, 75, 5), "norm").pvalue < 1e-3
+    assert leaves_the_joint_alone(step_of, 100, 3)
 
 
 def test_adaptation_finds_scale_and_shape():
     """A random walk on a Gaussian with unequal axes reaches the wanted acceptance."""
     rng = np.random.default_rng(0)
     sd = np.array([2.0, 0.1])
-    from gpclass.hyper.proposal import Mode
-
     state = {"theta": np.zeros(2), **first_walk(Mode(np.zeros(2), 0.25 * np.eye(2), 0))}
     taken = []
     for k in range(4000):
@@ -547,6 +509,7 @@ def test_damaged_checkpoints_are_named(problem, tmp_path):
             run(strategy, problem, Laplace())
 
 
+@pytest.mark.slow
 def test_the_bar_shows_acceptance(problem, capsys):
     run(PseudoMarginal(**SHORT), problem, Importance(5, around="laplace"), verbose=2)
     _, err = capsys.readouterr()
@@ -563,10 +526,10 @@ def test_the_bar_shows_acceptance(problem, capsys):
 def test_trace_works_with_arviz(exact_chain):
     trace = exact_chain.trace.to_arviz()
     assert set(trace.posterior.data_vars) == {"k1__constant_value", "k2__length_scale"}
-    assert trace.posterior["k1__constant_value"].shape == (4, 450)
+    assert trace.posterior["k1__constant_value"].shape == (4, CHAIN)
     assert float(trace.posterior["k1__constant_value"].min()) > 0  # natural units
     assert {"lp", "log_evidence", "accepted"} <= set(trace.sample_stats.data_vars)
-    assert trace.log_likelihood["y"].shape == (4, 450, 30)
+    assert trace.log_likelihood["y"].shape == (4, CHAIN, 30)
     assert set(np.unique(trace.posterior_predictive["y"])) == {-1, 1}
     np.testing.assert_array_equal(trace.observed_data["y"], exact_chain.problem.y)
     summary = arviz.summary(trace)
@@ -697,6 +660,7 @@ def test_estimator_with_sampled_parameters(problem):
         assert caught[0].filename == __file__  # the line that asked, not one inside or above it
 
 
+@pytest.mark.slow
 def test_unmixed_chains_warn_and_say_what_to_do(problem):
     fit = run(PseudoMarginal(**SHORT), problem, Importance(10, around="laplace"))
     assert any("R-hat" in text and "more draws than" in text for text in fit.warnings)

@@ -39,6 +39,7 @@ class Watch:
         monkeypatch.setattr(cls, "infer", watched)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the best parameters")
 @pytest.mark.parametrize("inducing", [False, True])
 @pytest.mark.parametrize(

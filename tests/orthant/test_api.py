@@ -187,6 +187,7 @@ def test_singular_and_constant():
     assert "without variance" in impossible.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_multiples_are_one_coordinate(method):
     """Correlations of ±1: the limits of both hold for one coordinate, in any units, and draws have both."""

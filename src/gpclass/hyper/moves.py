@@ -54,7 +54,10 @@ class Moves(ABC):
 
     @abstractmethod
     def first(self, theta: Array) -> State:
-        """The part of a chain's first state that moves use, with its ``theta`` and log density ``value``."""
+        """The part of a chain's first state that moves use, with its ``theta`` and log density ``value``.
+
+        Its ``evaluations`` are the evidences that the chain has computed.
+        """
 
     @abstractmethod
     def adapting(self, state: State, rng: np.random.Generator, k: int) -> tuple[State, float]:
@@ -65,8 +68,8 @@ class Moves(ABC):
         """What all chains share from the end of the warm-up on."""
 
     @abstractmethod
-    def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float]:
-        """The end of a move from the state's θ, and the aim there."""
+    def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float, int]:
+        """The end of a move from the state's θ, the aim there, and the evidences that were computed."""
 
     @abstractmethod
     def aim(self, state: State, theta: Array) -> float:
@@ -83,13 +86,13 @@ class Walk(Moves):
 
     def first(self, theta: Array) -> State:
         value = self.guide.log_evidence(theta) + self.guide.log_prior(theta)
-        return {"theta": theta, "value": np.asarray(value), **first_walk(self.mode)}
+        return {"theta": theta, "value": np.asarray(value), "evaluations": np.asarray(1), **first_walk(self.mode)}
 
     def adapting(self, state: State, rng: np.random.Generator, k: int) -> tuple[State, float]:
         proposal, log_u = walk(state, rng), np.log(rng.random())
         value = self.guide.log_prior(proposal)
         if value > -np.inf:
-            value += self.guide.log_evidence(proposal)
+            value, state = value + self.guide.log_evidence(proposal), after(state, 1)
         gain = value - float(state["value"])
         if gain >= log_u:
             state = {**state, "theta": proposal, "value": np.asarray(value)}
@@ -99,8 +102,8 @@ class Walk(Moves):
     def pool(self, states: list[State]) -> State:
         return pooled(states)
 
-    def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float]:
-        return walk(state, rng), 0.0
+    def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float, int]:
+        return walk(state, rng), 0.0, 0
 
     def aim(self, state: State, theta: Array) -> float:
         return 0.0
@@ -114,28 +117,30 @@ class Trajectories(Moves):
     mode: Mode
 
     def first(self, theta: Array) -> State:
-        value, slope = self._evidence(theta)
+        evaluate = Counted(self._evidence)
+        value, slope = evaluate(theta)
         if value == -np.inf:
             theta = self.mode.theta
-            value, slope = self._evidence(theta)
+            value, slope = evaluate(theta)
         if value == -np.inf:
             raise ValueError("the evidence is not finite at the chains' starting points; give other priors")
-        size = np.asarray(np.log(FIRST_SIZE))
-        return {"theta": theta, "value": np.asarray(value), "slope": slope, "log_size": size}
+        state = {"theta": theta, "value": np.asarray(value), "slope": slope, "log_size": np.asarray(np.log(FIRST_SIZE))}
+        return after(state, evaluate.calls)
 
     def adapting(self, state: State, rng: np.random.Generator, k: int) -> tuple[State, float]:
-        here = state["theta"], float(state["value"]), state["slope"]
-        (theta, value, slope), chance = self._moved(state, here, self._evidence, 1, rng)
-        state = {**state, "theta": theta, "value": np.asarray(value), "slope": slope}
+        here, evaluate = (state["theta"], float(state["value"]), state["slope"]), Counted(self._evidence)
+        (theta, value, slope), chance = self._moved(state, here, evaluate, 1, rng)
+        state = {**after(state, evaluate.calls), "theta": theta, "value": np.asarray(value), "slope": slope}
         return {**state, "log_size": _sized(state["log_size"], chance, k)}, chance
 
     def pool(self, states: list[State]) -> State:
         return {"log_size": np.mean([state["log_size"] for state in states], axis=0)}
 
-    def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float]:
-        here = state["theta"], *self._evidence(state["theta"])
-        (theta, value, _), _ = self._moved(state, here, self._evidence, 1, rng)
-        return theta, value
+    def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float, int]:
+        evaluate = Counted(self._evidence)
+        here = state["theta"], *evaluate(state["theta"])
+        (theta, value, _), _ = self._moved(state, here, evaluate, 1, rng)
+        return theta, value, evaluate.calls
 
     def aim(self, state: State, theta: Array) -> float:
         return self._evidence(theta)[0]
@@ -196,7 +201,7 @@ class Fitted(Trajectories):
         evaluate = self._fitted(surface)
         here = state["theta"], *evaluate(state["theta"])
         (theta, aim, _), chance = self._moved(state, here, evaluate, REPEATS, rng)
-        state = {**state, "log_size": _sized(state["log_size"], chance, k)}
+        state = {**after(state, 1), "log_size": _sized(state["log_size"], chance, k)}
         value, slope = self._evidence(theta)
         if value == -np.inf:
             return {**state, "passed": (1.0 - MEMORY) * state["passed"]}, 0.0
@@ -228,12 +233,12 @@ class Fitted(Trajectories):
         kept = {"seen": seen[:0], "slope": np.empty(0)}  # of no more use
         return {**shared, **surface.state(), **kept, "short": np.asarray(min(rejected, MOST_SHORT))}
 
-    def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float]:
+    def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float, int]:
         evaluate = self._fitted(Surface.of(state))
         here = state["theta"], *evaluate(state["theta"])
         far = rng.random() >= float(state["short"])
         end, _ = self._moved(state, here, evaluate, REPEATS if far else 1, rng, QUARTER if far else SHORT)
-        return end[:2]
+        return *end[:2], 0
 
     def aim(self, state: State, theta: Array) -> float:
         return self._fitted(Surface.of(state))(theta)[0]
@@ -256,6 +261,32 @@ class Fitted(Trajectories):
             return value + log_prior, slope + guide.prior.gradient(theta)
 
         return evaluate
+
+
+class Counted:
+    """A function that counts its calls."""
+
+    def __init__(self, evaluate: Evaluate) -> None:
+        self.evaluate, self.calls = evaluate, 0
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        self.calls += 1
+        return self.evaluate(theta)
+
+
+def after(state: State, evaluations: int) -> State:
+    """The state with so many more evidences computed."""
+    return {**state, "evaluations": state.get("evaluations", np.asarray(0)) + evaluations}
+
+
+def moves_for(guide: LogDensity, mode: Mode, proposal: str | None = None, acceptance: float = 0.25) -> Moves:
+    """The moves that are asked for; by default the first that the guide's gradient and the size of θ allow."""
+    if proposal == "walk" or guide.inference.why_no_gradient(guide.problem.likelihood):
+        return Walk(guide, mode, acceptance)
+    few = len(mode.theta) <= MOST_FITTED
+    if proposal == "hmc" or (proposal is None and not few):
+        return Trajectories(guide, mode)
+    return Fitted.around(guide, mode)
 
 
 def _seen(guide: LogDensity, theta: Array, value: float, slope: Array) -> Array:

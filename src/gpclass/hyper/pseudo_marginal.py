@@ -34,7 +34,7 @@ from gpclass._typing import Array
 from gpclass.hyper.chains import Record, Sampler, State
 from gpclass.hyper.full_bayes import FullBayes, Sampling
 from gpclass.hyper.mixture import latent_draw
-from gpclass.hyper.moves import MOST_FITTED, Fitted, Moves, Trajectories, Walk
+from gpclass.hyper.moves import Moves, Walk, after, moves_for
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode, from_prior, scattered
 from gpclass.inference.around import BASES, guide_for
 from gpclass.inference.base import Inference, Outline
@@ -147,6 +147,7 @@ class PseudoMarginal(FullBayes):
         wide = Mode(problem.theta, WIDE**2 * np.eye(len(problem.theta)), 0)
         mode = find_mode(guide) if self.start == "mode" else wide
         guide = replace(guide, start=guide.inference(problem.at(mode.theta)).start)
+        inference = inference.settled(problem.at(mode.theta))
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
         of = inference.posterior_type(problem)
         sampler = MetropolisSampler(self.with_warmup(len(mode.theta)), guide, density, mode, of)
@@ -179,7 +180,7 @@ class MetropolisSampler(Sampler):
     @cached_property
     def moves(self) -> Moves:
         """How θ is proposed."""
-        return moves_for(self.settings, self.guide, self.mode)
+        return moves_for(self.guide, self.mode, self.settings.proposal, self.settings.acceptance)
 
     @cached_property
     def screens(self) -> bool:
@@ -232,28 +233,31 @@ class MetropolisSampler(Sampler):
         value = np.asarray(log_z + self.density.log_prior(theta))
         return {"log_z": np.asarray(log_z), "value": value, "vectors": vectors}
 
-    def _tested(self, state: State, proposal: Array, aim: float, rng: np.random.Generator) -> State | None:
-        """What the state becomes at the proposal; None if that is rejected.
+    def _tested(self, state: State, proposal: Array, aim: float, rng: np.random.Generator) -> tuple[State | None, int]:
+        """What the state becomes at the proposal, None if that is rejected, and the evidences that were computed.
 
         Each test is on the ratio of a density to the one before: the move's own, the screen's, the estimate's.
         """
         if np.array_equal(proposal, state["theta"]) or self.density.log_prior(proposal) == -np.inf:
-            return None
+            return None, 0
         passed, outline = aim - float(state["aim"]), None
         found: State = {"theta": proposal, "aim": np.asarray(aim)}
         if self.screens:
             guess, outline = self._guess(proposal)
             gain = guess - float(state["guess"])
             if not gain - passed >= np.log(rng.random()):
-                return None
+                return None, 1
             passed, found = gain, {**found, "guess": np.asarray(guess)}
         estimate = self._estimate(proposal, rng, outline)
+        computed = 2 if self.screens and outline is None else 1  # an outline is completed, not computed again
         if estimate is None or not float(estimate["value"] - state["value"]) - passed >= np.log(rng.random()):
-            return None
-        return {**found, **estimate}
+            return None, computed
+        return {**found, **estimate}, computed
 
     def _sampling(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
-        found = self._tested(state, *self.moves.propose(state, rng), rng)
+        proposal, aim, moving = self.moves.propose(state, rng)
+        found, testing = self._tested(state, proposal, aim, rng)
+        state = after(state, moving + testing)
         if found is not None:
             state = {**state, **found}
             state.pop("f", None)
@@ -262,13 +266,3 @@ class MetropolisSampler(Sampler):
             state = {**state, "f": latent_draw(problem, self.of, state["vectors"], rng)}
         f = state["f"] if self.keeps_latents(iteration) else None
         return state, self.record(state, f, float(found is not None), iteration)
-
-
-def moves_for(settings: PseudoMarginal, guide: LogDensity, mode: Mode) -> Moves:
-    """The moves that the settings ask for; by default the first that the guide's gradient and the size of θ allow."""
-    if settings.proposal == "walk" or guide.inference.why_no_gradient(guide.problem.likelihood):
-        return Walk(guide, mode, settings.acceptance)
-    few = len(mode.theta) <= MOST_FITTED
-    if settings.proposal == "hmc" or (settings.proposal is None and not few):
-        return Trajectories(guide, mode)
-    return Fitted.around(guide, mode)

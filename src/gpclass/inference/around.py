@@ -13,7 +13,7 @@ from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.variational import Variational
-from gpclass.latent.base import Gaussian
+from gpclass.latent.base import Gaussian, Start
 from gpclass.latent.coordinates import Target
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
@@ -42,7 +42,11 @@ def guide_for(likelihood: Likelihood, name: str | None = None) -> Inference:
 
 
 def target_around(
-    problem: Problem, around: str | Inference | None, tol: float | None = None, power: float = 1.0
+    problem: Problem,
+    around: str | Inference | None,
+    tol: float | None = None,
+    power: float = 1.0,
+    start: Start | None = None,
 ) -> Target:
     """Coordinates around the prior, or around a Gaussian whose sites are weakened to ``power``.
 
@@ -55,6 +59,8 @@ def target_around(
         Sites need no smaller tolerance than this.
     power : float
         Below one: weaker sites, because a Gaussian site is narrower than the likelihood in some directions.
+    start : Start, optional
+        Sites of a neighbouring posterior to begin from.
     """
     likelihood, names = problem.likelihood, gaussians_for(problem.likelihood)
     if around is None:
@@ -74,17 +80,17 @@ def target_around(
             f"around={around!r} is not known for likelihood={likelihood.name!r}; use one of "
             f"{_listed(['prior', *names])}"
         )
-    return problem.prior.whitened(_gaussian(problem, base, tol), power)
+    return problem.prior.whitened(_gaussian(problem, base, tol, start), power)
 
 
-def _gaussian(problem: Problem, base: Inference, tol: float | None) -> Gaussian:
+def _gaussian(problem: Problem, base: Inference, tol: float | None, start: Start | None) -> Gaussian:
     if isinstance(base, Variational):
         short = problem.prior.centred(lambda: Laplace()(problem).sites[0])
         if short is not None and base != Variational():
             raise ValueError(f"around={base!r}: the short form of its sites has no settings; use around='variational'")
         if short is not None:
             return short
-    return base.with_site_tol(max(tol or 0.0, base.site_tol))(problem).sites[0]
+    return base.with_site_tol(max(tol or 0.0, base.site_tol))(problem, start=start).sites[0]
 
 
 def _listed(names: Iterable[str]) -> str:

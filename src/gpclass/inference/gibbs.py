@@ -32,10 +32,12 @@ from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.around import target_around
 from gpclass.inference.base import Way
 from gpclass.inference.elliptical_step import elliptical_step
-from gpclass.inference.mcmc import ChainSettings, annealed, collect
+from gpclass.inference.mcmc import Stepping, annealed, collect
+from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Start
 from gpclass.latent.basis import inverse
+from gpclass.latent.coordinates import Target
 from gpclass.latent.dense import dense_prior
 from gpclass.latent.whitened import Whitened, whiten
 from gpclass.model.problem import Problem
@@ -46,7 +48,7 @@ MOST_SHRINKS = 100
 
 
 @dataclass(frozen=True)
-class Gibbs(ChainSettings):
+class Gibbs(Stepping):
     """Settings of Gibbs sampling.
 
     Parameters
@@ -64,13 +66,13 @@ class Gibbs(ChainSettings):
     draws: int = 60
     jitter: float = 0.01
 
+    around: ClassVar[str] = "prior"
     name: ClassVar[str] = "gibbs"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand third", "covariance whitened"),)
     only_two: ClassVar[str] = "its scan is written for one latent value per row"
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
-        whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
-        if "orthant" in problem.likelihood.offers() and whole:
+        if _has_noisy_values(problem):
             target = whiten(problem)
             sampler = NoisyScan.of(problem, target)
             v = sampler.first(self.chains, rng)
@@ -85,6 +87,20 @@ class Gibbs(ChainSettings):
         log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
         evidence = annealed(target_around(problem, None), elliptical_step, rng) if self.evidence else None
         return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
+
+    def latent_steps(self, target: Target, state: Particles, rng: Generator, size: float, count: int) -> Particles:
+        """Scans of v, drawn given f and replaced by f given v; else of f under the prior itself, without own noise."""
+        assert isinstance(target, Whitened)
+        if _has_noisy_values(target.problem):
+            sampler = NoisyScan.of(target.problem, target)
+            v = sampler.given_latents(state.f, rng)
+            for _ in range(count):
+                v = sampler.scan(v, rng)
+            return Particles.at(target, sampler.latents(v, rng))
+        Q, f = precision_of(target.L), state.f
+        for _ in range(count):
+            f = latent_scan(target, Q, f, rng)
+        return Particles.at(target, np.asarray(solve_triangular(target.L, f.T, lower=True)).T)
 
     def _scans(self, problem: Problem, state: Array, scan: Scan, latents: Scan, rng: Generator) -> Array:
         """Scans of the chains from a state; draws (chains, draws, n) of the latents that belong to it."""
@@ -129,17 +145,34 @@ class NoisyScan:
         log_u = np.log(rng.random(z.shape))
         for i in range(len(self.y)):
             mean = z[i] - (self.Q[i] @ z) / self.Q[i, i]
-            # P(v > x | v > 0) = u, so the upper tail at x is u Φ(mean/sd): inverted in logs, for both tails.
-            own = self.y[i] * mean
-            tail = log_u[i] + log_ndtr(own / sd[i])
-            z[i] = self.y[i] * np.maximum(own - sd[i] * ndtri_exp(tail), np.finfo(float).tiny)
+            z[i] = self.y[i] * _positive(self.y[i] * mean, sd[i], log_u[i])
         return np.asarray(z.T * self.y)
+
+    def given_latents(self, f: Array, rng: Generator) -> Array:
+        """A draw of v given f (chains, n)."""
+        own = f[:, self.rows] * self.y
+        return _positive(own, self.noise_sd, np.log(rng.random(own.shape)))
 
     def latents(self, v: Array, rng: Generator) -> Array:
         """A draw of η given v for every chain, (chains, n): a prior draw corrected by v."""
         eta = rng.standard_normal((len(v), len(self.L)))
         simulated = (eta @ self.L.T)[:, self.rows] + self.noise_sd * rng.standard_normal(v.shape)
         return np.asarray(eta + (v * self.y - simulated) @ self.gain.T)
+
+
+def _positive(mean: Array, sd: float, log_u: Array) -> Array:
+    """Draws of normal variables, given that they are positive, from logs of uniform ones.
+
+    P(v > x | v > 0) = u, so the upper tail at x is u Φ(mean/sd): inverted in logs, for both tails.
+    """
+    tail = log_u + log_ndtr(mean / sd)
+    return np.maximum(mean - sd * ndtri_exp(tail), np.finfo(float).tiny)
+
+
+def _has_noisy_values(problem: Problem) -> bool:
+    """Whether v exists: probit, and weights that count rows."""
+    whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
+    return bool("orthant" in problem.likelihood.offers() and whole)
 
 
 def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:

@@ -83,8 +83,19 @@ class ChainSettings(Inference):
             yield i // thin if i >= 0 and (i + 1) % thin == 0 else None
 
 
+class Stepping(ChainSettings):
+    """Chains whose latent values another strategy can move, given θ, in white coordinates."""
+
+    around: Any  # what those coordinates belong to: "prior" or a Gaussian
+    steps: ClassVar[bool] = True
+
+    @abstractmethod
+    def latent_steps(self, target: Target, state: Particles, rng: Generator, size: float, count: int) -> Particles:
+        """Some steps of the latent values given θ, for the strategy that alternates."""
+
+
 @dataclass(frozen=True)
-class WhiteChains(ChainSettings):
+class WhiteChains(Stepping):
     """Chains that move in the coordinates of a Gaussian.
 
     Parameters
@@ -97,12 +108,16 @@ class WhiteChains(ChainSettings):
 
     around: str | Inference | None = None
 
-    steps: ClassVar[bool] = True
     limits: ClassVar = {"around": AROUND}
+
+    def latent_steps(self, target: Target, state: Particles, rng: Generator, size: float, count: int) -> Particles:
+        for _ in range(count):
+            state = self.latent_step(target, state, rng, size)
+        return state
 
     @abstractmethod
     def latent_step(self, target: Target, state: Particles, rng: Generator, size: float) -> Particles:
-        """One step of the latent values given θ, for the strategy that alternates."""
+        """One step of the latent values given θ."""
 
 
 def run_latent_chains(

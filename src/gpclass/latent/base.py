@@ -332,6 +332,10 @@ class Form(ABC):
         """The same for a part of the rows that fits into memory."""
         return self
 
+    def for_other_rows(self) -> Form:
+        """The same without what was found for the rows at hand alone."""
+        return self
+
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
         """A part of the rows on which a search of θ may begin; None if it begins on all of them."""
         return None

@@ -117,7 +117,8 @@ class Problem(Parameters):
 
     def on(self, X: Array, y: npt.NDArray[Any], weights: Array | None = None) -> Problem:
         """The same model on other rows, in memory."""
-        return replace(self, rows=self.form.rows(ArraySource(X, y, weights)))
+        form = self.form.for_other_rows()
+        return replace(self, form=form, rows=form.rows(ArraySource(X, y, weights)))
 
     def subset(self, rows: npt.NDArray[Any]) -> Problem:
         """The same model on some of its rows: indices, or a mask."""

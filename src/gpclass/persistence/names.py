@@ -50,6 +50,7 @@ PATHS: dict[str, str] = {
     "prior/flat": "gpclass.priors:Flat",
     "prior/inverse-gamma": "gpclass.priors:InverseGamma",
     "prior/half-student-t": "gpclass.priors:HalfStudentT",
+    "prior/shared-gamma": "gpclass.priors:SharedGamma",
     "prior/scipy": "gpclass.priors:FromScipy",
     "prior/set": "gpclass.priors:PriorSet",
     # Problems

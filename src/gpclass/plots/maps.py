@@ -195,10 +195,13 @@ def _axis(values: Array, resolution: int) -> Array:
 
 
 def _binary_map(ax: Any, plane: _Plane, p: Array, label: str) -> None:
+    from matplotlib import __version_info__
+
     low, high = style.probability_span(p)
     levels = np.linspace(low, high, 21)
     filled = ax.contourf(plane.x, plane.y, p, levels=levels, cmap=style.probability_colours(), vmin=low, vmax=high)
-    filled.set_rasterized(True)  # 21 polygons with thousands of corners make a huge SVG
+    if __version_info__ >= (3, 11):  # 21 polygons with thousands of corners make a huge SVG; older versions refuse
+        filled.set_rasterized(True)
     style.probability_lines(ax, plane.x, plane.y, p)
     bar = ax.figure.colorbar(filled, ax=ax, ticks=np.linspace(low, high, 5), format="%.2g")
     bar.set_label(f"probability of class {style.plain(label)}")

@@ -39,7 +39,7 @@ def many_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = Tr
     starts, order = group_starts(mixture.group)
     for block in _blocks(mixture):
         each = likelihood.log_averaged(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
-        log_proba[block] = log_sum(log_w + each)
+        log_proba[block] = np.minimum(log_sum(log_w + each), 0.0)  # weights sum to one except for rounding
         if len(starts) > 1 and errors:
             off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
             mcse[block] = group_error(summed(off, starts, order))

@@ -163,7 +163,7 @@ def _not_with(inference: Inference, form: type[Form], many: bool) -> str:
     able = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, many)]
     return (
         f"{why_no_likelihood(inference, form, many)}; inference may be {', '.join(map(repr, able))}, "
-        "or the dense prior, with n_inducing=None and latent_prior=None"
+        "or the dense prior, without n_inducing, n_neighbors and latent_prior"
     )
 
 

@@ -245,7 +245,7 @@ STRATEGIES: Mapping[str, Method[Strategy]] = {
         Method(
             hyper.Alternate,
             "Latent values and kernel parameters sampled in turn",
-            "chains × iterations × O(n³), 3000 iterations or more",
+            "chains × iterations × O(n³), 1200 iterations or more",
             "Neal (1999); Yu & Meng (2011)",
             exact=True,
         ),

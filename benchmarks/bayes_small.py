@@ -1,0 +1,150 @@
+"""Does integrating over θ pay on few rows? Held-out log loss of ML-II, MAP and full Bayes over repeated splits.
+
+``python -m benchmarks.bayes_small [data ...] [--minutes M]`` trains on 25 to 100 rows, drawn anew for each split with
+two of every class at least, and tests on at most 500 of the others. All sides have the exact posterior of the latent
+values and the same kernel, one length scale or one per input; MAP and the chains have the default priors. Results are
+kept split by split in bayes_small.json, so that an interrupted run goes on; every run writes the table of
+``docs/bayes.md``; ``--page`` writes it alone.
+"""
+
+import argparse
+import json
+import time
+import warnings
+
+import numpy as np
+from sklearn.datasets import load_iris, load_wine
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.metrics import log_loss
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks.common import HERE, between
+from gpclass import GPClassifier
+from gpclass.datasets import load
+from gpclass.hyper import PseudoMarginal
+
+KEPT = HERE / "bayes_small.json"
+PAGE = HERE.parent / "docs" / "bayes.md"
+MARK = "<!-- small sets -->"
+OWN = {"iris": load_iris, "wine": load_wine}
+SETS = {
+    "synthetic": "ripley_synth_test", "crabs": "crabs", "pima": "pima_ripley_test", "thyroid": "new_thyroid",
+    "breast": "breast_wisconsin_683", "iris": None, "wine": None,
+}  # fmt: skip
+SIZES, MOST_TEST = (25, 100), 500
+SPLITS = 6
+LABELS = {"maximize": "ML-II", "map": "MAP", "bayes": "full Bayes"}
+
+
+def strategies():
+    """What each side does with θ."""
+    return {"maximize": "maximize", "map": "map", "bayes": PseudoMarginal(chains=2, draws=50, keep=100, vectors=1)}
+
+
+def data(name):
+    """Features and whole-number labels of a set."""
+    if name in OWN:
+        return OWN[name](return_X_y=True)
+    found = load(SETS[name])
+    X = np.asarray(found.X, dtype=float)
+    return X, np.unique(found.y, return_inverse=True)[1]
+
+
+def split(y, n, k):
+    """Rows to train and to test on."""
+    for attempt in range(1000):
+        order = np.random.default_rng([k, n, attempt]).permutation(len(y))
+        if np.bincount(y[order[:n]], minlength=y.max() + 1).min() >= 2:
+            return order[:n], order[n : n + MOST_TEST]
+    raise ValueError("no split has two rows of every class")
+
+
+def measured(name, n, covariance, k):
+    """Log loss and processor seconds of all sides on one split."""
+    X, y = data(name)
+    train, test = split(y, n, k)
+    scaler, found = StandardScaler().fit(X[train]), {}
+    for side, strategy in strategies().items():
+        lengths = 1.0 if covariance == "isotropic" else np.ones(X.shape[1])
+        clf = GPClassifier(1.0 * RBF(lengths), hyperparameters=strategy, random_state=0)
+        begin = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf.fit(scaler.transform(X[train]), y[train])
+            proba = clf.predict_proba(scaler.transform(X[test]))
+        found[side] = [log_loss(y[test], proba, labels=clf.classes_), time.process_time() - begin]
+    return found
+
+
+def cases():
+    """Data, rows and covariance, those that cost least first."""
+    for n in SIZES:
+        for covariance in ("isotropic", "ard"):
+            for name in SETS:
+                if n < 100 or name not in OWN:  # of the smallest sets too few rows would be left
+                    yield name, n, covariance
+
+
+def keyed(*case):
+    return " / ".join(map(str, case))
+
+
+def table(stored):
+    """One line per case with all its splits, and how often each side was best."""
+    lines = [
+        "| data | classes | inputs | n | covariance | splits | ML-II | MAP | full Bayes | full Bayes − ML-II | "
+        "full Bayes − MAP | seconds, ML-II | full Bayes |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    won = {}
+    for name, n, covariance in cases():
+        runs = stored.get(keyed(name, n, covariance), [])
+        if len(runs) < 4:
+            continue
+        loss = {side: np.array([run[side][0] for run in runs]) for side in LABELS}
+        seconds = {side: np.mean([run[side][1] for run in runs]) for side in LABELS}
+        gaps = {side: loss["bayes"] - loss[side] for side in ("maximize", "map")}
+        said = {s: (g.mean(), g.std(ddof=1) / np.sqrt(len(g))) for s, g in gaps.items()}
+        clear = {s: abs(m) > 2 * e for s, (m, e) in said.items()}
+        X, y = data(name)
+        cells = [f"{'**' * clear[s]}{m:+.3f} ± {e:.3f}{'**' * clear[s]}" for s, (m, e) in said.items()]
+        lines.append(
+            f"| {name} | {y.max() + 1} | {X.shape[1]} | {n} | {covariance} | {len(runs)} | "
+            + " | ".join(f"{loss[side].mean():.3f}" for side in LABELS)
+            + f" | {cells[0]} | {cells[1]} | {seconds['maximize']:.1f} | {seconds['bayes']:.1f} |"
+        )
+        key = (n, covariance)
+        for s, (m, _) in said.items():
+            count = won.setdefault(key, {}).setdefault(s, [0, 0, 0, 0.0])
+            count[0] += bool(clear[s] and m < 0)
+            count[1] += bool(clear[s] and m > 0)
+            count[2] += 1
+            count[3] += m
+    lines += ["", "| n | covariance | sets | better than ML-II | worse | mean difference | better than MAP | worse | "
+              "mean difference |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    for (n, covariance), by in won.items():
+        cells = [f"{a} | {b} | {total / of:+.3f}" for a, b, of, total in (by["maximize"], by["map"])]
+        lines.append(f"| {n} | {covariance} | {by['map'][2]} | {cells[0]} | {cells[1]} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="*", help=f"of {', '.join(SETS)}; all by default")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="start no further split after this time")
+    parser.add_argument("--page", action="store_true", help="write the page alone")
+    asked = parser.parse_args()
+    end, stored = time.monotonic() + 60 * asked.minutes, json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    for k in () if asked.page else range(SPLITS):
+        for case in cases():
+            runs = stored.setdefault(keyed(*case), [])
+            if (asked.data and case[0] not in asked.data) or len(runs) != k or time.monotonic() > end:
+                continue
+            runs.append(measured(*case, k))
+            KEPT.write_text(json.dumps(stored).replace("]], ", "]],\n").replace("]}], ", "]}],\n") + "\n")
+            print(*case, k, runs[-1], flush=True)
+    between(PAGE, MARK, table(stored))
+
+
+if __name__ == "__main__":
+    main()
