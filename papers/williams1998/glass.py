@@ -47,8 +47,8 @@ def methods(d: int, C: int, setting: Setting) -> dict[str, Any]:
     quick = HMC(chains=1, warmup=20, draws=40, default_priors=paper)
     hmc = setting.choose(quick, HMC.williams_barber())
     neal = setting.choose(
-        Alternate(chains=1, warmup=40, draws=80, vectors=1, default_priors=paper),
-        Alternate(chains=2, warmup=300, draws=1000, default_priors=paper),
+        Alternate(chains=1, warmup=40, draws=80, given="both", vectors=1, default_priors=paper),
+        Alternate(chains=2, warmup=300, draws=1000, given="both", default_priors=paper),
     )
     common = {"likelihood": "softmax", "random_state": setting.seed}
     found: dict[str, Any] = {

@@ -44,6 +44,7 @@ def classifiers(d: int, setting: Setting) -> dict[str, Any]:
         HMC.williams_barber(warmup=25, draws=50), HMC.williams_barber(), HMC.williams_barber(warmup=6, draws=12)
     )
     neal = Alternate(
+        given="both",
         move="hmc",
         default_priors="williams-barber",
         **setting.choose(

@@ -7,7 +7,7 @@ from papers.cho2015 import iris, synthetic
 from papers.cho2015.methods import methods
 from papers.common import Setting
 from papers.williams1998 import __main__ as williams
-from papers.williams1998 import comparators, glass
+from papers.williams1998 import comparators, glass, neal
 from papers.williams1998.comparators import MixtureDiscriminant
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
@@ -93,3 +93,11 @@ def test_one_mixture_component_per_class_is_the_quadratic_discriminant(monkeypat
     new = rng.normal(1, 1, (50, 2))
     np.testing.assert_allclose(ours.predict_proba(new), sure.predict_proba(new), atol=0.02)  # of unbiased variances
     assert np.mean(ours.predict(new) == sure.predict(new)) > 0.9
+
+
+def test_neals_own_chains_and_the_interwoven_ones():
+    own, woven = neal.chains(Setting(), 3).values()
+    assert (own.inference, own.hyperparameters.given, own.hyperparameters.move) == ("gibbs", "f", "hmc")
+    assert woven.hyperparameters.given == "both"
+    assert own.hyperparameters.draws == woven.hyperparameters.draws  # of the same length
+    assert own.priors["*length_scale*"].power == -2.0  # relevances

@@ -234,7 +234,7 @@ def climb(
         value, slope = value_and_slope(posterior, prior, theta)
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return REFUSED, np.zeros_like(theta)
-        last = posterior.start
+        last = posterior.start and posterior.start.light
         if value > best[0]:
             best = (value, theta.copy(), last)
         tell(log_evidence=value)
