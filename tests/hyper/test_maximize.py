@@ -158,4 +158,5 @@ def test_an_ascent_holds_five_matrices_at_a_time(inference):
         tracemalloc.stop()
         gc.enable()
     assert model.fit_report_.evaluations >= 5
-    assert peak < 8 * 5 * n**2 + 2 * 2**20
+    tiles = 4 * 2**20  # bytes, whatever n is
+    assert peak < 8 * 5 * n**2 + tiles
