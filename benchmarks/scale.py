@@ -45,7 +45,7 @@ def field(n, reach, seed=0):
     f = map_coordinates(fft2(np.sqrt(spectrum) / GRID * noise).real, X.T / step, order=3, mode="grid-wrap")
     p = ndtr(f)
     y = (rng.uniform(size=len(p)) < p).astype(int)
-    return {"X": X[:n], "y": y[:n], "X_test": X[n:], "y_test": y[n:], "p_test": p[n:]}
+    return {"X": X[:n], "y": y[:n], "p": p[:n], "X_test": X[n:], "y_test": y[n:], "p_test": p[n:]}
 
 
 def run(method, data, peer, most):

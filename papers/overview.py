@@ -10,13 +10,18 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from papers.claims import CLAIMS
 from papers.common import DOCS
+from papers.pages import sections, spread, tables
 
 HEAD = """# Every table and figure
 
 Every numbered table and figure of the five papers, with the paper's size, the size of our run, and the verdicts of our
 own page: what was claimed, what we asked for, what we measured. `python -m papers.overview` makes this page from the
-others. A run without `--full` is smaller than the paper's: its command is given, and the page says how large it was.
+others. Ours: the command, and the sizes in its tables. A run without `--full` is smaller than the paper's.
+
+Below each paper's items are its claims, as far as numbers can decide them: what it says, what we measured, and where
+our numbers contradict it, why.
 """
 
 
@@ -31,24 +36,57 @@ class Item:
     experiment: str  # "" if there is none
     picked: str = ""  # part of a verdict's text, if the section judges several items
     remark: str = ""  # what has to be said beyond the verdicts
+    sized: tuple[str, ...] = ()  # columns of our tables that say how large the run was
+    size: tuple[str, str] | None = None  # a column and what each of its cells must be in a run of the paper's size
 
 
 ITEMS = (
-    Item("atiya2020", "Table 1", "orthant integral, MAPE of log P", "50 problems of n = 50, 200, 500", "table1"),
-    Item("atiya2020", "Table 2", "MAE of probabilities, linear kernel", "20 runs, to 3,000,000 samples", "table2"),
-    Item("atiya2020", "Table 3", "MAPE of the log evidence", "20 runs, to 3,000,000 samples", "table3"),
-    Item("atiya2020", "Table 4", "nine problems, six kernels, four methods", "50,000 iterations", "table4"),
+    Item(
+        "atiya2020",
+        "Table 1",
+        "orthant integral, MAPE of log P",
+        "50 problems of n = 50, 200, 500",
+        "table1",
+        sized=("problems", "draws"),
+    ),
+    Item(
+        "atiya2020",
+        "Table 2",
+        "MAE of probabilities, linear kernel",
+        "20 runs, to 3,000,000 samples",
+        "table2",
+        sized=("runs", "draws"),
+    ),
+    Item(
+        "atiya2020",
+        "Table 3",
+        "MAPE of the log evidence",
+        "20 runs, to 3,000,000 samples",
+        "table3",
+        sized=("runs", "draws"),
+    ),
+    Item(
+        "atiya2020",
+        "Table 4",
+        "nine problems, six kernels, four methods",
+        "50,000 iterations",
+        "table4",
+        sized=("n", "CPU s per set"),
+    ),
     Item(
         *("atiya2020", "Table 4, text", "evidence of the samplers", "50,000 iterations", "annealing"),
+        sized=("temperatures",),
         remark="ours was the reverse of theirs: short ladders for elliptical slices, a tuned step for HMC",
     ),
     Item(
         *("atiya2020", "Figure 1", "error of probabilities by CPU time", "ten runs a point", "figures"),
         picked="probabilities",
+        sized=("runs", "draws"),
     ),
     Item(
         *("atiya2020", "Figure 2", "error of the evidence by CPU time", "ten runs a point", "figures"),
         picked="evidence",
+        sized=("runs", "draws"),
     ),
     Item(
         *("cho2015", "Table 1", "means and covariances of four classes", "160 and 400 points", "synthetic"),
@@ -60,19 +98,33 @@ ITEMS = (
     Item("cho2015", "Equations 18–22", "variational EM", "until it converges", "em"),
     Item("filippone2014", "Figure 1", "annealing in two dimensions", "three draws", "figure1"),
     Item("filippone2014", "Figure 2", "spread of the evidence estimate", "50 θ, 50 repeats, n to 1000", "figure2"),
-    Item("filippone2014", "Table I", "acceptance rates", "5 chains of 1500 after 500, five data sets", "table1"),
     Item(
-        *("roeder2011", "Figure 1", "graph of the doubly stochastic model", "a diagram", ""),
-        remark="a diagram without a result: the model is `gpclass.datasets.roeder_field`",
+        *("filippone2014", "Table I", "acceptance rates", "5 chains of 1500 after 500, five data sets", "table1"),
+        sized=("n", "chains x draws"),
+        size=("chains x draws", "5 x 1500"),
     ),
-    Item("roeder2011", "Figure 2", "the normal on ]0, 1[", "two panels", "figures", remark="drawn by the experiment"),
+    Item(
+        *("filippone2014", "§VI, outlook", "temperatures optimised", "not done", "ladders"),
+        remark='`Annealed(ladder="balanced")`',
+    ),
+    Item(
+        *("roeder2011", "Figure 1", "graph of the doubly stochastic model", "a diagram", "figures"),
+        picked="Figure 1",
+        remark="drawn on the page; the model is `gpclass.datasets.roeder_field`",
+    ),
+    Item(
+        *("roeder2011", "Figure 2", "the normal on ]0, 1[", "two panels", "figures"),
+        picked="Figure 2",
+        remark="drawn on the page; the paper does not name its parameters",
+    ),
     Item("roeder2011", "Figure 3", "logistic and stretched probit", "c0 = 1", "figures", picked="Figure 3"),
     Item(
         "roeder2011", "Figure 4", "two orthants of one training point", "two correlations", "figures", picked="Figure 4"
     ),
     Item(
-        *("roeder2011", "Figure 5", "map of the stations and the variance", "8 pixels of a forecast", ""),
-        remark="not possible: the forecasts are not public",
+        *("roeder2011", "Figure 5", "map of the stations and the variance", "8 pixels, 970 forecasts", "figures"),
+        picked="Figure 5",
+        remark="drawn on the page, on 970 maps of a simulated sea: the forecasts are not public",
     ),
     Item(
         *("roeder2011", "Figure 6", "contours of four methods", "114 samples, two features", "figures"),
@@ -81,26 +133,38 @@ ITEMS = (
     ),
     Item("roeder2011", "Table 1", "accuracy and time of four methods", "114 samples, 8 pixels, five folds", "table1"),
     Item(
-        *("roeder2011", "Table 1, repeated", "the same on many fields", "one data set", "repeats"),
+        *("roeder2011", "Table 1, repeated", "the same on many fields of the model", "one data set", "repeats"),
+        sized=("sets",),
         remark="ours alone: differences with a standard error",
+    ),
+    Item(
+        *("roeder2011", "Table 1, storms", "the same on storms of a simulated sea", "one data set", "storms"),
+        sized=("sets",),
+        remark="with ν = 10, l = 0.4, s = 0.17, s0 = 0, the paper's for its first experiment",
     ),
     Item("williams1998", "Table of crabs", "errors of 120", "80 and 120 crabs, one split", "splits"),
     Item(
         *("williams1998", "Table of Pima", "errors of 332", "200 and 332 rows", "pima"),
         remark="no bar: the paper's digits are illegible; ours are beside the literature's on the page",
     ),
-    Item("williams1998", "Table of glass", "error of six kinds", "214 fragments, ten folds", "glass"),
+    Item(
+        "williams1998",
+        "Table of glass",
+        "error of six kinds",
+        "214 fragments, ten folds",
+        "glass",
+        sized=("divisions",),
+    ),
+    Item(
+        *("williams1998", "Neal's method", "the comparator of all tables", "not given", "neal"),
+        sized=("length",),
+        remark="Gibbs scans, Hamiltonian dynamics given these, relevances with a common mean",
+    ),
     Item(
         *("williams1998", "Figure of log w", "relevances on Pima", "one chain", "relevance"),
         remark="drawn on the page; the scan has no numbers to compare",
     ),
 )
-
-
-def sections(page: Path) -> dict[str, str]:
-    """Name to text of the experiments on a paper's page."""
-    text = page.read_text(encoding="utf-8") if page.is_file() else ""
-    return dict(re.findall(r"<!-- (\S+): begin -->\n(.*?)\n<!-- \1: end -->", text, flags=re.DOTALL))
 
 
 def row(item: Item, found: dict[str, str]) -> str:
@@ -112,10 +176,22 @@ def row(item: Item, found: dict[str, str]) -> str:
     command = re.findall(r"Generated by `([^`]+)`", text)[-1]
     verdicts = re.findall(r"^- \*\*(met|missed)\*\*: (.+)$", text, flags=re.MULTILINE)
     kept = [f"**{state}**: {line}" for state, line in verdicts if item.picked in line]
-    said = "<br>".join([*kept, *([item.remark] if item.remark else [])]) or "shown, no bar"
+    large = _as_large(item, text)
+    older = ["the run on the page is shorter than `--full` is now"] if "--full" in command and not large else []
+    said = "<br>".join([*kept, *older, *([item.remark] if item.remark else [])]) or "shown, no bar"
     link = f"[`{command.removeprefix('python -m papers.')}`]({item.paper}.md)"
-    size = "the paper's" if "--full" in command else "smaller"
-    return _bar(item.item, item.shows, item.theirs, f"{size}: {link}", said)
+    size = "the paper's" if "--full" in command and large else "smaller"
+    sizes = "; ".join(found for found in (spread(text, column) for column in item.sized) if found)
+    return _bar(item.item, item.shows, item.theirs, f"{size}: {link}{'<br>' if sizes else ''}{sizes}", said)
+
+
+def _as_large(item: Item, text: str) -> bool:
+    """Whether every row has the paper's size, as far as the page shows it, and none is left for another run."""
+    if item.size is None:
+        return True
+    column, wanted = item.size
+    rows = [row for table in tables(text) for row in table if column in row]
+    return "Not measured yet" not in text and all(row[column] == wanted for row in rows)
 
 
 def _bar(*cells: str) -> str:
@@ -130,6 +206,9 @@ def page(docs: Path = DOCS) -> str:
         lines = [_bar("item", "what it shows", "paper's size", "ours", "verdicts"), _bar(*["---"] * 5)]
         lines += [row(item, found) for item in ITEMS if item.paper == paper]
         parts.append(f"## {paper}\n\n" + "\n".join(lines) + "\n")
+        lines = [_bar("where", "the paper says", "we measured", "verdict"), _bar(*["---"] * 4)]
+        lines += [_bar(c.where, c.says, *c.judge(found)) for c in CLAIMS if c.paper == paper]
+        parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
 

@@ -18,6 +18,7 @@ from gpclass.datasets import DatasetUnavailable
 from papers import overview
 from papers.common import DOCS, RESULTS, Experiment, Section, Setting, show_figures, tell, write_page
 from papers.resume import Kept, Progress, code_of, remember, store, stored
+from papers.store import Limit, NoTime
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ def parser_for(program: str, title: str) -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=int, help="this many repeats instead")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="measure again what is stored from an earlier run")
+    parser.add_argument(
+        "--minutes", type=float, help="measure nothing new after so many; the same command goes on from there"
+    )
     parser.add_argument("--write", action="store_true", help="put the summaries into docs/papers")
     return parser
 
@@ -62,13 +66,14 @@ def run(
 ) -> list[Section]:
     """Run the experiments one after another."""
     setting = Setting(given.full, given.repeats, given.seed, given.quick)
+    Limit.set(given.minutes)
     progress = Progress([(paper.name, name) for paper, name in chosen], setting.size)
     done, lacking = [], []
     for paper, name in chosen:
         progress.announce()
         try:
             kept, seconds = one(paper, name, setting, given.again, results)
-        except DatasetUnavailable as error:
+        except (DatasetUnavailable, NoTime) as error:
             tell(f"left out: {error}")
             lacking.append(f"{paper.name} {name} left out: {error}")
             progress.finished(None)
@@ -104,5 +109,6 @@ def one(paper: Paper, name: str, setting: Setting, again: bool, results: Path) -
     section = paper.experiments[name](setting)
     written = section.save(results / paper.name)
     kept = Kept(section, tuple(written), time.process_time() - begin)
-    store(path, key, kept)
+    if not Limit.reached:  # else parts are missing
+        store(path, key, kept)
     return kept, kept.seconds

@@ -66,6 +66,7 @@ def test_order_of_classes_is_that_of_the_columns():
     assert metrics.accuracy(y, p, classes=["a", "b"]) == 0.0
 
 
+@pytest.mark.slow
 def test_calibration_error_tells_calibrated_from_overconfident():
     """Perfect forecasts stay below their own level in 95 % of data sets; overconfident ones do not."""
     below = []
@@ -174,8 +175,11 @@ def test_progress_is_silent_or_tells_acceptance():
     assert bar.acceptance == 0.5
     assert "accepted=50%" in stream.getvalue()
     assert "-1.235" in stream.getvalue()
-    silent = io.StringIO()
-    with progress(4, "chain", verbose=0, stream=silent) as bar:
-        bar.update()
-    assert silent.getvalue() == ""
-    assert bar.acceptance is None
+    for verbose in (0, 1):  # 1: a bar appears after two seconds
+        silent = io.StringIO()
+        with progress(4, "chain", verbose=verbose, stream=silent) as bar:
+            bar.doing("another chain")
+            bar.more(2)
+            bar.update()
+        assert silent.getvalue() == ""
+        assert bar.acceptance is None

@@ -82,6 +82,7 @@ def saved_again(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
 def test_golden_models_written_again_say_the_same(name, saved_again):
     path = saved_again / golden(name).name

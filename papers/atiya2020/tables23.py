@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -92,22 +93,26 @@ def table(which: int, setting: Setting, problems: Sequence[int] = tuple(COLUMNS)
         tuple(rows),
         "The paper's column is its entry for the same number of samples; its best is the row of 3,000,000.",
     )
+    hard, soft = (_over_paper(rows, method) for method in (HARD, "gpc-mc"))
     note = (
         "The paper counts twice, in training (eq. 57) and at prediction (eq. 61). The library's predictions average "
-        "the link over the particles (eq. 62) and have about half the error; with the count at prediction too, in the "
-        f"rows “{HARD}”, the errors are of the size of the paper's.",
+        f"the link over the particles (eq. 62), with {soft:.2f} times the paper's error here (geometric mean over the "
+        f"rows); with the count at prediction too, in the rows “{HARD}”, it is {hard:.2f} times.",
     )
-    ours = [row for row in rows if row[1] == HARD and row[6] is not None]
-    ratio = float(np.exp(np.mean([np.log(row[4] / row[6]) for row in ours])))
     verdicts.append(
         Verdict(
             "hard counts, ours over the paper's error, geometric mean over the table",
             "within a factor of 1.5",
-            f"{ratio:.2f}",
-            bool(1 / 1.5 <= ratio <= 1.5),
+            f"{hard:.2f}",
+            bool(1 / 1.5 <= hard <= 1.5),
         )
     )
     return Section(f"table{which}", title, (result,), tuple(verdicts), note)
+
+
+def _over_paper(rows: list[tuple[Any, ...]], method: str) -> float:
+    """Geometric mean of our error over the paper's, of the rows of a method that it has too."""
+    return float(np.exp(np.mean([np.log(row[4] / row[6]) for row in rows if row[1] == method and row[6] is not None])))
 
 
 def table2(setting: Setting, problems: Sequence[int] = tuple(COLUMNS)) -> Section:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from sklearn.preprocessing import StandardScaler
 from gpclass import GPClassifier
 from gpclass.datasets import atiya_gaussians, cho_four_gaussians, filippone_square
 from gpclass.hyper import EM
+from gpclass.numerics.fingerprint import fingerprint
 from papers.cho2015.methods import kernel
 from papers.common import Section, Setting, Table, Verdict, tell
+from papers.store import NoTime, cell
 
 WANTED = 0.01  # nats
 EARLY = 5e-3  # nats of an M-step
@@ -66,26 +69,40 @@ def fitted(X: Any, y: Any, inference: str, own: bool, strategy: Any) -> tuple[GP
     return clf, time.process_time() - begin
 
 
+def measured(X: Any, y: Any, inference: str, own: bool, most: int) -> dict[str, Any]:
+    """The numbers of one row, in the order of the columns."""
+    best, seconds = fitted(X, y, inference, own, "maximize")
+    ours, spent = fitted(X, y, inference, own, "em")
+    plain, slow = fitted(X, y, inference, own, EM(accelerate=False, max_iter=most))
+    trace = plain.trace_
+    small = np.flatnonzero(trace.gain < EARLY)
+    early = int(small[0]) if len(small) else len(trace.gain) - 1
+    top = best.log_evidence_
+    below = [top - one.log_evidence_ for one in (ours, plain)]
+    counts = [one.fit_report_.details["em_iterations"] for one in (ours, plain)]
+    first = {"top": top, "seconds": seconds, "below": below[0], "count": counts[0], "spent": spent}
+    early_gap = top - trace.evidence[early]
+    return {
+        **first,
+        **{"plain": below[1], "plain count": counts[1], "slow": slow, "early gap": early_gap, "early": early + 1},
+    }
+
+
 def run(setting: Setting) -> Section:
-    """All problems; the quick size has every third, and fewer iterations of plain EM."""
-    most = setting.choose(300, 2000, 60)
-    rows = []
-    for name, X, y, inference, own in list(problems())[:: setting.choose(1, 1, 3)]:
-        best, seconds = fitted(X, y, inference, own, "maximize")
-        ours, spent = fitted(X, y, inference, own, "em")
-        plain, slow = fitted(X, y, inference, own, EM(accelerate=False, max_iter=most))
-        trace = plain.trace_
-        small = np.flatnonzero(trace.gain < EARLY)
-        early = int(small[0]) if len(small) else len(trace.gain) - 1
-        top = best.log_evidence_
-        below = [top - one.log_evidence_ for one in (ours, plain)]
-        counts = [one.fit_report_.details["em_iterations"] for one in (ours, plain)]
-        rows.append(
-            (
-                *(name, len(y), inference, top, seconds, below[0], counts[0], spent),
-                *(below[1], counts[1], slow, top - trace.evidence[early], early + 1),
-            )
-        )
+    """All problems, each stored when done; the quick size has every third, and fewer iterations of plain EM."""
+    most = setting.choose(100, 2000, 60)
+    rows: list[tuple[Any, ...]] = []
+    later: list[str] = []
+    for k, (name, X, y, inference, own) in enumerate(list(problems())[:: setting.choose(1, 1, 3)]):
+        settings = {"problem": name, "inference": inference, "own": own, "most": most, "rows": fingerprint(X, y)}
+        try:
+            found = cell("cho2015", f"{setting.size}-em-{k}", settings, partial(measured, X, y, inference, own, most))
+        except NoTime:
+            if not rows:
+                raise
+            later.append(f"{name} ({inference})")
+            continue
+        rows.append((name, len(y), inference, *found.values()))
         tell("em", *rows[-1])
     same = [row[5] for row in rows if row[2] != "laplace"]
     verdict = Verdict(
@@ -99,5 +116,6 @@ def run(setting: Setting) -> Section:
         f"less than {EARLY} nats. The rows with laplace are the paper's own combination: its fixed point is not an "
         "optimum of the evidence, since EM's slope leaves out that the mode moves with θ; a fit's report has both "
         "slopes.",
+        *([f"Not measured yet, and so not shown: {', '.join(later)}."] if later else []),
     )
     return Section("em", "EM and ML-II", (Table("em", COLUMNS, tuple(rows)),), (verdict,), notes)

@@ -65,14 +65,14 @@ def run(setting: Setting) -> Section:
         (
             Verdict(
                 "accuracy of the paper's method",
-                f"{PUBLISHED} within two standard errors of the mean",
+                f"at least {PUBLISHED}, or within two standard errors of it",
                 f"{mean:.3f}, standard error {se:.3f}; the best of the methods here has {best:.3f} on the same splits",
-                bool(abs(mean - PUBLISHED) < 2 * se),
+                bool(mean > PUBLISHED - 2 * se),
             ),
         ),
         (
             f"The paper's average comes after “many experiments to get meaningful results”; {reached} of our {repeats} "
-            "splits reach it, and no method here does on average.",
+            f"splits reach it, and {'no' if best < PUBLISHED else 'some'} method here does on average.",
             "![The flowers from four viewpoints](cho2015_iris.png)",
         ),
         {"iris": lambda: draw(X, y)},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from papers.common import Experiment, Section
-from papers.filippone2014 import figure1, figure2, speed, table1
+from papers.filippone2014 import figure1, figure2, ladders, speed, table1
 from papers.run import Paper
 from papers.run import main as run_all
 
@@ -15,6 +15,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "figure2": figure2.run,
     "table1": table1.run,
     "speed": speed.run,
+    "ladders": ladders.run,
 }
 TITLE = "Filippone (2014): kernel parameters by exact-approximate MCMC"
 REFERENCE = (

@@ -87,16 +87,17 @@ def tune(problem: Problem, iterations: int, seed: int) -> Tuned:
 
 def settled(tuned: Tuned, iterations: int, seed: int) -> Tuned:
     """The proposal scaled until the chain with EP's deterministic evidence accepts 20 to 30 %."""
-    mode, rate = tuned.mode, tuned.acceptance
+    mode, tried = tuned.mode, []
     for k in range(8):
         outcome = chains(
             replace(tuned, mode=mode), ESTIMATORS["EP's evidence"], 1, iterations // 5, iterations, seed + k
         )
         rate = float(outcome.stack("accepted").mean())
+        tried.append(replace(tuned, mode=mode, acceptance=rate))
         if 0.2 <= rate <= 0.3:
             break
         mode = replace(mode, covariance=mode.covariance * np.clip(rate / 0.25, 0.2, 3.0) ** 1.5)
-    return replace(tuned, mode=mode, acceptance=rate)
+    return min(tried, key=lambda one: abs(one.acceptance - 0.25))
 
 
 def estimator(tuned: Tuned, inference: Inference) -> LogDensity:
@@ -133,15 +134,15 @@ def chains(
     return run_chains(sampler, n_chains, np.random.default_rng(seed))
 
 
-def acceptance(outcome: ChainRun) -> tuple[float, float, float]:
-    """Percent accepted, its standard error, and the standard deviation over chains."""
-    accepted = 100.0 * outcome.stack("accepted")
+def acceptance(taken: Any) -> tuple[float, float, float]:
+    """Percent accepted of moves (chains, draws), its standard error, and the standard deviation over chains."""
+    accepted = 100.0 * np.asarray(taken, dtype=float)
     error = float(array_stats().mcse(accepted)) if accepted.std() > 0 else 0.0
     spread = float(accepted.mean(axis=1).std(ddof=1)) if len(accepted) > 1 else float("nan")
     return float(accepted.mean()), error, spread
 
 
-def effective_size(outcome: ChainRun) -> float:
-    """The smallest bulk effective size of the parameters."""
-    theta: Any = np.moveaxis(outcome.stack("theta"), -1, 0)
+def effective_size(draws: Any) -> float:
+    """The smallest bulk effective size of the parameters (chains, draws, p)."""
+    theta: Any = np.moveaxis(np.asarray(draws), -1, 0)
     return float(np.min(array_stats().ess(theta)))

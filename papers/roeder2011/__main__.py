@@ -1,4 +1,4 @@
-"""``python -m papers.roeder2011 [table1 figures jura walker] [--full] [--write]``; data in ``$GPCLASS_DATA``."""
+"""``python -m papers.roeder2011 [experiment ...] [--full] [--write]``; data in ``$GPCLASS_DATA``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from papers.run import main as run_all
 EXPERIMENTS: dict[str, Experiment] = {
     "table1": table1.run,
     "repeats": repeats.run,
+    "storms": repeats.storms,
     "figures": figures.run,
     "jura": held_out.jura,
     "walker": held_out.walker,

@@ -1,4 +1,4 @@
-"""R Figures 2, 3, 4 and 6 redrawn, and a map of the Meuse."""
+"""R Figures 1 to 6 redrawn, and a map of the Meuse."""
 
 from __future__ import annotations
 
@@ -20,11 +20,24 @@ from gpclass.geostat import IndicatorKriging, predict_map, regular_grid
 from gpclass.inference import AMP, DSGQ
 from gpclass.likelihoods.binary import K0
 from papers.common import Section, Setting, Table, Verdict, left_out
+from papers.roeder2011.diagrams import figure1, figure5
 from papers.roeder2011.ladder import Effort, tune
 
 FIGURE_4 = ((0.92, 0.128), (0.0, 0.5))  # correlation after the noise is added, published p(y* = 1)
 
 NOTES = (
+    "![The doubly stochastic model](roeder2011_figure1.png)",
+    "Figure 1: features and labels are observed, the probabilities f are not; they are joined by the Gaussian process.",
+    "![The normal on the interval](roeder2011_figure2.png)",
+    "Figure 2: the paper names neither its means nor its variances; these show what its caption says, mass at the ends "
+    "as σ² grows, and asymmetry for μ ≠ 0.",
+    "![Two links](roeder2011_figure3.png)",
+    "Figure 3: the logistic function and the stretched probit, and their difference.",
+    "![Two orthants](roeder2011_figure4.png)",
+    "Figure 4: the mass of two orthants is the odds of the new label.",
+    "![Variance of log wave heights](roeder2011_figure5.png)",
+    "Figure 5: the paper's forecasts are not public; this is the simulated sea of the experiment `storms`, whose "
+    "storms come from the East as the paper's do.",
     "![Four maps of one set of samples](roeder2011_figure6.png)",
     "Kriging follows every sample; the doubly stochastic model treats a single deviating sample as possible "
     "chance. CIK and SIK have the same decision line.",
@@ -52,13 +65,14 @@ def run(setting: Setting) -> Section:
         )
     fitted = six_maps(setting)
     dissent = [(name, *at) for name, at in dissenting(fitted).items()]
-    draw = {"figure2": figure2, "figure3": figure3, "figure4": figure4, "figure6": lambda: figure6(fitted)}
+    draw = {"figure1": figure1, "figure2": figure2, "figure3": figure3, "figure4": figure4}
+    draw |= {"figure5": lambda: figure5(setting.seed), "figure6": lambda: figure6(fitted)}
     notes = left_out(["meuse"])
     if not notes:
         draw["meuse"], notes = lambda: meuse_map(setting), MEUSE
     return Section(
         "figures",
-        "Figures 2, 3, 4 and 6",
+        "Figures 1 to 6",
         (
             Table(
                 "figure4",

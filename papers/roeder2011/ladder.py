@@ -38,11 +38,12 @@ class Effort:
     draws: int = 200  # per candidate and fold, in the search
     tol: float = 0.005
     nugget: float | None = None  # None: fitted with the rest of the variogram
+    given: VariogramModel | None = None  # instead of a fitted one
 
     @property
-    def variogram(self) -> VariogramSearch:
-        """How the variogram is fitted."""
-        return VariogramSearch(nugget=self.nugget)
+    def variogram(self) -> VariogramSearch | VariogramModel:
+        """The variogram, or how it is fitted."""
+        return self.given or VariogramSearch(nugget=self.nugget)
 
 
 def tune(name: str, X: Any, y: Any, seed: int, effort: Effort) -> Any:

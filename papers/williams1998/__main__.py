@@ -8,13 +8,14 @@ from typing import Any
 from papers.common import Experiment, Section
 from papers.run import Paper
 from papers.run import main as run_all
-from papers.williams1998 import glass, two_classes
+from papers.williams1998 import glass, neal, two_classes
 
 EXPERIMENTS: dict[str, Experiment] = {
     "crabs": two_classes.crabs,
     "splits": two_classes.splits,
     "pima": two_classes.pima,
     "relevance": two_classes.relevance,
+    "neal": neal.run,
     "glass": glass.run,
 }
 TITLE = "Williams & Barber (1998): Bayesian classification with Gaussian processes"

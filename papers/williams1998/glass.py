@@ -6,8 +6,8 @@ in the paper, and one for all; parameters by the penalised likelihood, and for t
 method samples latent values, by Hamiltonian dynamics, and parameters in turn, with one kernel as in the paper. The
 literature's number for the method is 23.3 % (recalled, not printed in our source): for orientation.
 Also EP for multinomial probit, one against the rest, other classifiers, and with ``--full`` the exact posterior.
-The chains of the usual size are short: 60 iterations per fold, 120 for Neal's. MARS and projection pursuit, which the
-paper quotes from Ripley, are not in scikit-learn. Every method is stored when its folds are done.
+The chains of the usual size are short: 60 iterations per fold, 120 for Neal's. Every method is stored when its folds
+are done.
 """
 
 from __future__ import annotations
@@ -19,14 +19,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
 from gpclass import GPClassifier
 from gpclass.datasets import load
@@ -37,7 +33,8 @@ from gpclass.kernels import williams_barber
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.priors import LogNormal
 from papers.common import Section, Setting, Table, Verdict, tell
-from papers.store import cell
+from papers.store import NoTime, cell
+from papers.williams1998.comparators import comparators
 
 LITERATURE = 0.233
 OWN = "softmax Laplace, MAP, one kernel per class (the paper's)"
@@ -50,8 +47,8 @@ def methods(d: int, C: int, setting: Setting) -> dict[str, Any]:
     quick = HMC(chains=1, warmup=20, draws=40, default_priors=paper)
     hmc = setting.choose(quick, HMC.williams_barber())
     neal = setting.choose(
-        Alternate(chains=1, warmup=40, draws=80, vectors=1, default_priors=paper),
-        Alternate(chains=2, warmup=300, draws=1000, default_priors=paper),
+        Alternate(chains=1, warmup=40, draws=80, given="both", vectors=1, default_priors=paper),
+        Alternate(chains=2, warmup=300, draws=1000, given="both", default_priors=paper),
     )
     common = {"likelihood": "softmax", "random_state": setting.seed}
     found: dict[str, Any] = {
@@ -61,21 +58,16 @@ def methods(d: int, C: int, setting: Setting) -> dict[str, Any]:
         "softmax Laplace, MAP, one kernel for all": GPClassifier(
             williams_barber(d), inference="laplace", hyperparameters="map", priors=PRIORS, **common
         ),
+        **comparators(6, setting.seed),
+        "multinomial probit EP, MAP": GPClassifier(
+            williams_barber(d), inference="ep", hyperparameters="map", priors=PRIORS
+        ),
+        "scikit-learn, one against the rest, ML-II": GaussianProcessClassifier(williams_barber(d)),
         "softmax Laplace, HMC, one kernel for all": GPClassifier(
             williams_barber(d), inference="laplace", hyperparameters=hmc, **common
         ),
         "Neal's MCMC, softmax": GPClassifier(
             williams_barber(d), inference=LatentHMC(around="laplace"), hyperparameters=neal, **common
-        ),
-        "multinomial probit EP, MAP": GPClassifier(
-            williams_barber(d), inference="ep", hyperparameters="map", priors=PRIORS
-        ),
-        "scikit-learn, one against the rest, ML-II": GaussianProcessClassifier(williams_barber(d)),
-        "linear discriminant": LinearDiscriminantAnalysis(),
-        "logistic regression": LogisticRegression(max_iter=2000),
-        "decision tree": DecisionTreeClassifier(min_samples_leaf=5, random_state=setting.seed),
-        "neural network, 6 hidden units": MLPClassifier(
-            (6,), activation="logistic", solver="lbfgs", alpha=0.1, max_iter=2000, random_state=setting.seed
         ),
     }
     if setting.full:
@@ -88,7 +80,7 @@ def methods(d: int, C: int, setting: Setting) -> dict[str, Any]:
             random_state=setting.seed,
         )
     if setting.quick:  # the others take minutes
-        kept = (OWN, "softmax Laplace, MAP, one kernel for all", "linear discriminant", "logistic regression")
+        kept = (OWN, "softmax Laplace, MAP, one kernel for all", *comparators(6, setting.seed))
         found = {name: found[name] for name in kept}
     return {name: make_pipeline(StandardScaler(), clf) for name, clf in found.items()}
 
@@ -117,16 +109,21 @@ def run(setting: Setting) -> Section:
     data = load("forensic_glass_fgl")
     X = np.asarray(data.X, dtype=float)
     y = np.unique(np.asarray(data.y), return_inverse=True)[1]
-    rows, repeats = [], setting.count(1, 5, 1)
-    for k, (name, clf) in enumerate(methods(X.shape[1], int(y.max()) + 1, setting).items()):
+    rows, later, repeats = [], [], setting.count(1, 5, 1)
+    for name, clf in methods(X.shape[1], int(y.max()) + 1, setting).items():
         sampled = isinstance(getattr(clf[-1], "hyperparameters", ""), FullBayes) or name.startswith("exact")
         found = []
-        for r in range(1 if sampled else repeats):
-            seed = setting.seed + r
-            settings = {"method": repr(clf), "rows": fingerprint(X, y), "seed": seed}
-            found.append(
-                cell("williams1998", f"{setting.size}-glass-{k}-{r}", settings, partial(crossed, clf, X, y, seed))
-            )
+        try:
+            for r in range(1 if sampled else repeats):
+                seed = setting.seed + r
+                settings = {"method": repr(clf), "rows": fingerprint(X, y), "seed": seed}
+                file = f"{setting.size}-glass-{fingerprint(name)[:8]}-{r}"
+                found.append(cell("williams1998", file, settings, partial(crossed, clf, X, y, seed)))
+        except NoTime:
+            if name == OWN:
+                raise
+            later.append(name)
+            continue
         error, loss, seconds = (float(np.mean([one[key] for one in found])) for key in ("error", "loss", "seconds"))
         rows.append((name, error, loss, len(found), seconds))
         tell(*rows[-1])
@@ -145,4 +142,5 @@ def run(setting: Setting) -> Section:
                 bool(ours <= LITERATURE + spread),
             ),
         ),
+        (f"Not measured yet, and so not shown: {', '.join(later)}.",) if later else (),
     )

@@ -117,6 +117,7 @@ class LatentMixture:
     means: Array  # (S, m, L)
     covariances: Array  # (1 or S, m, L, L); shared, or one per component
     group: IntArray  # (S,): dependent components share a group (batch, chain)
+    truncation: Array | None = None  # (m,), error of a probability by rows left out of the draws; None: none are
 
     @classmethod
     def single(cls, mean: Array, variance: Array) -> LatentMixture:
@@ -188,6 +189,12 @@ class Posterior(ABC):
     @abstractmethod
     def latent(self, X_new: Array) -> LatentMixture:
         """Marginal latent values at each point of X_new (m, d)."""
+
+    def blocks(self, X_new: Array, most: int) -> list[IntArray]:
+        """Indices of the points of X_new that :meth:`latent` takes together, about ``most`` numbers in memory."""
+        step = max(1, most // max(self.n_components * self.problem.n_latents, self.problem.n))
+        every = np.arange(len(X_new))
+        return [every[begin : begin + step] for begin in range(0, len(X_new), step)]
 
     @abstractmethod
     def draw(self, X_new: Array, n: int, rng: np.random.Generator) -> Array:

@@ -11,6 +11,8 @@ import sys
 from contextlib import closing
 from typing import Any, TextIO
 
+DELAY = 2.0  # seconds before a bar that is cleared at the end appears
+
 
 class Progress:
     """One bar. Use :func:`progress`, which closes it; ``update`` does nothing if the bar is silent."""
@@ -23,7 +25,8 @@ class Progress:
             from tqdm import tqdm  # on demand: the import takes longer than a short fit
 
             where = sys.stderr if stream is None else stream
-            self._bar = tqdm(total=total, desc=label, file=where, leave=verbose > 1, dynamic_ncols=True)
+            delay = 0.0 if verbose > 1 else DELAY
+            self._bar = tqdm(total=total, desc=label, file=where, leave=verbose > 1, dynamic_ncols=True, delay=delay)
 
     @property
     def acceptance(self) -> float | None:
@@ -48,12 +51,11 @@ class Progress:
         """Increase the total number of steps."""
         if self._bar is not None and self._bar.total is not None:
             self._bar.total += steps
-            self._bar.refresh()
 
     def doing(self, what: str) -> None:
         """Set the label of the current step."""
         if self._bar is not None:
-            self._bar.set_description(what)
+            self._bar.set_description(what, refresh=False)
 
     def close(self) -> None:
         """Finish the line."""
@@ -73,7 +75,7 @@ def progress(
     label : str
         Description of the task.
     verbose : int
-        0: nothing. 1: a bar that is cleared at the end. 2: a bar that stays.
+        0: nothing. 1: a bar that appears after two seconds and is cleared at the end. 2: a bar that stays.
     stream : file, optional
         Where to write; standard error by default.
 

@@ -55,6 +55,21 @@ def fit(capsys, *words):
     return out
 
 
+def test_neighbours_alone_or_beside_inducing_points(folder, capsys):
+    fit(capsys, "--neighbors", 6)
+    alone = load_model("model.gpclass").fit_report_.details
+    fit(capsys, "--force", "--neighbors", "auto", "--inducing", 5)
+    both = load_model("model.gpclass").fit_report_.details
+    assert (alone["n_neighbors"], alone["n_inducing"], both["n_neighbors"], both["n_inducing"]) == (6, 0, 20, 5)
+    for words, said in (
+        (("--neighbors", "-3"), "--neighbors must be a whole number of at least 0, or auto, not '-3'"),
+        (("--neighbors", 6, "--method", "exact"), "inference may be 'ep', 'laplace', 'variational'"),
+    ):
+        code, _, err = gpclass(capsys, "fit", "data.csv", "--target", "kind", "--force", *words)
+        assert code != 0
+        assert said in err
+
+
 # ---- fit and predict -----------------------------------------------------------------------------------
 
 
@@ -106,6 +121,7 @@ def test_the_mapping_is_saved(folder, capsys):
     np.testing.assert_allclose(one[0], matrix[3])
 
 
+@pytest.mark.slow
 def test_parquet_in_and_out(folder, capsys):
     pd.read_csv("data.csv").to_parquet("data.parquet")
     pd.read_csv("new.csv").to_parquet("new.parquet")
@@ -410,6 +426,7 @@ def test_no_convergence_has_its_own_code(folder, capsys, monkeypatch):
     assert (folder / "model.gpclass").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_lengths_of_chains_and_a_checkpoint_from_the_command_line(folder, capsys):
     """Settings of the strategy; one that has no such setting says which ones do."""
@@ -565,6 +582,7 @@ def test_methods_as_json_are_data(folder, capsys, words):
     assert not names & set(texts)
 
 
+@pytest.mark.slow
 def test_the_matrix_is_computed_from_the_registry(folder, capsys):
     code, out, _ = gpclass(capsys, "methods", "--matrix", "--json")
     assert code == 0

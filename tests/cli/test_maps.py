@@ -41,11 +41,12 @@ def maps(figure):
 
 def bars(figure):
     """Labels of the colour bars, as drawn: a name with two $ is no formula."""
-    labels = [axes.yaxis.label for axes in figure.axes]
+    labels = [one.yaxis.label for axes in figure.axes for one in (axes, *axes.child_axes)]
     assert not any(cbook.is_math_text(label.get_text()) for label in labels)
     return [label.get_text().replace("\\$", "$") for label in labels if label.get_text().startswith("probability of")]
 
 
+@pytest.mark.slow
 def test_any_class_or_all(drawn, capsys):
     assert draw("--class", "all") == 0
     assert bars(drawn[-1]) == [f"probability of class {name}" for name in ("clay", "peat $b$", "sand $a$")]
@@ -60,6 +61,7 @@ def test_any_class_or_all(drawn, capsys):
     assert draw("--class", "all", "--panel", "interval") == 2
 
 
+@pytest.mark.slow
 def test_metres_have_one_scale_and_plain_ticks(drawn):
     assert draw() == 0
     (axes,) = maps(drawn[-1])
@@ -82,6 +84,7 @@ def test_equal_scales_where_they_fit(wide, aspect, found):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_files_for_a_gis(drawn, capsys):
     rioxarray = pytest.importorskip("rioxarray", reason="rioxarray, of the optional extra [geo], is not installed")
     assert draw("-o", "map.tif", "--crs", "EPSG:28992") == 0

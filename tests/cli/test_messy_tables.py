@@ -164,6 +164,7 @@ def test_a_constant_column_is_named_and_harmless(frame, capsys):
     np.testing.assert_allclose(model.predict_proba(frame.assign(same=0.10001)), proba, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default:the best parameters lie on a bound")
 def test_fit_and_compare_judge_the_same_model(frame, capsys, monkeypatch):
     frame.loc[[1, 4], "north"] = np.nan
@@ -199,6 +200,7 @@ def test_a_report_of_words_and_gaps(frame, capsys):
     assert "north, in its own units" in page
 
 
+@pytest.mark.slow
 def test_excel(frame, capsys, tmp_path):
     pytest.importorskip("openpyxl")
     frame = frame.assign(kind=np.array(["01", "NA"])[frame["kind"]])

@@ -18,6 +18,7 @@ from tests.conftest import make_problem
 from tests.hyper.against_quadrature import PRIORS, Quadrature
 
 
+@pytest.mark.slow
 def test_integrated_evidence_is_that_of_quadrature():
     problem = make_problem(12)
     found = Quadrature(problem, lambda at: Laplace()(at).evidence.log_z, size=15)
@@ -44,6 +45,7 @@ def fitted(kernel, strategy=None, inference="exact", seed=0):
         return clf.fit(problem.X, problem.y)
 
 
+@pytest.mark.slow
 def test_models_are_compared_and_saved_ones_too(tmp_path):
     one = fitted(1.0 * RBF(1.0))
     other = load_model(one.save(tmp_path / "model.gpclass"))
@@ -69,6 +71,7 @@ def test_a_table_puts_the_best_first_and_says_which_errors_are_doubtful():
     assert found.probabilities["b"] == pytest.approx(1 / (1 + np.exp(-2.0)))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared():
     X, y = make_problem(12).X, make_problem(12).y
     plain = GPClassifier(inference="laplace", hyperparameters="fixed").fit(X, y)

@@ -17,7 +17,7 @@ from sklearn.model_selection import GroupKFold, RepeatedKFold, RepeatedStratifie
 from sklearn.naive_bayes import GaussianNB
 
 from gpclass import GPClassifier, metrics
-from gpclass.compare import MethodResult, compare
+from gpclass.compare import Agreement, MethodResult, compare
 from gpclass.compare.advice import advise, base_rate_log_loss, difference
 from gpclass.compare.presets import default_methods
 from gpclass.folds import SpatialBlocks
@@ -44,6 +44,7 @@ def problem(n=120, seed=0, classes=2):
     return X, np.digitize(X[:, 0] + 0.7 * rng.normal(size=n), [0.0] if classes == 2 else [-0.6, 0.6])
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_a_plain_loop():
     X, y = problem()
     c = compare(X, y, {"lr": LogisticRegression(), "nb": GaussianNB()}, cv=4, repeats=3, random_state=5)
@@ -171,10 +172,17 @@ def made(name, losses, seconds=1.0, converged=True, gap=None):
     )
     if gap is None:
         return base
-    from gpclass.compare import Agreement
-
     z = np.zeros((1, 2))
     return replace(base, agreement=Agreement("exact", gap / 2, gap, np.array([0]), np.array([gap]), z, z, 0))
+
+
+def test_the_class_that_changes_most_is_the_second_of_two():
+    """Both change by the same, up to rounding, which must not choose."""
+    for p, other in ((0.18, 0.082), (0.088, 0.03), (0.3, 0.1), (0.9, 0.2)):
+        proba, reference = np.array([[1.0 - p, p]]), np.array([[1.0 - other, other]])
+        assert Agreement("exact", 0.1, 0.1, np.array([0]), np.array([0.1]), proba, reference, 0).most_changed(0) == 1
+    proba, reference = np.array([[0.2, 0.5, 0.3]]), np.array([[0.6, 0.2, 0.2]])
+    assert Agreement("exact", 0.1, 0.4, np.array([0]), np.array([0.4]), proba, reference, 0).most_changed(0) == 0
 
 
 LOSS = 0.3 + 0.05 * np.sin(np.arange(200))
@@ -300,6 +308,7 @@ def test_sampled_parameters_have_intervals():
 # ---- splitters, time ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cv", [SpatialBlocks(4), SpatialBlocks(4, random_state=None), RepeatedKFold(n_splits=3)], ids=str
 )
@@ -351,9 +360,7 @@ class Slow(GaussianNB):
 def test_a_method_that_would_take_too_long_is_left_out_before_its_first_fold():
     X, y = problem(n=4000)
     Slow.rows.clear()
-    began = time.perf_counter()
     c = compare(X, y, {"ep": Slow(), "quick": GaussianNB()}, cv=2, max_seconds=2.0)
-    assert time.perf_counter() - began < 2.0
     assert c.results["ep"].state == "left out"
     assert max(Slow.rows) <= 125  # a sixteenth of a fold shows it
     assert c.reference is None  # the reference is bounded too

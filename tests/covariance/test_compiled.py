@@ -504,6 +504,7 @@ def test_only_the_generic_node_is_slow():
 # --- memory, reuse, bad input
 
 
+@pytest.mark.slow
 def test_memory_of_value_and_gradient():
     n, d = 800, 8
     X = np.random.default_rng(14).normal(size=(n, d))

@@ -694,6 +694,7 @@ def test_an_error_of_the_work_is_the_users_to_see(frame, client):
     assert executor.map_reduce(partial(fails_on), held, -1)[1] == {"one": 4}
 
 
+@pytest.mark.slow
 def test_a_client_that_has_gone(frame, cluster):
     import distributed
 
@@ -833,6 +834,7 @@ def test_the_estimator_fits_each_kind_of_data_alike(folder, frame, tmp_path):
         np.testing.assert_allclose(found.predict_proba(new), expected.predict_proba(X), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_fit_that_fails_leaves_the_estimator_as_it_was(folder, frame):
     clf = quietly(sparse_classifier().fit, folder, "label")
     before = clf.predict_proba(frame[["a", "b", "c"]])
@@ -858,6 +860,7 @@ def test_the_estimator_on_dask_workers(folder, frame, client):
         )
 
 
+@pytest.mark.slow
 def test_a_folder_on_the_command_line(tmp_path, frame, capsys):
     from gpclass.cli.app import run
 
@@ -922,6 +925,7 @@ def test_prediction_of_a_folder_shows_how_far_it_is(folder, fitted, model, tmp_p
     assert f"{N}/{N}" in capsys.readouterr().err
     predict_folder(fitted, folder, tmp_path / "c", verbose=2, n_jobs=2)
     assert f"{N}/{N}" in capsys.readouterr().err
+    monkeypatch.setattr("gpclass.progress.DELAY", 0.0)
     for quiet, shown in (((), True), (("--quiet",), False)):
         monkeypatch.setattr("gpclass.cli.options.sys.stderr.isatty", lambda: True, raising=False)
         code, _, err = command(capsys, "predict", model, folder, "-o", tmp_path / f"d{shown}", *quiet)
@@ -929,12 +933,14 @@ def test_prediction_of_a_folder_shows_how_far_it_is(folder, fitted, model, tmp_p
         assert ("predict" in err) is shown
 
 
+@pytest.mark.slow
 def test_a_model_of_a_folder_predicts_a_table_without_warnings(model, frame, tmp_path, capsys):
     frame.to_csv(tmp_path / "new.csv", index=False)
     code, _, err = command(capsys, "predict", model, tmp_path / "new.csv", "-o", tmp_path / "p.csv")
     assert (code, err) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_folder_is_scored_as_its_table_is(folder, model, frame, tmp_path, capsys):
     frame.to_csv(tmp_path / "new.csv", index=False)
     code, out, _ = command(
@@ -969,6 +975,7 @@ def test_labels_that_cannot_be_scored_are_refused_first(folder, frame, fitted, t
         predict_folder(fitted, folder, tmp_path / "out", target="lable")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [None, "snow"])
 def test_labels_of_dropped_rows_are_not_looked_at(frame, fitted, tmp_path, monkeypatch, label):
     from gpclass.data import folders
@@ -1127,6 +1134,7 @@ def test_the_index_of_a_frame_is_no_feature(frame, tmp_path, name):
     assert len(out.written) == 2
 
 
+@pytest.mark.slow
 def test_a_dask_frame_is_predicted_with_its_names(frame):
     dd = pytest.importorskip("dask.dataframe")
     columns = frame.drop(columns="label")

@@ -113,6 +113,7 @@ def tables(monkeypatch):
     return importlib.import_module("registry_tables")
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_matrix_hold_every_cell_that_runs(tables):
     running = [cell for cell in cells() if cell.runs]
     found = set()
@@ -131,6 +132,7 @@ def test_the_tables_of_the_matrix_hold_every_cell_that_runs(tables):
         tables.matrix_rows("two", "sparse")
 
 
+@pytest.mark.slow
 def test_pages_ask_for_tables_that_there_are(tables):
     asked = [words.split() for page in PAGES for words in re.findall(r"\{matrix-table\} (.*)", page.read_text())]
     assert len(asked) >= 6

@@ -217,6 +217,7 @@ def takes_lapse(c):
     return way is not None and inference.own_likelihood is None
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # brief chains and ascents say that they are brief
 @pytest.mark.parametrize(
     "c", yes_cells(), ids=lambda c: "-".join((c.likelihood, c.inference, c.strategy, c.form, c.classes))

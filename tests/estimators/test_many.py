@@ -94,6 +94,7 @@ def test_outputs_agree_with_each_other(flowers, fit_of, name):
     assert clf.fit_report_.details["memory_mb"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the (Monte Carlo|chains)|only .* effective")
 @pytest.mark.parametrize("name", MANY)
 def test_latent_draws_have_the_reported_moments(flowers, fit_of, name):
@@ -226,6 +227,7 @@ def test_strategies_raise_the_evidence_with_a_kernel_a_class(flowers, strategy):
     assert twin.kernel[1].k2.length_scale == 2.0
 
 
+@pytest.mark.slow
 def test_priors_of_one_class_by_name(flowers):
     X, y = flowers
     pull = {"1__*length_scale": LogNormal(np.log(7.0), 0.01), "*": LogNormal(0.0, 2.0)}
@@ -243,6 +245,7 @@ def test_log_marginal_likelihood_and_its_gradient(flowers):
     assert slope[0] == pytest.approx((up - value) / 1e-4, rel=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("n_inducing", [None, 10])
@@ -275,6 +278,7 @@ def test_settings_reach_the_inference(flowers, monkeypatch, n_inducing, classes)
         seen.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("n_inducing", [None, 10])
@@ -291,6 +295,7 @@ def test_importance_around_ep_is_around_ep(flowers, n_inducing, classes):
     assert other.fit_report_.ess < clf.fit_report_.ess
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_inducing", [None, 10])
 def test_variational_sweeps_of_softmax_converge(flowers, n_inducing):
     """Its averages at fixed points do not agree with their derivatives to the last digit: no fall is chased there."""
@@ -443,6 +448,7 @@ def test_em_with_all_rows_as_inducing_inputs_is_dense_em(flowers, name, classes)
     assert np.all(through.trace_.gain >= 0)
 
 
+@pytest.mark.slow
 def test_em_bound_is_below_the_exact_evidence(flowers):
     X, y = flowers
     with warnings.catch_warnings():

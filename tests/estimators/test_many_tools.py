@@ -99,6 +99,7 @@ def test_compare_and_its_page(rocks, coarse_maps):
     assert "could not be fitted" not in page
 
 
+@pytest.mark.slow
 def test_samplers_take_the_kernel_of_their_own_link(rocks):
     """Softmax has no EP: the kernel of a sampler comes from Laplace there, from EP for two classes."""
     X, y = rocks
@@ -109,6 +110,7 @@ def test_samplers_take_the_kernel_of_their_own_link(rocks):
     assert clf.fit(X, y == "slate")[-1].guide_.likelihood_.name == "probit"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "importance", "exact"])
 def test_command_line(rocks, name, tmp_path, monkeypatch, capsys):
     from gpclass.cli.app import run

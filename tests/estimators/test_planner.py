@@ -105,6 +105,7 @@ class Report(NamedTuple):
     fit_report_: SimpleNamespace
 
 
+@pytest.mark.slow
 def test_memory_within_a_factor():
     X, y = make_moons(1200, noise=0.3, random_state=0)
     clf = GPClassifier(2.0 * RBF(0.8), inference="laplace", hyperparameters="fixed")
@@ -117,6 +118,7 @@ def test_memory_within_a_factor():
     assert plan.fits == (plan.memory < plan.available_memory)
 
 
+@pytest.mark.slow
 def test_the_plan_says_what_it_rests_on():
     X, y = make_moons(150, noise=0.3, random_state=0)
     clf = GPClassifier(inference="laplace")
@@ -129,6 +131,7 @@ def test_the_plan_says_what_it_rests_on():
     assert fixed.inferences == 1
 
 
+@pytest.mark.slow
 def test_too_much_memory_is_said(monkeypatch):
     from gpclass.estimators import checks
 

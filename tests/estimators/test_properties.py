@@ -68,6 +68,7 @@ def agree(one, other, X, X_other=None, atol=2e-5):
         assert one.log_evidence_ == pytest.approx(other.log_evidence_, abs=1e-4 + 6.0 * error, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAUSSIAN)
 @EXAMPLES
 @given(problem=problems(), seed=st.integers(0, 99), weighted=st.booleans())
@@ -91,6 +92,7 @@ def test_the_names_and_the_order_of_classes_do_not_matter(name, problem, seed):
         np.testing.assert_allclose(proba(one, X_new), proba(other, X_new)[:, order], atol=6e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAUSSIAN)
 @EXAMPLES
 @given(problem=problems(kernels=("rbf", "matern", "linear")), seed=st.integers(0, 99))
@@ -101,6 +103,7 @@ def test_whole_weights_are_repeated_rows(name, problem, seed):
     agree(one, fitted(name, kernel, np.repeat(X, count, axis=0), np.repeat(y, count)), X_new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*GAUSSIAN, "exact"])
 @EXAMPLES
 @given(problem=problems(kernels=("rbf",)), unit=st.sampled_from([1e-8, 1e-3, 1e3, 1e8]))
@@ -110,6 +113,7 @@ def test_the_unit_of_the_features_does_not_matter(name, problem, unit):
     agree(fitted(name, kernel, X, y), fitted(name, scaled, unit * X, y), X_new, unit * X_new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "ep"])
 @settings(max_examples=3)
 @given(problem=problems(kernels=("rbf",)), unit=st.sampled_from([1e-3, 1e3]))
@@ -121,6 +125,7 @@ def test_the_unit_of_the_features_does_not_matter_to_a_climb(name, problem, unit
     agree(one, other, X_new, unit * X_new, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*GAUSSIAN, "exact"])
 @EXAMPLES
 @given(

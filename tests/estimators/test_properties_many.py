@@ -43,6 +43,7 @@ def agree_in_order(one, other, order, X_new):
         assert np.all(np.abs(proba(one, X_new) - proba(other, X_new)[:, order]) < 6e-3 + 6 * mcse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "ep", "exact"])
 @EXAMPLES
 @given(problem=problems(), seed=st.integers(0, 99))
@@ -64,6 +65,7 @@ def test_the_names_and_the_order_of_classes_do_not_matter(name, problem, seed):
     agree_in_order(one, other, order, X_new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "ep", "exact"])
 @EXAMPLES
 @given(problem=problems(), seed=st.integers(0, 99))
@@ -77,6 +79,7 @@ def test_kernels_go_with_their_classes(name, problem, seed):
     agree_in_order(one, other, order, X_new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "ep", "exact"])
 @EXAMPLES
 @given(problem=problems(), seed=st.integers(0, 99))
@@ -99,6 +102,7 @@ def test_the_unit_of_the_features_does_not_matter(name, problem, unit):
     agree(fitted(name, kernel, X, y), fitted(name, scaled, unit * X, y), X_new, unit * X_new)
 
 
+@pytest.mark.slow
 @settings(max_examples=2)
 @given(problem=problems(), unit=st.sampled_from([1e-3, 1e3]))
 def test_the_unit_of_the_features_does_not_matter_to_a_climb(problem, unit):
@@ -142,6 +146,7 @@ def test_a_saved_model_answers_the_same(name, problem, tmp_path_factory):
     assert (back.log_evidence_, list(back.classes_)) == (fit.log_evidence_, list(fit.classes_))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_answer_for_any_number_of_jobs():
     rng = np.random.default_rng(0)
     X, X_new, y = rng.standard_normal((N, 2)), rng.standard_normal((NEW, 2)), np.arange(N) % C

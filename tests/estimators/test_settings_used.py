@@ -40,6 +40,7 @@ def test_what_is_used_or_the_default_is_not_refused():
     clone(GPClassifier(inference="laplace", tol=0.5, **common)).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_restarts_of_a_guide_do_not_stop_the_classifier_that_it_guides():
     guided = default_methods(["elliptical-slice"], kernel=RBF(1.0), standardize=False, settings={"n_restarts": 1})
     fitted = guided["elliptical-slice"].set_params(guide__random_state=0, classifier__random_state=0).fit(X, Y)
@@ -47,6 +48,7 @@ def test_restarts_of_a_guide_do_not_stop_the_classifier_that_it_guides():
     assert fitted.guide_.n_restarts == 1
 
 
+@pytest.mark.slow
 def test_methods_with_restarts_are_compared_at_one_kernel():
     methods = {name: GPClassifier(RBF(1.0), inference=name, n_restarts=1, random_state=0) for name in ("ep", "laplace")}
     found = compare(X, Y, methods, cv=2, reference="ep")

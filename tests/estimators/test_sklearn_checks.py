@@ -66,6 +66,7 @@ def cannot_hold(estimator):
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(SAID)
 @parametrize_with_checks([at_fixed_parameters(name) for name in COMPLETE])
 def test_scikit_learn_checks(estimator, check):

@@ -45,6 +45,7 @@ def test_a_tolerance_that_is_met_is_said_plainly():
     assert re.search(r"^converged +yes$", str(clf.fit_report_), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_short_chains_are_not_plainly_converged():
     brief = HMC(chains=2, warmup=5, draws=30, leapfrog=3)
     clf, text = said(
@@ -59,6 +60,7 @@ def test_not_converged_outweighs_imprecise():
     assert Report("ep", converged=False, precise=False).verdict == "no"
 
 
+@pytest.mark.slow
 def test_the_evidence_of_sampled_parameters_says_where_it_is():
     brief = HMC(chains=2, warmup=5, draws=30, leapfrog=3)
     clf, _ = said(lambda: GPClassifier(RBF(1.0), inference="laplace", hyperparameters=brief, random_state=0).fit(X, Y))
@@ -99,6 +101,7 @@ def test_reports_and_comparisons_are_tables_in_notebooks():
     assert report._repr_html_().count("<tr>") == len(report.rows())
 
 
+@pytest.mark.slow
 def test_balanced_weights_need_no_row_by_row_visits(monkeypatch):
     """Fractional powers are integrated: row after row took thirty times as long as all rows at once."""
     rng = np.random.default_rng(0)

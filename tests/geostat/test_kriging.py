@@ -471,7 +471,7 @@ def test_bad_settings_are_named(settings, message):
 
 
 def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="only one class"):
+    with pytest.raises(ValueError, match="one class only"):
         IndicatorKriging().fit([[0.0], [1.0]], [1, 1])
 
 

@@ -369,6 +369,7 @@ def test_fit_of_isotropic_fields_has_no_preferred_direction():
     assert little.min() > much.max()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:fit_anisotropy")
 def test_an_anisotropy_that_the_data_cannot_tell_is_flagged():
     rng = np.random.default_rng(1)

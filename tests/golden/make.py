@@ -50,6 +50,7 @@ from gpclass.inference import (
     Importance,
     Laplace,
     LatentHMC,
+    LocalExact,
     Variational,
     posteriors,
 )
@@ -234,6 +235,8 @@ FRAME = {
     "frame-inducing-importance": classifier(Importance(n_samples=16), n_inducing=5),
     "frame-inducing-pseudo-marginal": classifier(Exact(n_samples=24), n_inducing=5, hyperparameters=PSEUDO),
     "frame-neighbours-ep": classifier("ep", n_neighbors=4, n_inducing=3),
+    "frame-two-local-exact": classifier(LocalExact(rows=8, n_samples=24), weights=WHOLE),
+    "frame-inducing-local-exact": classifier(LocalExact(rows=8, n_samples=24), n_inducing=5),
     "frame-many-neighbours-laplace": classifier("laplace", THREE, n_neighbors=4),
     "frame-many-inducing-ep": classifier("ep", THREE, n_inducing=5, kernel=EACH),
     "frame-many-inducing-laplace": classifier("laplace", THREE, n_inducing=5),

@@ -509,6 +509,7 @@ def test_damaged_checkpoints_are_named(problem, tmp_path):
             run(strategy, problem, Laplace())
 
 
+@pytest.mark.slow
 def test_the_bar_shows_acceptance(problem, capsys):
     run(PseudoMarginal(**SHORT), problem, Importance(5, around="laplace"), verbose=2)
     _, err = capsys.readouterr()
@@ -659,6 +660,7 @@ def test_estimator_with_sampled_parameters(problem):
         assert caught[0].filename == __file__  # the line that asked, not one inside or above it
 
 
+@pytest.mark.slow
 def test_unmixed_chains_warn_and_say_what_to_do(problem):
     fit = run(PseudoMarginal(**SHORT), problem, Importance(10, around="laplace"))
     assert any("R-hat" in text and "more draws than" in text for text in fit.warnings)

@@ -36,6 +36,7 @@ def fit(data, inference, strategy="maximize", kernels=None):
     return GPClassifier(kernels or kernel(), inference=inference, hyperparameters=strategy, random_state=0).fit(*data())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "inference"), [(moons, "ep"), (moons, "variational"), (gaussians, "variational"), (flowers, "variational")]
 )
@@ -64,6 +65,7 @@ def short(**settings):
         return fit(moons, "laplace", EM(**settings))
 
 
+@pytest.mark.slow
 def test_plain_em_reaches_the_same_point_slowly_and_says_when_it_does_not():
     quick, slow, stopped = short(), short(accelerate=False, max_iter=40), short(accelerate=False, max_iter=10)
     assert not stopped.fit_report_.converged

@@ -220,6 +220,7 @@ def test_the_deterministic_evidence_depends_on_theta_alone(small):
     assert first[0] == pytest.approx(tight, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_moves_stay_within_the_bounds():
     tight = make_problem(12, kernel=C(1.5, (1.0, 2.0)) * RBF(1.0, (0.8, 1.3)))
     fit = run(PseudoMarginal(chains=2, warmup=6, discard=0, draws=20), tight, Importance(10))

@@ -24,6 +24,7 @@ def test_it_finds_the_maximum_of_a_deterministic_evidence():
     assert found.fit_report_.evaluations > 10
 
 
+@pytest.mark.slow
 def test_few_particles_with_common_random_numbers_come_near_the_maximum():
     start, best = fit("ep", "fixed"), fit("ep", "maximize")
     found = fit(GPCMC(2000, runs=8), "nelder-mead")
@@ -34,6 +35,7 @@ def test_few_particles_with_common_random_numbers_come_near_the_maximum():
     assert found.log_evidence_error_ < 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the fit did not converge")
 def test_one_seed_gives_one_answer():
     thetas = [fit(GPCMC(400, runs=2), NelderMead(max_evaluations=8)).kernel_.theta for _ in range(2)]

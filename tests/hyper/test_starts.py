@@ -56,6 +56,7 @@ def test_metres_cost_no_more_than_kilometres(boreholes):
     assert metres.fit_report_.evaluations <= kilometres.fit_report_.evaluations + 5
 
 
+@pytest.mark.slow
 def test_inducing_inputs_start_from_the_data_too(boreholes):
     found = fitted(boreholes, 1.0 * Matern(1.0), n_inducing=30)
     assert found.log_evidence_ > base_rate(found._problem) + 5
@@ -114,6 +115,7 @@ def test_each_class_with_a_kernel_of_its_own_starts_from_the_data(boreholes):
     assert np.allclose(lengths, median_distance(X))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the best parameters lie on a bound.*k2__constant_value")  # balanced classes
 def test_a_fit_that_shows_nothing_begins_once_more():
     """Twenty waves: at the median distance the ascent finds nothing."""

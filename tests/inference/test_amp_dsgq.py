@@ -192,6 +192,7 @@ def test_dsgq_is_the_orthant_ratio_of_both_forms():
     assert np.any(np.abs(other.proba - found.proba) > 20 * (other.mcse + found.mcse))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("correlation", "published"), [(0.92, 0.128), (0.0, 0.5)])
 def test_figure_4(correlation, published):
     """One training point of class 0; the correlation is that of ξ, after the noise is added."""

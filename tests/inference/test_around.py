@@ -71,6 +71,7 @@ def test_importance_of_many_classes_is_weakened_under_inducing_inputs():
 # ---- a Gaussian given by its settings --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("sampler", [Importance, Annealed, EllipticalSlice, LatentHMC])
 def test_a_sampler_takes_the_settings_of_its_gaussian(sampler, form):
@@ -97,6 +98,7 @@ def test_a_gaussian_of_another_likelihood_or_none_is_refused():
         EllipticalSlice(around=Variational(max_iter=3))(problem(Softmax()))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # brief chains
 def test_alternate_moves_around_the_inference_as_it_was_given():
     task, brief = problem(Probit()), Alternate.brief()
@@ -111,6 +113,7 @@ def test_alternate_moves_around_the_inference_as_it_was_given():
 # ---- a likelihood with its logarithm alone ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", [None, "prior"])
 @pytest.mark.parametrize("sampler", [Importance, Annealed, EllipticalSlice])
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few effective draws around the prior

@@ -17,6 +17,7 @@ def problem(n):
     return Problem.of(X, np.where(f > 0, 1.0, -1.0), 5.5 * RBF(1.04), Probit())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [40, 120])
 def test_the_law_of_a_pilot_holds_for_more_draws(n):
     one, runs = problem(n), 16

@@ -74,6 +74,7 @@ def test_the_evidence_is_unbiased(likelihood, weights):
     assert error < 0.04
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
 def test_gradient_by_finite_differences(likelihood):
     rng = np.random.default_rng(3)
@@ -130,6 +131,7 @@ def test_logit_draws_are_even(n, d, kernel):
     assert np.std([run.evidence.log_z for run in runs], ddof=1) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
 def test_weights_are_continuous(likelihood):
     """A millionth more weight changes nothing, from either side of a whole number; a tenth does."""
@@ -169,6 +171,7 @@ def test_saved_draws_come_back(tmp_path):
         np.testing.assert_allclose(again.predict_proba(X[:7]), model.predict_proba(X[:7]), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_ep_and_exact_agree_on_easy_weighted_rows():
     X, y = hard_data(40, 2)
     w = np.random.default_rng(1).uniform(0.2, 3.0, 40)
@@ -190,6 +193,7 @@ def test_draws_under_inducing_inputs_are_even(many):
     assert posterior.report.ess > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
 def test_both_ways_agree_under_inducing_inputs(likelihood):
     X, y = hard_data(40, 2)

@@ -99,6 +99,7 @@ def test_samplers_of_two_classes_as_many(method, likelihood, form):
 # ---- softmax's variational Gaussian -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(TASKS))
 def test_bound_is_below_the_evidence(name):
     log_z, _ = truth_of(name)

@@ -29,6 +29,7 @@ def answers(method, kernel, likelihood, weight, C):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "kernel", "likelihood", "weight", "C"),
     [

@@ -82,6 +82,7 @@ def method_of(name, **settings):
 # ---- where the work is done ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "likelihood"), [*FAMILIES, *SAMPLED])
 def test_threads_change_no_bit(name, likelihood):
     problem = task_of(140, likelihood)
@@ -163,7 +164,7 @@ def test_low_rank_equals_its_dense_matrix(name, likelihood):
     A, rest = Basis(problem.kernel, Z).features(problem.X)
     prior = DensePrior(problem)
     vars(prior)["_values"] = [(A @ A.T + np.diag(rest), lambda G: np.zeros(0))]
-    vars(problem)["prior"] = prior
+    vars(problem)["_prior"] = prior
     low = sparse_of(problem, Z, shard_rows=13)
     one, two = TIGHT[name](problem), TIGHT[name](low)
     assert abs(one.evidence.log_z - two.evidence.log_z) < 1e-6
@@ -220,6 +221,7 @@ def test_two_inducing_inputs_by_quadrature(likelihood):
     assert log_z - 0.5 < Variational()(low).evidence.log_z < log_z  # a lower bound
 
 
+@pytest.mark.slow
 def test_score_of_the_draws_is_the_slope_of_the_evidence():
     problem = make_problem(12, kernel=SMOOTH, likelihood=Probit(1.2, (0.1, 10.0)))
     Z, eps = some_Z(2), 1e-4
@@ -349,6 +351,7 @@ def test_sums_of_shards():
 # ---- rows -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "likelihood"), [*PAIRS, ("exact", "logit"), *SAMPLED])
 def test_rows_far_from_every_inducing_input_say_nothing_and_are_counted(name, likelihood):
     problem, method = task_of(30, likelihood, kernel=2.0 * RBF(1.0)), method_of(name, n_samples=500)
@@ -413,6 +416,7 @@ def test_joint_draws_have_the_right_moments(name, likelihood):
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "likelihood"), PAIRS)
 def test_weights_are_continuous(name, likelihood):
     """A millionth more or less than a whole weight is not another model; a tenth is."""

@@ -112,6 +112,7 @@ def test_softmax_survives_classes_of_no_probability():
     assert found.evidence.gradient[0] == pytest.approx((up - down) / 2e-4, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "degree"), [(1.0, 4), (1e2, 1), (1e4, 1)])
 def test_softmax_mode_with_large_kernel(scale, degree):
     X, y = load_iris(return_X_y=True)
@@ -126,6 +127,7 @@ def test_softmax_mode_with_large_kernel(scale, degree):
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [Importance(500), LatentHMC(chains=2, warmup=20, draws=20)])
 def test_samplers_with_large_kernel_answer_or_warn(method, recwarn):
     X, y = load_iris(return_X_y=True)

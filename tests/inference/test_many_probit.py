@@ -133,6 +133,7 @@ def test_evidence_against_brute_force(n, C, own):
     assert abs(evidence.log_z - wrong) > 20 * evidence.error  # the test can fail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "C"), [(3, 3), (2, 4)])
 def test_probabilities_of_all_labelings_sum_to_one(n, C):
     runs = [
@@ -145,6 +146,7 @@ def test_probabilities_of_all_labelings_sum_to_one(n, C):
     assert abs(p.sum() - 1.0) < 4 * error
 
 
+@pytest.mark.slow
 def test_exact_gradient_is_that_of_brute_force():
     task = tiny(3, 3, kernel=CompoundKernel(OWN))
     slope = Exact(n_samples=40_000)(task, np.random.default_rng(2), gradient=True).evidence.gradient
@@ -155,6 +157,7 @@ def test_exact_gradient_is_that_of_brute_force():
         assert slope[k] == pytest.approx((up - down) / 0.1, abs=4e-3)
 
 
+@pytest.mark.slow
 def test_exact_agrees_with_importance_sampling():
     """Two unbiased ways that share nothing but EP: draws of v in the orthant, draws of f weighted by the link."""
     task = probit(n=20)

@@ -131,6 +131,7 @@ def test_what_the_labels_tie_together_is_drawn_given_f():
     assert np.abs(mean_only.T @ mean_only / len(xi) - np.eye(target.dimension)).max() > 0.1
 
 
+@pytest.mark.slow
 def test_the_moved_gaussian_has_the_posterior_mean():
     task = problem(kernel=20.0 * RBF(1.5))
     laplace = Laplace()(task).gaussian
@@ -194,6 +195,7 @@ def test_chains_against_quadrature(method, around):
         assert name in found.report.details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [elliptical_step, lambda *a: hmc_step(*a)[0]])
 def test_steps_at_another_temperature_are_told_apart(step):
     """The negative control: chains of the posterior with half the log ratio do not have its probabilities."""

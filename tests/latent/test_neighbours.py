@@ -42,6 +42,7 @@ def found(case, form, weights=None):
     return posterior.evidence.log_z, posterior.evidence.gradient, latent.means, latent.covariances
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [0, 10])
 @pytest.mark.parametrize("case", CASES)
 def test_all_rows_as_neighbours_are_the_dense_prior(case, m):
@@ -113,6 +114,16 @@ def test_neighbours_are_the_nearest_earlier_rows():
         assert np.all(got[i, k:] == -1)
         assert np.allclose(np.sort(gaps[i, got[i, :k]]), np.sort(gaps[i, :i])[:k])
     assert np.array_equal(earlier_neighbours(points, 6, 450), got[450:])
+
+
+def test_other_rows_of_the_same_number_have_neighbours_of_their_own():
+    placed = problem("laplace", Neighbours(4)).placed(np.random.default_rng(0))
+    order = np.random.default_rng(1).permutation(n)
+    moved, anew = placed.subset(order), Problem.of(X[order], TWO[order], KERNEL, Probit(), form=Neighbours(4))
+    assert np.array_equal(moved.prior.cliques.i, anew.prior.cliques.i)
+    assert np.array_equal(moved.prior.cliques.j, anew.prior.cliques.j)
+    assert Laplace()(moved).evidence.log_z == Laplace()(anew).evidence.log_z
+    assert np.array_equal(placed.at(placed.theta).form.near, placed.form.near)  # the same rows keep theirs
 
 
 def test_draws_agree_with_the_latent_values_that_are_predicted():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from gpclass.likelihoods import LIKELIHOODS, Logit, Probit, get_likelihood
+from gpclass.likelihoods import LIKELIHOODS, Logit, Probit, get_likelihood, powered
 
 LINKS = [Probit(), Logit(), Probit(scale=0.5876), Logit(scale=2.5)]
 VARIANCES = (1e-8, 0.01, 0.3, 0.99, 1.01, 2.0, 30.0, 1e3, 1e4, 1e5)
@@ -258,7 +258,8 @@ def test_bad_scale(settings):
 def test_powered_moments(link):
     """Against a dense trapezoid, and equal to the plain moments for power one."""
     y, mean, var, power = (
-        x.ravel() for x in np.meshgrid([-1.0, 1.0], [-30.0, -2.0, 0.3, 6.0], [1e-4, 0.5, 40.0, 1e4], [1e-3, 0.3, 0.9])
+        x.ravel()
+        for x in np.meshgrid([-1.0, 1.0], [-30.0, -2.0, 0.3, 6.0], [1e-4, 0.5, 4.0, 15.0, 40.0, 1e4], [1e-3, 0.5, 0.9])
     )
     got = link.powered_tilted(y, mean, var, power)
     for i in range(len(y)):
@@ -274,3 +275,27 @@ def test_powered_moments(link):
     plain = link.tilted(y, mean, var)
     for a, b in zip(link.powered_tilted(y, mean, var, 1.0), plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("link", [Probit(), Logit()])
+def test_powered_moments_by_either_rule(link, monkeypatch):
+    """Equally spaced nodes, a third as many where the cavity is no wider than a few units, agree with panels."""
+    rng = np.random.default_rng(0)
+    a, b, w = rng.normal(0.0, 5.0, 200), 10 ** rng.uniform(-4.0, 2.0, 200), rng.uniform(0.01, 1.0, 200)
+    sizes = []
+
+    def log_link(u):
+        sizes.append(u.size)
+        return link._log_link(u)
+
+    factor = powered.Power(log_link, link._slopes)
+    equal = factor.tilt(a, b, w)
+    monkeypatch.setattr(powered, "MOST", 0)
+    panels = factor.tilt(a, b, w)
+    for one, other, unit in zip(equal, panels, (1.0, np.sqrt(panels[2]), panels[2]), strict=True):
+        np.testing.assert_array_less(np.abs(one - other) / unit, 1e-10)
+    sizes.clear()
+    monkeypatch.undo()
+    narrow = b < 5.0
+    factor.tilt(a[narrow], b[narrow], w[narrow])
+    assert sizes[-1] <= 64 * narrow.sum()

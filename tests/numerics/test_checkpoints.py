@@ -48,6 +48,7 @@ def make(request):
     return request.param
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -90,6 +91,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
 def test_a_damaged_checkpoint_names_the_cure(make, damage, tmp_path):
     path = tmp_path / "fit.npz"

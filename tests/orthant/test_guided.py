@@ -248,6 +248,7 @@ def test_box_factors(limits):
         assert v == pytest.approx(truth_var, rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", POINT_SETS)
 def test_single_points_are_uniform(kind):
     """Sets of one point are not mirrored: signs of their own must be random."""

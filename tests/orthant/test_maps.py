@@ -48,7 +48,7 @@ def test_quantiles_and_their_slopes(name, w, b):
 @pytest.mark.parametrize(("name", "w"), CASES)
 @pytest.mark.parametrize("c", [0.05, 1.0, 30.0])
 def test_weights_are_the_mass_of_the_factor(name, w, c):
-    factors = SmoothFactors((LINKS[name],), np.zeros(1, dtype=np.intp), np.array([0.8]), np.array([w]))
+    factors = SmoothFactors((LINKS[name],), np.zeros(1, dtype=np.intp), np.array([0.8]), np.array([w]), np.array([0.0]))
     u = (np.arange(2000) + 0.5) / 2000
     for m in (-5.0, 0.1, 4.0):
         x = np.empty(2000)
@@ -60,7 +60,7 @@ def test_weights_are_the_mass_of_the_factor(name, w, c):
 
 
 def test_a_draw_depends_on_no_other_draw():
-    factors = SmoothFactors((LINKS["logit"],), np.zeros(1, dtype=np.intp), np.ones(1), np.array([0.5]))
+    factors = SmoothFactors((LINKS["logit"],), np.zeros(1, dtype=np.intp), np.ones(1), np.array([0.5]), np.zeros(1))
     m, u = np.random.default_rng(0).normal(0, 30, 500), np.random.default_rng(1).random(500)
     together, alone = np.empty(500), np.empty(1)
     factors.draw(0, m, 0.3, u, together)
@@ -82,7 +82,7 @@ def test_modes_far_from_the_normal():
 
 def test_a_wrong_slope_is_seen(monkeypatch):
     """Negative control of the test of the weights."""
-    factors = SmoothFactors((LINKS["probit"],), np.zeros(1, dtype=np.intp), np.ones(1), np.array([0.3]))
+    factors = SmoothFactors((LINKS["probit"],), np.zeros(1, dtype=np.intp), np.ones(1), np.array([0.3]), np.zeros(1))
     right = Table.quantile
     monkeypatch.setattr(Table, "quantile", lambda *args: (right(*args)[0], 1.01 * right(*args)[1]))
     log_w = factors.draw(0, np.zeros(2000), 1.0, (np.arange(2000) + 0.5) / 2000, np.empty(2000))

@@ -105,12 +105,13 @@ def test_the_hard_count_is_of_the_size_of_table_1():
 
 
 def test_table_1_judges_what_it_should():
-    (good,) = table1._judge(50, "guided", 10_000, 1e-5, None, 0.012)
-    (bad,) = table1._judge(50, "guided", 10_000, 1e-3, None, 0.012)
+    (good,) = table1._judge(50, "guided", 10_000, 1e-5, 1e-6, None, 0.012)
+    (bad,) = table1._judge(50, "guided", 10_000, 1e-3, 1e-6, None, 0.012)
     assert good.met
     assert not bad.met
-    assert not table1._judge(200, "hard", 100_000, 0.1, 0.039, 0.015)[0].met
-    assert table1._judge(500, "soft", 10_000, 0.1, 0.107, 0.043) == []
+    assert not table1._judge(200, "hard", 100_000, 0.1, 0.005, 0.039, 0.015)[0].met
+    assert table1._judge(200, "hard", 100_000, 0.1, 0.02, 0.039, 0.015)[0].met  # within two standard errors
+    assert table1._judge(500, "soft", 10_000, 0.1, 0.01, 0.107, 0.043) == []
 
 
 def test_table_1_runs(monkeypatch):

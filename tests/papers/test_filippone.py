@@ -1,11 +1,14 @@
 """The paper's experiments run, and its table is read as printed."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from papers.common import Setting
 from papers.filippone2014 import figure1, figure2, shared, table1
 from papers.filippone2014.__main__ import main
-from papers.store import cell
+from papers.store import Limit, NoTime, cell
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass.inference import Annealed, Exact, Importance
@@ -40,10 +43,21 @@ def test_chains_with_a_tuned_proposal():
     found = {}
     for label in ("EP's evidence", "IS, 1"):
         outcome = shared.chains(tuned, shared.ESTIMATORS[label], 2, 0, 60, seed=1)
-        found[label], error, _ = shared.acceptance(outcome)
+        found[label], error, _ = shared.acceptance(outcome.stack("accepted"))
         assert error >= 0
-        assert shared.effective_size(outcome) > 0
+        assert shared.effective_size(outcome.stack("theta")) > 0
     assert found["IS, 1"] < found["EP's evidence"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [100.0, 0.01])
+def test_a_proposal_is_scaled_until_the_known_evidence_accepts_a_quarter(factor):
+    tuned = shared.tune(make_problem(15, kernel=shared.filippone(5.0, 1.0)), 30, seed=0)
+    wrong = replace(tuned, mode=replace(tuned.mode, covariance=factor * tuned.mode.covariance))
+    found = shared.settled(wrong, 60, seed=1)
+    assert 0.2 <= found.acceptance <= 0.3
+    ratio = found.mode.covariance / wrong.mode.covariance
+    assert (ratio.max() < 1.0) == (factor > 1.0)
 
 
 def test_verdict_allows_five_points_and_two_errors():
@@ -65,6 +79,39 @@ def test_a_cell_is_measured_once(tmp_path):
         found = cell("paper", "a", settings, measure, tmp_path)
         assert found == {"x": [1.0, 2.0], "none": None}
     assert len(calls) == 2
+
+
+def test_no_cell_is_begun_after_the_limit(tmp_path):
+    """What is stored is answered, the rest waits for another run; and the rows that are complete are shown."""
+    cell("paper", "a", {}, lambda: {"x": 1.0}, tmp_path)
+    try:
+        Limit.set(-1.0)
+        assert cell("paper", "a", {}, lambda: {"x": 2.0}, tmp_path) == {"x": 1.0}
+        assert not Limit.reached
+        with pytest.raises(NoTime, match="goes on from there"):
+            cell("paper", "b", {}, lambda: {"x": 2.0}, tmp_path)
+        assert Limit.reached
+    finally:
+        Limit.set(None)
+    assert cell("paper", "b", {}, lambda: {"x": 2.0}, tmp_path) == {"x": 2.0}
+
+
+def test_table_one_shows_the_rows_that_are_complete(monkeypatch):
+    def measured(setting, covariance, name, label):
+        if (name, covariance) != ("glass", "isotropic"):
+            raise NoTime("not yet")
+        return {"n": 3, "percent": 25.0, "error": 1.0, "spread": 1.0, "sd": 0.1, "effective": 9.0, "seconds": 0.1}
+
+    monkeypatch.setattr(table1, "missing", lambda name: "")
+    monkeypatch.setattr(table1, "left_out", lambda names: ())
+    monkeypatch.setattr(table1, "measured", measured)
+    monkeypatch.setattr(table1, "tuned_proposal", lambda *asked: SimpleNamespace(acceptance=0.25))
+    section = table1.run(Setting(full=True))
+    assert len(section.tables[0].rows) == len(shared.ESTIMATORS)
+    assert "Not measured yet, and so not shown: glass ard, thyroid isotropic" in section.notes[1]
+    monkeypatch.setattr(table1, "measured", lambda *asked: measured(*asked[:2], "none", ""))
+    with pytest.raises(NoTime):
+        table1.run(Setting(full=True))
 
 
 def test_full_is_the_papers_size():

@@ -7,7 +7,9 @@ from papers.cho2015 import iris, synthetic
 from papers.cho2015.methods import methods
 from papers.common import Setting
 from papers.williams1998 import __main__ as williams
-from papers.williams1998 import glass
+from papers.williams1998 import comparators, glass, neal
+from papers.williams1998.comparators import MixtureDiscriminant
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -34,6 +36,7 @@ def test_methods_of_the_comparison():
         assert part in names
 
 
+@pytest.mark.slow
 def test_iris_and_its_confusion_matrix(monkeypatch, tmp_path):
     monkeypatch.setattr(iris, "methods", cheap)
     section = iris.run(Setting(repeats=3))
@@ -79,3 +82,22 @@ def test_glass_has_every_row(monkeypatch):
 def test_both_are_on_the_command_line():
     assert set(cho.EXPERIMENTS) == {"synthetic", "iris", "em"}
     assert "glass" in williams.EXPERIMENTS
+
+
+def test_one_mixture_component_per_class_is_the_quadratic_discriminant(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(2, 0.5, (100, 2))])
+    y = np.repeat(["a", "b"], [200, 100])
+    monkeypatch.setattr(comparators, "WEAK", 1e-9)
+    ours, sure = MixtureDiscriminant(1).fit(X, y), QuadraticDiscriminantAnalysis().fit(X, y)
+    new = rng.normal(1, 1, (50, 2))
+    np.testing.assert_allclose(ours.predict_proba(new), sure.predict_proba(new), atol=0.02)  # of unbiased variances
+    assert np.mean(ours.predict(new) == sure.predict(new)) > 0.9
+
+
+def test_neals_own_chains_and_the_interwoven_ones():
+    own, woven = neal.chains(Setting(), 3).values()
+    assert (own.inference, own.hyperparameters.given, own.hyperparameters.move) == ("gibbs", "f", "hmc")
+    assert woven.hyperparameters.given == "both"
+    assert own.hyperparameters.draws == woven.hyperparameters.draws  # of the same length
+    assert own.priors["*length_scale*"].power == -2.0  # relevances

@@ -7,7 +7,8 @@ matplotlib.use("Agg")
 import numpy as np
 import pytest
 from papers.common import Setting
-from papers.roeder2011 import figures, ladder
+from papers.roeder2011 import diagrams, figures, ladder, repeats
+from papers.roeder2011.sea import simulate_sea
 from papers.roeder2011.table1 import PAPER
 from sklearn.metrics import brier_score_loss, log_loss
 
@@ -44,6 +45,7 @@ def test_paired_interval_has_the_width_of_the_standard_error():
     assert np.diff(alone) < 0.5 * (high - low)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ladder.CORE, "DSGQ, no nugget", "CIK, declustered mean"])
 def test_every_rung_is_tuned_and_answers(name):
     data = roeder_field(60, random_state=2)
@@ -75,3 +77,36 @@ def test_figures_that_need_no_data():
     for rho, published in figures.FIGURE_4:
         above, below = figures.orthants(rho)
         assert above / (above + below) == pytest.approx(published, abs=5e-4)
+
+
+def test_the_sea_has_the_probability_it_says():
+    """Labels in bins of the true probability have its frequency; the features have similar variances."""
+    sea = simulate_sea(6000, 0)
+    p = sea.probability
+    for low in np.arange(0.0, 1.0, 0.2):
+        of = (p > low) & (p < low + 0.2)
+        error = np.sqrt(np.mean(p[of] * (1 - p[of])) / of.sum())
+        assert abs(sea.y[of].mean() - p[of].mean()) < 4 * error
+    variance = sea.features.var(axis=0)
+    assert variance.max() < 2 * variance.min()
+    assert sea.maps[:, :, :6].var() > sea.maps[:, :, -6:].var()  # more in the west, as in R Figure 5
+
+
+def test_diagrams():
+    assert len(diagrams.figure1().axes) == 1
+    assert len(diagrams.figure5(0).axes) == 2  # the map and its colours
+
+
+def test_storms_with_the_covariance_of_the_papers_first_experiment():
+    assert (repeats.FIRST.smoothness, repeats.FIRST.length_scale, repeats.FIRST.sill, repeats.FIRST.nugget) == (
+        *(10.0, 0.4, 0.17),
+        0.0,
+    )
+    X, y, _ = repeats.stormy_sea(0)
+    effort = ladder.Effort(n_points=3, draws=50, tol=0.02, given=repeats.FIRST)
+    for name in ("CIK", "DSGQ"):
+        *_, fitted = ladder.answer(name, X[:60], y[:60], X[60:], 0, effort)
+        matern = fitted.kernel_.k2
+        assert matern.nu == 10.0
+        assert fitted.kernel_.k1.constant_value == pytest.approx(0.17)
+        assert name != "CIK" or matern.length_scale == 0.4  # DSGQ's by cross-validation

@@ -1,6 +1,8 @@
 """Pipelines of any transformers of scikit-learn in files, without pickle."""
 
+import copy
 import sys
+import time
 import zipfile
 
 import numpy as np
@@ -30,6 +32,7 @@ def shout(values):
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "steps",
     [
@@ -44,6 +47,18 @@ def test_a_pipeline_predicts_the_same_after_reading(tmp_path, steps):
     np.testing.assert_array_equal(load_model(path).predict_proba(X), model.predict_proba(X))
     with zipfile.ZipFile(path) as archive:
         assert not any(b"cpickle" in archive.read(name).lower() for name in archive.namelist())
+
+
+def test_the_same_pipeline_gives_the_same_bytes(tmp_path, monkeypatch):
+    """Also in another process, where its parts lie elsewhere in memory, and on another day."""
+    steps = (SimpleImputer(), QuantileTransformer(n_quantiles=10), PCA(2))
+    model = make_pipeline(*steps, classifier()).fit(X, Y)
+    one = save_model(model, tmp_path / "one.gpclass").read_bytes()
+    later = time.struct_time((2031, 5, 4, 3, 2, 1, 0, 0, 0))
+    monkeypatch.setattr(zipfile.time, "localtime", lambda *_: later)
+    elsewhere = copy.deepcopy(model), load_model(tmp_path / "one.gpclass")
+    for k, again in enumerate(elsewhere):
+        assert save_model(again, tmp_path / f"{k}.gpclass").read_bytes() == one
 
 
 def test_columns_of_a_frame(tmp_path):

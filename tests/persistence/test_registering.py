@@ -55,6 +55,7 @@ def test_a_kernel_of_ones_own_is_savable_once_registered(registered, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of short chains
 def test_a_likelihood_of_ones_own_is_savable_once_registered(registered, tmp_path):
     settings = {"inference": "elliptical-slice", "hyperparameters": "fixed", "random_state": 0}

@@ -94,6 +94,7 @@ def test_more_than_two_classes_come_back_identical(name, tmp_path):
         assert back.log_evidence_ == clf.log_evidence_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.filterwarnings("ignore")
 def test_every_strategy_comes_back_identical(name, tmp_path):
@@ -362,6 +363,7 @@ def test_changed_members_are_refused(saved):
             load_model(path)
 
 
+@pytest.mark.slow
 def test_compressed_members_are_refused_before_they_are_read(saved):
     """300 MB of zeros in a file of 300 kB, with all checksums right."""
     _, path = saved
@@ -437,6 +439,7 @@ def damage(data, kind, rng):
     return bytes(data)
 
 
+@pytest.mark.slow
 def test_two_hundred_damaged_files_are_refused_or_identical(saved, tmp_path):
     clf, path = saved
     original, expected = path.read_bytes(), clf.predict_log_proba(NEW)
@@ -577,6 +580,7 @@ def test_large_draws_are_made_again_to_the_last_bit(many_draws, tmp_path):
     assert again.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the Monte Carlo")
 def test_large_draws_under_the_logit_link_are_made_again(tmp_path):
     clf = fixed(Exact(n_samples=LARGE // 50 + 100), likelihood="logit").fit(X, Y)

@@ -8,6 +8,7 @@ from gpclass.posterior import LatentMixture
 from gpclass.predict import counted, predict_proba
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "L"), [("probit", 1), ("logit", 1), ("softmax", 3), ("multinomial-probit", 3)])
 def test_count_and_average_have_one_mean(name, L):
     rng, S, m = np.random.default_rng(0), 20_000, 4

@@ -177,12 +177,14 @@ def importance_z_scores(repeats, groups, size, within, pretend_independent=False
     return z
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("groups", "size", "within"), [(200, 1, 0.0), (60, 8, 0.5)])
 def test_mcse_is_calibrated(groups, size, within):
     z = importance_z_scores(500, groups, size, within)
     assert 0.85 < math.sqrt(np.mean(z**2)) < 1.15
 
 
+@pytest.mark.slow
 def test_calling_dependent_draws_independent_fails():
     z = importance_z_scores(500, 60, 8, 0.5, pretend_independent=True)
     assert math.sqrt(np.mean(z**2)) > 1.15
@@ -333,6 +335,7 @@ def autoregressive(chains, draws, rho, m, rng):
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chains", [2, 4, 8])
 @pytest.mark.parametrize("rho", [0.0, 0.9])
 def test_two_errors_cover_the_truth_with_few_chains(chains, rho):
@@ -348,6 +351,7 @@ def test_two_errors_cover_the_truth_with_few_chains(chains, rho):
     assert np.mean(np.abs(out.proba[:, 1] - 0.5) < 2 * plain) < 0.92
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "fewest"), [(0.0, 60), (0.5, 24), (0.9, 8), (0.99, 8)])
 def test_batches_of_chains_cover_the_truth(rho, fewest):
     """Chains that mix are cut into batches, so that the error itself is known well."""

@@ -177,6 +177,7 @@ def test_singular_and_vanishing_covariance():
     assert got.log_z == pytest.approx(wider.log_z, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_warm_start():
     K, y = problem(200)
     cold = expectation_propagation(K, Probit(y))
@@ -239,6 +240,7 @@ def test_many_copies_that_repel_their_fixed_point_are_found_soon(name, copies):
     assert again == pytest.approx(site, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "weight"), [("probit", 1e4), ("logit", 1e4), ("logit", 1e6)])
 def test_heavy_rows_that_are_nearly_independent_converge(name, weight):
     rng = np.random.default_rng(0)

@@ -61,6 +61,7 @@ VALUES = {
     "c0_bounds": ((0.5, 0.6),),
     "k0_bounds": ((0.2, 0.3),),
     "stages": (Stages(move_inducing=False),),
+    "ladder": ("balanced", (0.0, 0.5, 1.0)),
     "around": ("prior", "laplace", Laplace(), EP(max_sweeps=1)),
 }
 
@@ -145,6 +146,7 @@ def cases():
                 yield pytest.param(inferred if fixed else searched, row.brief, field, form, id=name, marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # brief chains and climbs
 @pytest.mark.parametrize(("run", "brief", "field", "form"), list(cases()))
 def test_each_setting_changes_the_fit_or_is_refused(run, brief, field, form, tmp_path, monkeypatch):

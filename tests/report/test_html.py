@@ -101,6 +101,7 @@ def test_nothing_is_loaded_from_elsewhere(page, text):
     assert not re.search(r"\b(fetch|XMLHttpRequest|import)\s*\(", text)
 
 
+@pytest.mark.slow
 def test_ids_are_unique_and_links_lead_somewhere(page):
     assert len(page.ids) == len(set(page.ids))
     inner = {a[1:] for a in page.addresses if a.startswith("#")}
@@ -224,6 +225,7 @@ def test_slow_methods_are_left_out_not_failed(tmp_path, coarse_maps):
     assert "max_seconds" in what_went_wrong(c.results[other], c.reference)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3], ids=["map", "dependence"])
 def test_dollar_signs_in_names_are_text(d):
     """Two of them are mathematics to matplotlib, which cannot parse these."""
@@ -236,6 +238,7 @@ def test_dollar_signs_in_names_are_text(d):
     assert "\\$" not in page
 
 
+@pytest.mark.slow
 def test_the_page_explains_its_words_and_says_which_rows_were_seen():
     X, y = data(d=2, n=60)
     c = compare(X, y, ["ep", "laplace"], cv=2, reference="ep")

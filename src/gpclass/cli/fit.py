@@ -42,6 +42,13 @@ def fit(
     inducing: Annotated[
         str, typer.Option(help="Inducing points, for large data: a number or auto.", show_default="none")
     ] = "",
+    neighbors: Annotated[
+        str,
+        typer.Option(
+            help="Neighbours of each row, for large maps, alone or beside --inducing: a number or auto.",
+            show_default="none",
+        ),
+    ] = "",
     chains: Annotated[int | None, typer.Option(min=1, help="Chains over kernel parameters that are sampled.")] = None,
     draws: Annotated[
         int | None, typer.Option(min=1, help="Draws per chain.", show_default="until the chains have mixed")
@@ -74,7 +81,8 @@ def fit(
             restarts=restarts,
             jobs=jobs,
             kernel=build.make_kernel(kernel, columns),
-            n_inducing=folders.check_inducing(inducing),
+            n_inducing=folders.check_number("--inducing", inducing, 1),
+            n_neighbors=folders.check_number("--neighbors", neighbors, 0),
             tol=tol,
             random_state=seed,
             verbose=options.verbosity(quiet),

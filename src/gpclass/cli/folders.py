@@ -13,14 +13,14 @@ from gpclass.data.parquet import ParquetFolder, arrow
 from gpclass.estimators.tables import TableClassifier
 
 
-def check_inducing(text: str) -> int | str | None:
-    """The requested number of inducing points: a number, "auto", or None for a full model."""
+def check_number(option: str, text: str, least: int) -> int | str | None:
+    """How many inducing points or neighbours an option asks for: a number, "auto", or None for a full model."""
     if text in ("", "none"):
         return None
     if text == "auto":
         return text
-    if not text.isdigit() or int(text) < 1:
-        raise Mistake(f"--inducing must be a whole number of at least 1, or auto, not {text!r}")
+    if not text.isdigit() or int(text) < least:
+        raise Mistake(f"{option} must be a whole number of at least {least}, or auto, not {text!r}")
     return int(text)
 
 

@@ -48,6 +48,10 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full", help="Use the published sizes, which may take hours.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Use small sizes: all papers in about ten minutes.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Measure again what an earlier run stored.")] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Begin no new measurement after so many; the same command goes on.", show_default="no limit"),
+    ] = None,
 ) -> None:
     """Run a paper's experiments and print our numbers beside the published ones. Needs a source checkout."""
     root = _checkout()
@@ -60,6 +64,7 @@ def reproduce(
     if paper not in known and paper != "all":
         raise Mistake(f"unknown paper {paper!r}{did_you_mean(paper, known)} The papers are {', '.join(known)}")
     options = [f"--{name}" for name, on in (("full", full), ("quick", quick), ("again", again)) if on]
+    options += [] if minutes is None else ["--minutes", f"{minutes:g}"]
     module = "papers" if paper == "all" else f"papers.{paper}"
     words = [sys.executable, "-m", module, *([table] if table else []), *options]
     done = subprocess.run(words, cwd=root, check=False)

@@ -75,16 +75,16 @@ def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tup
             f"and it is {ref.seconds / quick.seconds:.0f} times faster."
         ), quick
     if not gaps:
-        return f"Use {ref.name}: no other method has a comparable log loss ({_loss(ref):.3f}).", ref
+        return f"Use {ref.name}: no other method predicts as well (its log loss is {_loss(ref):.3f}).", ref
     gap, near = gaps[0]
     if gap > CLOSE:
         return (
-            f"Use {ref.name}: no method has a measurably lower log loss ({_loss(ref):.3f}), and "
-            f"even the closest approximation ({near.name}) changes a probability by {gap:.2g}."
+            f"Use {ref.name}: no method predicts measurably better (its log loss is {_loss(ref):.3f}), and "
+            f"even the closest of the others ({near.name}) changes a probability by {gap:.2g}."
         ), ref
     return (
-        f"Use {ref.name}: no method has a measurably lower log loss ({_loss(ref):.3f}), and none whose probabilities "
-        f"are within {CLOSE:g} of its own is {FASTER:g} times faster."
+        f"Use {ref.name}: no method predicts measurably better (its log loss is {_loss(ref):.3f}), and none that is "
+        f"{FASTER:g} times faster gives the same probabilities to within {CLOSE:g}."
     ), ref
 
 
@@ -131,7 +131,7 @@ def what_went_wrong(r: MethodResult, reference: str | None) -> str:
         return "There is no reference to compare it with."
     where = "In sample, with the reference's kernel, its" if a is r.same_kernel else "Out of fold, its"
     text = f"{where} probabilities are off by {a.mean:.1g} on average and {a.largest:.1g} at worst"
-    top = int(np.argmax(np.abs(a.proba[0] - a.proba_reference[0])))
+    top = a.most_changed(0)
     row, p, reference_p = (a.rows or a.points)[0], a.proba[0, top], a.proba_reference[0, top]
     text += f" (row {row}: {p:.3f} instead of {reference_p:.3f})"
     if abs(a.confidence) > 0.2 * a.mean and a.largest > 1e-3:

@@ -33,6 +33,11 @@ class Agreement:
     confidence: float = 0.0  # mean largest probability minus the reference's; < 0: underconfident
     rows: tuple[str, ...] = ()  # names of the points: the data frame's index, else row numbers
 
+    def most_changed(self, k: int) -> int:
+        """The class whose probability differs most at the k-th of the points; of two classes the second."""
+        delta = np.abs(self.proba[k] - self.proba_reference[k])
+        return int(np.flatnonzero(delta >= (1.0 - 1e-9) * delta.max())[-1])
+
 
 @dataclass(frozen=True)
 class MethodResult:

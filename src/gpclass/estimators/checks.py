@@ -139,7 +139,8 @@ def advice(
             f"the features' standard deviations differ by a factor of {spread.max() / spread.min():.0f}; put a "
             "StandardScaler before the classifier: make_pipeline(StandardScaler(), GPClassifier())"
         )
-    if evidence is not None and (learned_nothing if searched else like_a_coin)(problem, evidence.log_z):
+    nothing = learned_nothing if searched else like_a_coin
+    if evidence is not None and base_rate(problem) < 0.0 and nothing(problem, evidence.log_z):  # 0: rows of one class
         found.append(
             f"the log evidence, {evidence.log_z:.1f}, is no better than that of the classes' frequencies alone, "
             f"{base_rate(problem):.1f}: the fit has learned nothing from the features; standardise those of "

@@ -152,7 +152,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> GPClassifier:
         """Fit the model. Cost: see ``gpclass.methods()`` for the inference and the strategy chosen.
 
         Parameters
@@ -163,6 +163,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             Of a Parquet folder or a Dask data frame the name of a column.
         sample_weight : array of shape (n,), default=None
             Powers of the likelihood; see Notes of the class. Of a Parquet folder the name of a column.
+        classes : array of shape (C,), default=None
+            All classes, if y may lack some: these are left to the prior. With one class in y the kernel parameters
+            must be fixed. None: the classes are those in y. For rows in memory.
 
         Returns
         -------
@@ -170,16 +173,20 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """
         kept = dict(self.__dict__)
         try:
-            return self._fit(X, y, sample_weight)
+            return self._fit(X, y, sample_weight, classes)
         except BaseException:
             self.__dict__.clear()  # scikit-learn sets the names of features first; a failed fit changes nothing
             self.__dict__.update(kept)
             raise
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> GPClassifier:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> GPClassifier:
         began = time.perf_counter()
         self._check_settings()
         if sources.is_source(X, mapped=not form_of(self).predicts_from_rows):
+            if classes is not None:
+                raise ValueError(
+                    "classes is for rows in memory; a folder or collection names its classes by its labels"
+                )
             task, names = source_task(self, X, y, sample_weight)
             self.n_features_in_ = task.problem.n_features
             if names is not None:
@@ -189,7 +196,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         else:
             own = form_of(self).predicts_from_rows  # such a model must not change with the user's array
             X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
-            task = array_task(self, X, y, sample_weight)
+            task = array_task(self, X, y, sample_weight, classes)
         rng = checks.generator(self.random_state)
         seeded = self.random_state is not None
         run = Run(rng, self.priors, self.n_restarts, self.n_jobs, self.verbose, seeded)
@@ -273,7 +280,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             ``proba`` (m, C); ``mcse`` (m, C), how far the computed number may be from the exact one (NaN for
             a deterministic approximation, whose error is another, unknown one); ``lower`` and ``upper``
             (m, C), the credible interval of p(x) itself; ``latent_mean`` and ``latent_sd``, (m, 1) for two
-            classes, (m, C) if each class has a latent value.
+            classes, (m, C) if each class has a latent value; ``truncation`` (m,), the error by rows that count
+            through their sites alone (``local-exact``), else None.
         """
         if not (isinstance(level, Real) and 0 < float(level) < 1):
             raise ValueError(f"level must lie between 0 and 1, got {level!r}")

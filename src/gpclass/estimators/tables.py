@@ -70,7 +70,7 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         self.categories = categories
         self.spatial = spatial
 
-    def fit(self, frame: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, frame: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> Self:
         """Learn the encoding and fit the classifier.
 
         Parameters
@@ -80,13 +80,15 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         y : labels of shape (n,), or the name of the folder's column that holds them
         sample_weight : array of shape (n,), or the name of the folder's column that holds them, default=None
             Passed to the classifier.
+        classes : array of shape (C,), default=None
+            Passed to the classifier: all classes, if y may lack some.
         """
         from gpclass.estimators.classifier import GPClassifier
 
         classifier = GPClassifier() if self.classifier is None else clone(self.classifier)
         encoding, X = self._encoded(frame, y, sample_weight)
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.classifier_ = classifier.fit(X, y, **weights)
+        given = {"sample_weight": sample_weight, "classes": classes}
+        self.classifier_ = classifier.fit(X, y, **{name: value for name, value in given.items() if value is not None})
         self.encoding_ = encoding
         self.classes_ = self.classifier_.classes_
         self.n_features_in_ = len(self.encoding_.columns)

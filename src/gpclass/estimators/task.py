@@ -25,7 +25,7 @@ from gpclass.kernels import default_kernel
 from gpclass.latent.base import Form
 from gpclass.latent.inducing import sample_rows
 from gpclass.likelihoods import LIKELIHOODS, Likelihood
-from gpclass.model.labels import Labelled, encode
+from gpclass.model.labels import Labelled, check_learnable, encode
 from gpclass.model.problem import Problem
 from gpclass.model.rows import ArraySource, Source
 from gpclass.numerics.threads import few_threads, one_thread, workers
@@ -107,11 +107,11 @@ def chosen_inference(clf: Settings) -> Inference:
     return inference.with_tol(float(clf.tol)) if isinstance(clf.inference, str) else inference
 
 
-def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any) -> Task:
-    """The task of ``clf`` on a checked array (n, d)."""
-    classes, index = encode(y)
+def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any, named: Any = None) -> Task:
+    """The task of ``clf`` on a checked array (n, d); ``named`` are all classes, if the user gives them."""
+    classes, index = encode(y, named)
     methods = Methods.of(clf, len(classes))
-    rows = Labelled(X, index).weighted(classes, sample_weight, clf.class_weight)
+    rows = Labelled(X, index).weighted(classes, sample_weight, clf.class_weight, named is not None)
     kernel = _kernel(clf, methods.likelihood, rows.X)
     noisy = checks.has_noise(kernel)  # each copy of a row has separate noise
     n = rows.copies if noisy else len(rows.X)
@@ -125,7 +125,10 @@ def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any) -> Task:
     if noisy:
         checks.check_copies(n, X.shape[1])
         rows = rows.repeated()
-    return _task(clf, ArraySource(rows.X, rows.index, rows.weights), kernel, methods, classes)
+    task = _task(clf, ArraySource(rows.X, rows.index, rows.weights), kernel, methods, classes)
+    if methods.strategy.name != "fixed" and len(task.problem.theta):
+        check_learnable(rows.index, "kernel parameters", "give a kernel and set hyperparameters='fixed'")
+    return task
 
 
 def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:

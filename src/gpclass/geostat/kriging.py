@@ -10,7 +10,8 @@ With ``exact=True`` both methods therefore return the observed label at each sit
 For two classes and one label per site both have the same decision line p̂ = ½, and (R eq. 5)
 logit p̂_simplicial = 2 ln((1 − p)/p) (p̂_classical − ½).
 
-Cost: O(n³) to fit, or O(k³) per new point with k neighbours. Fails when: only one class is present.
+Cost: O(n³) to fit, or O(k³) per new point with k neighbours. Fails when: only one class is present,
+unless the classes are named and covariance and mean are given.
 
 Reference: Journel (1983), Math. Geology 15; Tolosana-Delgado et al. (2008), Math. Geosci. 40; R §2.
 """
@@ -25,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, ndtri, xlogy
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gpclass._typing import Array
@@ -49,6 +49,7 @@ from gpclass.geostat.indicators import (
 )
 from gpclass.geostat.model import VariogramModel
 from gpclass.geostat.systems import KrigingSystem
+from gpclass.model.labels import check_learnable, encode
 from gpclass.posterior import Report
 from gpclass.predict import Uncertainty
 
@@ -122,7 +123,9 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         self.ordinary = ordinary
         self.exact = exact
 
-    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None, *, classes: Any = None
+    ) -> Self:
         """Collect the labels by site, determine the covariance and factor it.
 
         Parameters
@@ -133,24 +136,32 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
             Labels.
         sample_weight : array (n,), optional
             Number of labels that each row represents.
+        classes : array (C,), optional
+            All classes, if y may lack some. With one class in y, kernel or variogram and the mean must be given, such
+            as ``mean=0.5``: kriging then goes from that class at its sites to the mean far from them.
         """
         start = time.perf_counter()
         x, labels = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(labels)
         self._check_settings()
         weight = _check_sample_weight(sample_weight, x, ensure_non_negative=True)
-        seen = labels[weight > 0]
-        self.classes_ = np.unique(seen)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has only one class, {self.classes_}; at least two are needed")
-        index = np.searchsorted(self.classes_, np.where(weight > 0, labels, self.classes_[0]))
-        self.sites_ = merge_sites(x, index, weight, len(self.classes_))
+        kept = weight > 0
+        if not np.any(kept):
+            raise ValueError("every row has weight zero; give some of them weight")
+        self.classes_, index = encode(labels[kept], classes)
+        if not self._prior_alone():
+            check_learnable(index, "mean and covariance", "give a kernel, or a VariogramModel, and mean=0.5")
+        self.sites_ = merge_sites(x[kept], index, weight[kept], len(self.classes_))
         self.mean_ = self._known_mean(self.sites_)
         self._values = site_values(self.sites_.counts, self._transform, self._p())
         self._centre = mean_value(self.mean_, self._transform, self._p())
         notes = self._make_systems()
         self.fit_report_ = self._report(notes, start)
         return self
+
+    def _prior_alone(self) -> bool:
+        """Whether neither the mean nor the covariance is taken from the labels."""
+        known = self.kernel is not None or isinstance(self.variogram, VariogramModel)
+        return known and not self.ordinary and self.mean is not None and not isinstance(self.mean, str)
 
     def _p(self) -> float:
         return 0.25 if self.p == "jeffreys" else float(self.p)

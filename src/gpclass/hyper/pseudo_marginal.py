@@ -147,6 +147,7 @@ class PseudoMarginal(FullBayes):
         wide = Mode(problem.theta, WIDE**2 * np.eye(len(problem.theta)), 0)
         mode = find_mode(guide) if self.start == "mode" else wide
         guide = replace(guide, start=guide.inference(problem.at(mode.theta)).start)
+        inference = inference.settled(problem.at(mode.theta))
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
         of = inference.posterior_type(problem)
         sampler = MetropolisSampler(self.with_warmup(len(mode.theta)), guide, density, mode, of)

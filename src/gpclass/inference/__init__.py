@@ -16,6 +16,7 @@ from gpclass.inference.gpc_mc import GPCMC
 from gpclass.inference.hmc import LatentHMC
 from gpclass.inference.importance import Importance
 from gpclass.inference.laplace import Laplace
+from gpclass.inference.local_exact import LocalExact
 from gpclass.inference.variational import Variational
 
 __all__ = [
@@ -31,5 +32,6 @@ __all__ = [
     "Importance",
     "Laplace",
     "LatentHMC",
+    "LocalExact",
     "Variational",
 ]

@@ -7,17 +7,21 @@ by steps that leave g_β invariant, and carries the weight
 
 r of :mod:`gpclass.latent.base`. The mean of w is unbiased for p(y|θ) for any steps and
 temperatures. q may be the prior, or the Gaussian of Laplace or EP, which needs far fewer temperatures.
-Cost: √n temperatures (the paper's ladder), each M n² for one elliptical slice step of M particles.
+The paper's ladder is geometric whatever q is. A balanced ladder has equal steps of ∫ sd_β[r] dβ, the thermodynamic
+length, which are those with increments of log w of equal variance: sd_β[r] is measured on a pilot with particles of its
+own, so that the estimate remains unbiased.
+Cost: √n temperatures (the paper's ladder), each M n² for one elliptical slice step of M particles; the pilot 50 n².
 Fails when: the ladder is too short for the distance between q and the posterior: uneven weights, shown by the
 effective size.
-Reference: Neal (2001), Annealed importance sampling; Filippone (2014), §IV and §V for the ladder.
+Reference: Neal (2001), Annealed importance sampling; Filippone (2014), §IV and §V for the ladder; Gelman & Meng (1998),
+Simulating normalizing constants, §3.3, for the best path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -34,6 +38,8 @@ from gpclass.posterior import Evidence
 
 Transition: TypeAlias = "Callable[[Target, Particles, Generator, float], Particles]"
 COLDEST, KNEE = 1e-6, 0.2  # the paper's ladder: first positive β, and where its two halves meet
+LADDERS = ("geometric", "balanced")
+PILOT = 50  # particles that a balanced ladder is found with
 
 
 def ladder(n: int, temperatures: int | None = None) -> Array:
@@ -42,6 +48,21 @@ def ladder(n: int, temperatures: int | None = None) -> Array:
     low = np.geomspace(COLDEST, KNEE, half)
     high = np.geomspace(KNEE, 1.0, half)[1:]
     return np.concatenate([[0.0], low, high])
+
+
+def balanced(target: Target, beta: Array, rng: Generator, transition: Transition = elliptical_step) -> Array:
+    """As many temperatures as ``beta`` has, in equal steps of the thermodynamic length seen by a pilot along it."""
+    state = Particles.draw(target, PILOT, rng)
+    sd = [float(state.r.std())]
+    for b in beta[1:]:
+        state = transition(target, state, rng, float(b))
+        sd.append(float(state.r.std()))
+    pieces = np.diff(beta) * (np.array(sd[1:]) + sd[:-1]) / 2.0
+    length = np.concatenate([[0.0], np.cumsum(pieces)])
+    if not (np.isfinite(length[-1]) and np.all(pieces > 0.0)):  # a likelihood that is constant, or zero somewhere
+        return beta
+    found = np.interp(np.linspace(0.0, length[-1], len(beta)), length, beta)
+    return np.concatenate([[0.0], found[1:-1], [1.0]])
 
 
 def anneal(
@@ -75,15 +96,44 @@ class Annealed(Importance):
         for the likelihood.
     temperatures : int, optional
         Length of the ladder; √n by default.
+    ladder : {"geometric", "balanced"} or tuple of float
+        The paper's temperatures; those of equal variance, found on a pilot (once for all θ of a chain, at its start);
+        or the temperatures themselves, rising from 0 to 1.
     """
 
     n_samples: int = 500
     temperatures: int | None = None
+    ladder: str | tuple[float, ...] = "geometric"
 
     name: ClassVar[str] = "annealed"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.ladder, str):
+            if self.ladder not in LADDERS:
+                raise ValueError(f"Annealed: ladder must be one of {LADDERS} or temperatures, got {self.ladder!r}")
+            return
+        beta = np.asarray(self.ladder, dtype=float)
+        if beta.ndim != 1 or len(beta) < 2 or beta[0] != 0.0 or beta[-1] != 1.0 or not np.all(np.diff(beta) > 0.0):
+            raise ValueError(f"Annealed: a ladder of temperatures rises from 0 to 1, got {self.ladder!r}")
+        if self.temperatures is not None:
+            raise ValueError("Annealed: temperatures is the length of a ladder that is not given; leave one out")
+
+    def settled(self, problem: Problem) -> Self:
+        """Itself with the ladder that a pilot finds for this problem, if it is to be balanced."""
+        if self.ladder != "balanced":
+            return self
+        beta = balanced(target_around(problem, self.around), self._first(problem), np.random.default_rng(0))
+        return replace(self, ladder=tuple(beta.tolist()), temperatures=None)
+
+    def _first(self, problem: Problem) -> Array:
+        """The temperatures as given, or the paper's, along which a pilot goes."""
+        given = not isinstance(self.ladder, str)
+        return np.asarray(self.ladder, dtype=float) if given else ladder(problem.n, self.temperatures)
+
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
-        target = target_around(problem, self.around)
-        beta = ladder(problem.n, self.temperatures)
+        target, beta = target_around(problem, self.around), self._first(problem)
+        if self.ladder == "balanced":
+            beta = balanced(target, beta, rng)
         state, log_w = anneal(target, beta, self.n_samples, rng)
         return weighted_posterior(self.name, target, state.xi, log_w, gradient, len(beta) - 1)

@@ -141,6 +141,10 @@ class Inference(Settings, ABC):
         """Itself with a fixed number of draws, for unbiased estimates in chains over θ."""
         return self
 
+    def settled(self, problem: Problem) -> Self:
+        """Itself with what it would find out at every θ found at this one, for chains over θ."""
+        return self
+
     def with_tol(self, tol: float) -> Self:
         """Itself with the estimator's tolerance, if it draws until that is met."""
         return self

@@ -180,9 +180,11 @@ class Exact(Inference):
     def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """The guide alone, to be completed if EP's evidence is promising; None unless noisy values are drawn."""
         rows = self._noisy(problem)
-        if rows is None:
-            return None
-        box, found = rows.prior.box(), self.row_sites(rows, start)
+        return None if rows is None else self.guided(rows, self.row_sites(rows, start))
+
+    def guided(self, rows: Problem, found: FixedPoint) -> Outline:
+        """The guide of EP's sites on the rows."""
+        box = rows.prior.box()
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
@@ -192,15 +194,17 @@ class Exact(Inference):
         """EP's sites on the rows."""
         return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
 
-    def complete(self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False) -> NoisyDraws:
-        """The posterior by draws from the guide."""
+    def complete(
+        self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False, look: Looked | None = None
+    ) -> NoisyDraws:
+        """The posterior by draws from the guide, enough of them for ``tol`` at some rows, or where to ``look``."""
         problem, box, ep = outline.problem, outline.box, outline.ep
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
         found = noise_factor(problem)
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng), 0.0, True)
         else:
-            law = _law_at_rows(problem, found, look_at(problem), rng)
+            law = _law_at(problem, found, look or Looked.at_rows(problem), rng)
             got = enough(
                 lambda M, one: draw_box(plan, M, one), law, rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
@@ -309,14 +313,25 @@ def look_at(problem: Problem) -> IntArray:
     return np.unique(np.linspace(0, problem.n - 1, few).astype(np.intp))
 
 
-def _law_at_rows(
-    problem: Problem, found: NoiseFactor, few: IntArray, rng: np.random.Generator
-) -> Callable[[Drawn], Law]:
-    """How the largest Monte Carlo error of a probability at some rows falls, from draws."""
-    prior = dense_prior(problem)
-    cross = [K[:, few] for K in prior.covariances]
-    diag = [np.diag(K)[few] for K in prior.covariances]
-    variances = np.maximum(found.variances(cross, diag), 0.0)
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """Points at which the error of the probabilities is measured."""
+
+    cross: list[Array]  # (n, m) per latent value, covariances with the rows
+    variances: list[Array]  # (m,) per latent value
+    mean: Array | float = 0.0  # (m,), added to the latent values
+
+    @classmethod
+    def at_rows(cls, problem: Problem) -> Looked:
+        """Some of the rows themselves."""
+        few, K = look_at(problem), dense_prior(problem).covariances
+        return cls([part[:, few] for part in K], [np.diag(part)[few] for part in K])
+
+
+def _law_at(problem: Problem, found: NoiseFactor, look: Looked, rng: np.random.Generator) -> Callable[[Drawn], Law]:
+    """How the largest Monte Carlo error of a probability at some points falls, from draws."""
+    prior, cross = dense_prior(problem), look.cross
+    variances = np.maximum(found.variances(cross, look.variances), 0.0)
     covariance = variances[None, :, :, None] * np.eye(prior.L)
     shared = found.solve(np.stack(cross))[0] if len(prior.kernel_matrices) == 1 else None  # (n, few)
     hubs = rng.spawn(1)[0] if prior.L > 1 else None
@@ -329,6 +344,7 @@ def _law_at_rows(
         else:
             A = noisy_latents(problem, found, drawn.v, hubs)
             means = np.stack([a.T @ k for a, k in zip(A, cross, strict=True)], axis=2)
+        means += np.reshape(look.mean, (-1, 1))
         mixture = LatentMixture(drawn.weights, means, covariance, drawn.group)
         return Law.of(mixture, problem.likelihood, len(drawn.v))
 

@@ -229,8 +229,12 @@ class NoisyDraws(WeightedDraws):
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
-        prior, L = dense_prior(self.problem), len(self.A)
-        cross, diag = prior.per_latent(prior.cross(X_new)), prior.per_latent(prior.variances(X_new))
+        prior = dense_prior(self.problem)
+        return self.mixture(prior.per_latent(prior.cross(X_new)), prior.per_latent(prior.variances(X_new)))
+
+    def mixture(self, cross: list[Array], diag: list[Array]) -> LatentMixture:
+        """The same from covariances with the rows (n, m) and variances (m,) of new points, per latent value."""
+        L = len(self.A)
         each = [draws.times(k) for draws, k in zip(self._draws, cross, strict=True)]
         means = each[0][:, :, None] if L == 1 else np.stack(each, axis=2)
         variances = np.maximum(self.factor.variances(cross, diag), 0.0)  # (m, L)

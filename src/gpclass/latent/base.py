@@ -10,6 +10,7 @@ offer             what it gives
 ``given``         the Gaussian that sites make of it (Laplace, EP, variational)
 ``whitened``      the posterior in coordinates in which a Gaussian is standard normal (samplers)
 ``box``           the orthant of noisy latent values (the exact engine, gpc-mc)
+``joint``         the joint Gaussian of some rows and new points, of two classes (local-exact)
 ``covariance``    all rows in memory with their covariance matrix (Gibbs, control variables)
 ``expected``      the expected log density of the latent values as a function of θ (EM)
 ``latents``       the density of the latent values given θ (alternate)
@@ -42,6 +43,7 @@ from gpclass.model.rows import Labels, Rows, Shard, Source
 from gpclass.posterior import LatentMixture
 
 if TYPE_CHECKING:
+    from gpclass.latent.joint import Joint, SitedRows
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
@@ -112,6 +114,11 @@ class Start:
     gaussian: Gaussian | None = None  # that the sites make of the prior: its marginals give sites of other rows
     eta: Array | None = None  # (S, k), draws in white coordinates of the prior
     weights: Array | None = None  # (S,), of the draws
+
+    @property
+    def light(self) -> Start:
+        """Without the Gaussian, and its n×n factors, if the rows have sites: for other θ and the same rows."""
+        return replace(self, gaussian=None) if self.held else self
 
     def of(self, rule: SiteRule, problem: Problem) -> Start | None:
         """What it has for a rule: sites of the rows of ``problem``, or the Gaussian alone; None if they are others."""
@@ -196,6 +203,10 @@ class Gaussian(ABC):
     @abstractmethod
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per new point."""
+
+    def joint(self, rows: SitedRows, X_new: Array) -> Joint:
+        """Of some rows, whose sites are part of it, and new points, one latent value each."""
+        raise NotImplementedError
 
     @abstractmethod
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
@@ -324,6 +335,10 @@ class Form(ABC):
 
     def for_few_rows(self) -> Form:
         """The same for a part of the rows that fits into memory."""
+        return self
+
+    def for_other_rows(self) -> Form:
+        """The same without what was found for the rows at hand alone."""
         return self
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:

@@ -31,6 +31,7 @@ from gpclass.numerics.linalg import factor
 from gpclass.posterior import LatentMixture
 
 if TYPE_CHECKING:
+    from gpclass.latent.joint import Joint, SitedRows
     from gpclass.model.problem import Problem
     from gpclass.orthant.box import Box
 
@@ -46,7 +47,7 @@ class Dense(Form):
 
     name: ClassVar[str] = "dense"
     offers: ClassVar[frozenset[str]] = frozenset(
-        ["given", "whitened", "box", "covariance", "expected", "latents", "latent_slope"]
+        ["given", "whitened", "box", "joint", "covariance", "expected", "latents", "latent_slope"]
     )
     predicts_from_rows: ClassVar[bool] = True
 
@@ -321,6 +322,11 @@ class DenseGaussian(InMemoryGaussian):
             mean[block] = self._means(cross)
             covariance[block] = self.factor.predict(cross, diag)
         return LatentMixture(np.ones(1), mean[None], covariance[None], np.zeros(1, dtype=np.intp))
+
+    def joint(self, rows: SitedRows, X_new: Array) -> Joint:
+        from gpclass.latent.joint import dense_joint  # it builds on this module
+
+        return dense_joint(self, rows, X_new)
 
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, m, L). Cost: O(L m³) for m points."""

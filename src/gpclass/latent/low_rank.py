@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator
 from gpclass.latent import base
@@ -34,6 +35,7 @@ from gpclass.numerics.threads import one_thread
 from gpclass.posterior import LatentMixture
 
 if TYPE_CHECKING:
+    from gpclass.latent.joint import Joint, SitedRows
     from gpclass.model.problem import Problem
 
 PREDICT_BLOCK = 512  # new points at once
@@ -62,7 +64,7 @@ class LowRank(Form):
     keep: bool = True
 
     name: ClassVar[str] = "inducing"
-    offers: ClassVar[frozenset[str]] = frozenset(["given", "whitened", "expected", "latents"])
+    offers: ClassVar[frozenset[str]] = frozenset(["given", "joint", "whitened", "expected", "latents"])
     lacks: ClassVar = {
         "box": "it draws the noisy latent values of all rows, whose n × n covariance inducing inputs avoid",
         "covariance": "it works with the n × n covariance of the latent values, which inducing inputs avoid",
@@ -298,6 +300,19 @@ class LowRankGaussian(Gaussian):
                 mean[rows], cov[rows] = g.T, V
                 cov[rows, range(spec.L), range(spec.L)] += spec.rest([rest for _, rest in found]).T
         return LatentMixture(np.ones(1), mean[None], cov[None], np.zeros(1, dtype=np.intp))
+
+    def joint(self, rows: SitedRows, X_new: Array) -> Joint:
+        """Given u, a row has mean (a·u + λh)/(1 + λt) and variance λ/(1 + λt), λ its residual's variance."""
+        from gpclass.latent.joint import Joint  # it builds on the dense prior
+
+        (basis,), L, mu = self.prior.bases, self.q.L, self.q.mean
+        (A, rest), (new, own) = basis.features(rows.X), basis.features(X_new)
+        shrink = 1.0 / (1.0 + rest * rows.t)
+        V, N = (solve_triangular(L, part.T, lower=True, check_finite=False) for part in (shrink[:, None] * A, new))
+        covariance = V.T @ V
+        covariance.flat[:: len(rest) + 1] += rest * shrink
+        mean = shrink * (A @ mu + rest * rows.h)
+        return Joint(mean, covariance, V.T @ N, new @ mu, own + np.einsum("ij,ij->j", N, N))
 
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, k, L). Cost: O(k³) for k points."""

@@ -81,7 +81,7 @@ class Neighbours(Form):
     near: IntArray | None = None
 
     name: ClassVar[str] = "neighbours"
-    offers: ClassVar[frozenset[str]] = frozenset(["given"])
+    offers: ClassVar[frozenset[str]] = frozenset(["given", "joint"])
     lacks: ClassVar = {
         "box": "it draws the noisy latent values of all rows, whose n × n covariance neighbours avoid",
         "covariance": "it works with the n × n covariance of the latent values, which neighbours avoid",
@@ -127,7 +127,7 @@ class Neighbours(Form):
         k = self.k if self.near is None else self.near.shape[1]
         return f"raise n_neighbors, for instance to {2 * k if k else 15}"
 
-    def for_few_rows(self) -> Neighbours:
+    def for_other_rows(self) -> Neighbours:
         return replace(self, near=None)
 
     def rows(self, source: Source) -> Rows:
@@ -159,7 +159,7 @@ class Neighbours(Form):
         X = scaled(problem.kernels[0], problem.X)
         centres = rng.choice(problem.n, CENTRES, replace=False)
         rows = np.unique(cKDTree(X).query(X[centres], FEW // CENTRES)[1])
-        few = replace(problem, form=replace(self, near=None)).subset(rows)
+        few = problem.subset(rows)
         return few.placed(rng) if len(np.unique(few.y)) == len(np.unique(problem.y)) else None
 
     def prior(self, problem: Problem) -> NeighbourPrior:

@@ -1,7 +1,8 @@
 """Labelled rows as an inference uses them: class indices, weights, and no row of weight zero.
 
 A weight w_i is the power of a row's likelihood: a whole number is that many equal rows, zero excludes the row.
-Cost: O(n log n). Fails when: there is one class, or a class whose rows all have weight zero.
+Cost: O(n log n). Fails when: there is one class, or a class whose rows all have weight zero, unless the classes are
+named: one without rows is then left to the prior.
 """
 
 from __future__ import annotations
@@ -18,13 +19,30 @@ from sklearn.utils.validation import _check_sample_weight
 from gpclass._typing import Array, IntArray
 
 
-def encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
-    """Classes in order, and the index of each label among them."""
+def encode(y: Any, classes: Any = None) -> tuple[npt.NDArray[Any], IntArray]:
+    """Classes in order, and the index of each label among them; ``classes`` names them all, seen or not."""
     check_classification_targets(y)
-    classes, index = np.unique(y, return_inverse=True)
-    if len(classes) == 1:
-        raise ValueError(f"y holds one class only ({classes[0]!r}); a classifier needs examples of two classes")
-    return classes, index
+    seen, index = np.unique(y, return_inverse=True)
+    if classes is None:
+        if len(seen) < 2:
+            raise ValueError(
+                f"y holds one class only ({seen.tolist()[0]!r}); a classifier needs examples of two classes, or fixed "
+                "parameters and the names of all classes: fit(X, y, classes=[...])"
+            )
+        return seen, index
+    every = np.unique(np.asarray(classes))
+    if len(every) < 2:
+        raise ValueError(f"classes={classes!r} names fewer than two classes")
+    strange = [label for label in seen.tolist() if label not in every.tolist()]
+    if strange:
+        raise ValueError(f"y holds {strange[0]!r}, which is not among classes={every.tolist()!r}")
+    return every, np.searchsorted(every, seen)[index]
+
+
+def check_learnable(index: IntArray, learned: str, cure: str) -> None:
+    """Reject rows of one class for what is learned from labels: it would grow until that class is certain."""
+    if np.all(index == index[0]):
+        raise ValueError(f"{learned} cannot be learned from rows of one class; {cure}")
 
 
 def copied_rows(weights: Array, most: float = np.inf) -> IntArray | None:
@@ -43,16 +61,23 @@ class Labelled:
     index: IntArray  # (n,), index of the class
     weights: Array | None = None  # (n,), > 0; None: all one
 
-    def weighted(self, classes: npt.NDArray[Any], sample_weight: Any, class_weight: Any) -> Labelled:
-        """The rows with sample weights times class weights, those of weight zero excluded."""
+    def weighted(
+        self, classes: npt.NDArray[Any], sample_weight: Any, class_weight: Any, named: bool = False
+    ) -> Labelled:
+        """The rows with sample weights times class weights, those of weight zero excluded.
+
+        A class may be left without rows only if the classes were ``named``.
+        """
         if sample_weight is None and class_weight is None:
             return self
         weights: Array = _check_sample_weight(sample_weight, self.X, dtype=np.float64, ensure_non_negative=True)
-        each = compute_class_weight(class_weight, classes=classes, y=classes[self.index])
+        seen = np.bincount(self.index, minlength=len(classes)) > 0
+        each = np.ones(len(classes))
+        each[seen] = compute_class_weight(class_weight, classes=classes[seen], y=classes[self.index])
         weights = weights * each[self.index]
         if not np.all(np.isfinite(weights)):
             raise ValueError("weights must be finite numbers; check sample_weight and class_weight")
-        for c, label in enumerate(classes):
+        for c, label in enumerate([] if named else classes):
             if not np.any(weights[self.index == c] > 0):
                 raise ValueError(
                     f"every row of class {label!r} has weight zero, so one class is left: give it some weight"

@@ -40,34 +40,36 @@ HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 @dataclass(frozen=True, eq=False)
 class SmoothFactors:
-    """Factors g_i(x) = link(stretch_i x)^power_i of some coordinates of a box; the others are intervals."""
+    """Factors g_i(x) = link(stretch_i x + shift_i)^power_i of some coordinates of a box; the others are intervals."""
 
     links: tuple[Link, ...]
     kind: IntArray  # (n,), index of the link; −1 for an interval
     stretch: Array  # (n,)
     power: Array  # (n,)
+    shift: Array  # (n,)
     tables: dict[tuple[int, float], Table] = field(default_factory=dict, repr=False)  # made so far
 
     def take(self, order: IntArray) -> SmoothFactors:
         """Those of the coordinates in another order."""
-        return SmoothFactors(self.links, self.kind[order], self.stretch[order], self.power[order])
+        return SmoothFactors(self.links, self.kind[order], self.stretch[order], self.power[order], self.shift[order])
 
     def log(self, i: int, x: Array) -> Array:
         """Log g_i(x)."""
-        return np.asarray(self.links[self.kind[i]].log(self.stretch[i] * x, self.power[i]))
+        return np.asarray(self.links[self.kind[i]].log(self.stretch[i] * x + self.shift[i], self.power[i]))
 
     def draw(self, i: int, m: Array, c: float, u: Array, out: Array) -> Array:
         """Draw coordinate i into ``out`` from uniforms u (M,), given means m (M,); returns log w (M,)."""
         s, w, link = self.stretch[i], float(self.power[i]), self.links[self.kind[i]]
         zeta = ndtri(u)
-        u_, slope = self._table(i, s * c).quantile(s * m, zeta)
-        gap = (u_ - s * m) / (s * c)
-        np.divide(u_, s, out=out)
+        a = s * m + self.shift[i]
+        u_, slope = self._table(i, s * c).quantile(a, zeta)
+        gap = (u_ - a) / (s * c)
+        np.divide(u_ - self.shift[i], s, out=out)
         return np.asarray(link.log(u_, w) - 0.5 * gap * gap + np.log(slope / (s * c)) + 0.5 * zeta * zeta)
 
     def log_mass(self, i: int, m: Array, c: float) -> Array:
         """Log ∫ N(x; m, c²) g_i(x) dx for means m (M,), interpolated."""
-        return self._table(i, self.stretch[i] * c).log_mass(self.stretch[i] * m)
+        return self._table(i, self.stretch[i] * c).log_mass(self.stretch[i] * m + self.shift[i])
 
     def _table(self, i: int, b: float) -> Table:
         """The table of coordinate i, kept for further draws of the same proposal."""

@@ -42,6 +42,7 @@ POINT_SETS: tuple[str, ...] = get_args(PointSet)
 REPLICATES = 25  # randomisations per standard error, which then has an error of 14 %
 FEWEST = 12  # of orthogonal draws, if more would have fewer than n directions each; then 21 %
 EDGE = 2.0**-53  # least distance of a uniform from 0 and 1, where quantiles are infinite
+PANEL = 32  # columns that a factorisation takes at a time; SciPy leaves room for three, 3 times slower at n = 800
 SOBOL_DIMENSIONS = 32  # scrambling more coordinates does not pay
 
 
@@ -119,8 +120,8 @@ def orthogonal(n: int, M: int, rng: np.random.Generator) -> Array:
     Z = np.asfortranarray(rng.standard_normal((n, M)))
     length = np.sqrt(rng.chisquare(n, M)) * rng.choice((-1.0, 1.0), M)
     for a in range(0, M, n):
-        packed, tau, _, _ = lapack.dgeqrf(Z[:, a : a + n])
-        Z[:, a : a + n] = lapack.dorgqr(packed, tau)[0]
+        packed, tau, _, _ = lapack.dgeqrf(Z[:, a : a + n], lwork=PANEL * n)
+        Z[:, a : a + n] = lapack.dorgqr(packed, tau, lwork=PANEL * n)[0]
     Z *= length
     return np.asarray(ndtr(Z))
 

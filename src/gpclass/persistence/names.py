@@ -59,6 +59,7 @@ PATHS: dict[str, str] = {
     # Posteriors and what belongs to them
     "posterior/sites": "gpclass.inference.posteriors:GaussianPosterior",
     "posterior/kriged-mode": "gpclass.inference.posteriors:ModePosterior",
+    "posterior/local": "gpclass.inference.local_exact:LocalPosterior",
     "posterior/white-draws": "gpclass.inference.posteriors:WhiteDraws",
     "posterior/noisy-draws": "gpclass.inference.posteriors:NoisyDraws",
     "posterior/mixture": "gpclass.hyper.mixture:ThetaMixture",

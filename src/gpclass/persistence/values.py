@@ -167,7 +167,7 @@ class Encoder:
         if id(value) in self._seen:
             return {"$": "ref", "v": self._seen[id(value)]}
         name, state = _take_apart(value, place)
-        spelled = {key: self.encode(item, f"{place}.{key}") for key, item in state.items()}
+        spelled = {key: self.encode(item, f"{place}.{key}") for key, item in sorted(state.items())}
         self.objects.append({"class": name, "state": spelled})
         self._alive.append(value)
         self._seen[id(value)] = len(self.objects) - 1

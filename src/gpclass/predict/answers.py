@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -81,10 +81,11 @@ def counted(latent: LatentMixture, likelihood: Likelihood, rng: Generator) -> Ar
 
 def in_blocks(X_new: Array, posterior: Posterior, answer: Callable[[LatentMixture], T]) -> T:
     """Answer for the points of X_new in blocks, so that a mixture of many components fits into memory."""
-    problem = posterior.problem  # a posterior may hold (rows × points) in addition to the mixture
-    step = max(1, BLOCK_ELEMENTS // max(posterior.n_components * problem.n_latents, problem.n))
-    parts = [answer(posterior.latent(X_new[begin : begin + step])) for begin in range(0, len(X_new), step)]
+    blocks = posterior.blocks(X_new, BLOCK_ELEMENTS)
+    parts = [answer(posterior.latent(X_new[points])) for points in blocks]
     if len(parts) == 1:
         return parts[0]
-    names = parts[0].__dataclass_fields__
-    return type(parts[0])(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+    place = np.argsort(np.concatenate(blocks))
+    every: dict[str, list[Any]] = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
+    known = {name: each for name, each in every.items() if each[0] is not None}
+    return type(parts[0])(**{name: np.concatenate(each)[place] for name, each in known.items()})

@@ -18,6 +18,7 @@ class Prediction:
     proba: Array  # (m, C)
     log_proba: Array  # (m, C), accurate for small probabilities too
     mcse: Array  # (m, C) Monte Carlo standard error of proba; NaN for a deterministic mixture
+    truncation: Array | None = None  # (m,) error of proba by rows that the draws leave out; None if there are none
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +31,7 @@ class Uncertainty(Tabular):
     upper: Array  # (m, C)
     latent_mean: Array  # (m, L)
     latent_sd: Array  # (m, L)
+    truncation: Array | None = None  # (m,) error of proba by rows that the draws leave out; None if there are none
 
     def _columns(self) -> range:
         """Of two classes, the second says it all."""
@@ -37,11 +39,15 @@ class Uncertainty(Tabular):
         return range(1 if C == 2 else 0, C)
 
     def _head(self) -> Sequence[str]:
-        return ["row", *(f"{name}[{c}]" for c in self._columns() for name in ("proba", "mcse", "lower", "upper"))]
+        each = (f"{name}[{c}]" for c in self._columns() for name in ("proba", "mcse", "lower", "upper"))
+        return ["row", *each, *(() if self.truncation is None else ("truncation",))]
 
     def _rows(self) -> Sequence[Sequence[str]]:
         parts = np.stack([self.proba, self.mcse, self.lower, self.upper], axis=-1)[: self._MOST, self._columns()]
-        texts = [["–" if np.isnan(v) else f"{v:.3g}" for v in row] for row in parts.reshape(len(parts), -1)]
+        parts = parts.reshape(len(parts), -1)
+        if self.truncation is not None:
+            parts = np.column_stack([parts, self.truncation[: self._MOST]])
+        texts = [["–" if np.isnan(v) else f"{v:.3g}" for v in row] for row in parts]
         return [[str(k), *row] for k, row in enumerate(texts)]
 
     def _length(self) -> int:

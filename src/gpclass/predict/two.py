@@ -85,7 +85,7 @@ def two_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = Tru
             off = np.exp(log_w + (rarer - log_p)) - mixture.weights[:, None]  # (S, r) w_s (g_s - p)/p
             mcse[block] = (np.exp(log_p) * group_error(summed(off, starts, order)))[:, None]
     np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one except for rounding
-    return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
+    return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error), mixture.truncation)
 
 
 def _ordinary(
@@ -127,6 +127,7 @@ def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float
         upper=np.exp(np.column_stack([low[1], high[0]])),
         latent_mean=mixture.mean(),
         latent_sd=np.sqrt(mixture.variance()),
+        truncation=mixture.truncation,
     )
 
 

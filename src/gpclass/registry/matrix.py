@@ -55,7 +55,7 @@ def why_not_strategy(strategy: Strategy, inference: Inference, form: type[Form],
     if strategy.takes(inference):
         return strategy.lacks(form)
     here = (row.default for row in INFERENCES.values() if likelihoods_for(row.default, form, many))
-    taken = ", ".join(repr(other.name) for other in here if strategy.takes(other))
+    taken = "" if strategy.lacks(form) else ", ".join(repr(other.name) for other in here if strategy.takes(other))
     others = (row.default for row in STRATEGIES.values() if row.default.takes(inference))
     able = ", ".join(repr(other.name) for other in others if not other.lacks(form))
     hints = (f"inference may be {taken}" if taken else "", f"hyperparameters may be {able}")
@@ -163,7 +163,7 @@ def _not_with(inference: Inference, form: type[Form], many: bool) -> str:
     able = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, many)]
     return (
         f"{why_no_likelihood(inference, form, many)}; inference may be {', '.join(map(repr, able))}, "
-        "or the dense prior, with n_inducing=None and latent_prior=None"
+        "or the dense prior, without n_inducing, n_neighbors and latent_prior"
     )
 
 

@@ -102,6 +102,13 @@ INFERENCES: Mapping[str, Method[Inference]] = {
             leaves=(0.01, 0.05),
         ),
         Method(
+            inference.LocalExact,
+            "EP, and predictions that are exact for the rows near each new point, for any number of rows",
+            "EP, then O(n²k + k²M) per group of new points for k rows near it",
+            "Minka (2001)",
+            leaves=(0.002, 0.05),
+        ),
+        Method(
             inference.GPCMC,
             "The particle algorithm of Atiya et al. with the soft count",
             "O(n²M) for M draws, M of 10⁴ to 10⁶",

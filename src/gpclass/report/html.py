@@ -124,8 +124,11 @@ WORDS = (
      "predicts the classes' shares for every row, is under Data."),
     ("AUC", "How often a row of the class gets a larger probability than a row of another. 0.5 is a coin, 1 perfect."),
     ("ECE", "Mean distance between predicted probabilities and observed frequencies. Smaller is better."),
+    ("Reference", "The method that the others are compared with: exact, if it is among them."),
     ("Δp", "Difference of a method's probability from the reference's, for the same row."),
-    ("Log evidence", "How probable the labels are under the model. Larger is better, on the same data only."),
+    ("Kernel", "How alike the probabilities of near and far points are. Its parameters are learned from the rows."),
+    ("Log evidence", "How probable the labels are under the model. Larger is better, on the same data only. It is "
+     "counted in nats: one more nat is 2.7 times as probable."),
 )  # fmt: skip
 
 
@@ -224,7 +227,7 @@ def _worst(c: Comparison) -> Table | None:
             continue
         a = r.agreement
         for k in range(min(3, len(a.points))):
-            top = int(np.argmax(np.abs(a.proba[k] - a.proba_reference[k])))
+            top = a.most_changed(k)
             row = (
                 Cell(r.name),
                 Cell(a.rows[k], float(a.points[k])),

@@ -143,7 +143,7 @@ def part_of(problem: Problem, rows: int, rng: np.random.Generator, without: IntA
     chosen = sample_rows(problem.n, rows, rng)
     if without is not None:
         chosen = np.setdiff1d(chosen, without, assume_unique=True)
-    return replace(problem.on(*problem.rows.take(chosen)), form=problem.form.for_few_rows())
+    return replace(problem, form=problem.form.for_few_rows()).on(*problem.rows.take(chosen))
 
 
 def _of_all_classes(part: Problem) -> bool:
