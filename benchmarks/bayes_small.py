@@ -32,7 +32,7 @@ SETS = {
     "breast": "breast_wisconsin_683", "iris": None, "wine": None,
 }  # fmt: skip
 SIZES, MOST_TEST = (25, 100), 500
-SPLITS = 6
+SPLITS, ENOUGH = 6, 4  # and how many of them, at least, have an error
 LABELS = {"maximize": "ML-II", "map": "MAP", "bayes": "full Bayes"}
 
 
@@ -90,42 +90,46 @@ def keyed(*case):
 
 
 def table(stored):
-    """One line per case with all its splits, and how often each side was best."""
+    """One line per case, then all runs of each number of rows and covariance together."""
     lines = [
         "| data | classes | inputs | n | covariance | splits | ML-II | MAP | full Bayes | full Bayes − ML-II | "
         "full Bayes − MAP | seconds, ML-II | full Bayes |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    won = {}
+    pooled = {}
     for name, n, covariance in cases():
         runs = stored.get(keyed(name, n, covariance), [])
-        if len(runs) < 4:
+        if not runs:
             continue
         loss = {side: np.array([run[side][0] for run in runs]) for side in LABELS}
         seconds = {side: np.mean([run[side][1] for run in runs]) for side in LABELS}
-        gaps = {side: loss["bayes"] - loss[side] for side in ("maximize", "map")}
-        said = {s: (g.mean(), g.std(ddof=1) / np.sqrt(len(g))) for s, g in gaps.items()}
-        clear = {s: abs(m) > 2 * e for s, (m, e) in said.items()}
+        gaps = [loss["bayes"] - loss[side] for side in ("maximize", "map")]
         X, y = data(name)
-        cells = [f"{'**' * clear[s]}{m:+.3f} ± {e:.3f}{'**' * clear[s]}" for s, (m, e) in said.items()]
         lines.append(
             f"| {name} | {y.max() + 1} | {X.shape[1]} | {n} | {covariance} | {len(runs)} | "
             + " | ".join(f"{loss[side].mean():.3f}" for side in LABELS)
-            + f" | {cells[0]} | {cells[1]} | {seconds['maximize']:.1f} | {seconds['bayes']:.1f} |"
+            + f" | {said(gaps[0])} | {said(gaps[1])} | {seconds['maximize']:.1f} | {seconds['bayes']:.1f} |"
         )
-        key = (n, covariance)
-        for s, (m, _) in said.items():
-            count = won.setdefault(key, {}).setdefault(s, [0, 0, 0, 0.0])
-            count[0] += bool(clear[s] and m < 0)
-            count[1] += bool(clear[s] and m > 0)
-            count[2] += 1
-            count[3] += m
-    lines += ["", "| n | covariance | sets | better than ML-II | worse | mean difference | better than MAP | worse | "
-              "mean difference |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
-    for (n, covariance), by in won.items():
-        cells = [f"{a} | {b} | {total / of:+.3f}" for a, b, of, total in (by["maximize"], by["map"])]
-        lines.append(f"| {n} | {covariance} | {by['map'][2]} | {cells[0]} | {cells[1]} |")
+        pooled.setdefault((n, covariance), []).append((name, gaps))
+    lines += [
+        "",
+        "| n | covariance | sets | runs | full Bayes − ML-II | full Bayes − MAP |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (n, covariance), each in pooled.items():
+        over, under = (np.concatenate([gaps[k] for _, gaps in each]) for k in (0, 1))
+        lines.append(f"| {n} | {covariance} | {len(each)} | {len(over)} | {said(over)} | {said(under)} |")
     return "\n".join(lines)
+
+
+def said(gaps):
+    """Mean and standard error of differences, bold if more than twice that from zero; the mean alone of few."""
+    mean = gaps.mean()
+    if len(gaps) < ENOUGH:
+        return f"{mean:+.3f}"
+    error = gaps.std(ddof=1) / np.sqrt(len(gaps))
+    bold = "**" if abs(mean) > 2 * error else ""
+    return f"{bold}{mean:+.3f} ± {error:.3f}{bold}"
 
 
 def main():
