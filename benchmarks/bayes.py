@@ -129,8 +129,8 @@ def alternating(stored):
                 f"{agreement(new, default):.1f} |\n"
             )
     head = (
-        "\nLatent values and θ in turn (`alternate` around EP's Gaussian), and the factor by which `pseudo-marginal` "
-        "is faster:\n\n| data | effective per draw, before | now | effective per second, before | now | ratio "
+        "\nLatent values and θ in turn (`alternate` around EP's Gaussian), and how many times faster `pseudo-marginal` "
+        "is:\n\n| data | effective per draw, before | now | effective per second, before | now | ratio "
         "| `pseudo-marginal` over it | R-hat now | difference of means |\n|---|---|---|---|---|---|---|---|---|\n"
     )
     return lines and head + lines

@@ -31,7 +31,7 @@ PAGE = HERE.parent / "docs" / "bayes.md"
 MARK = "<!-- numpyro -->"
 NAMES = ("k1__constant_value", "k2__length_scale")
 PRIORS = {NAMES[0]: LogNormal(1.0, 1.0), NAMES[1]: LogNormal(0.5, 0.7)}
-THIRD = 3  # rows of iris for one that is used: NUTS takes an hour with all
+THIRD = 3  # rows of iris for one that is used, to keep NUTS short
 NEW, DRAWS = 40, 400  # new points, and our draws per chain
 
 

@@ -41,7 +41,7 @@ def maps(figure):
 
 def bars(figure):
     """Labels of the colour bars, as drawn: a name with two $ is no formula."""
-    labels = [axes.yaxis.label for axes in figure.axes]
+    labels = [one.yaxis.label for axes in figure.axes for one in (axes, *axes.child_axes)]
     assert not any(cbook.is_math_text(label.get_text()) for label in labels)
     return [label.get_text().replace("\\$", "$") for label in labels if label.get_text().startswith("probability of")]
 

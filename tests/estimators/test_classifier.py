@@ -246,6 +246,17 @@ def test_bounds_hit_are_reported(moons):
     assert clf.fit_report_.at_bounds == ("k2__length_scale",)
 
 
+def test_a_constant_that_vanishes_is_no_reason_to_warn():
+    """Labels that a mirror turns round need no constant: it ends at its lower bound, which stands for zero."""
+    half = np.linspace(0.1, 3.0, 30)
+    X, up = np.concatenate([half, -half])[:, None], np.sin(2.0 * half) + 0.4 * np.sin(37.0 * half) > 0
+    y = np.concatenate([up, ~up])
+    clf = GPClassifier(C(2.0) * RBF(1.0) + C(0.1, (1e-3, 1e2)), inference="ep").fit(X, y)  # warnings are errors
+    assert clf.fit_report_.at_bounds == ("k2__constant_value",)
+    with pytest.warns(UserWarning, match="k2__constant_value at its lower one, 1"):
+        GPClassifier(C(2.0) * RBF(1.0) + C(2.0, (1.0, 10.0)), inference="ep").fit(X, y)
+
+
 def test_a_variance_without_end_is_explained():
     X = np.linspace(-3, 3, 40)[:, None]
     kernel = C(1.0, (1e-3, 1e2)) * RBF(2.0, "fixed")

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier
 from gpclass.datasets import roeder_field
-from gpclass.geostat import IndicatorKriging, predict_map, predict_maps, regular_grid, simulate
+from gpclass.geostat import IndicatorKriging, cell_declustering, predict_map, predict_maps, regular_grid, simulate
 from gpclass.geostat.simulation import coin_counts
 from gpclass.orthant import orthant_probability
 
@@ -317,3 +317,12 @@ def test_what_is_not_fitted_or_no_table_is_named(data, clf):
         predict_map(IndicatorKriging(), regular_grid(data.X, 5))
     with pytest.raises(ValueError, match="points must be a table"):
         predict_map(clf, np.arange(5.0))
+
+
+def test_results_are_printed_as_tables(data, clf):
+    maps = predict_maps(clf, regular_grid(data.X, 8))
+    drawn = simulate(clf, data.X[:6], 50, random_state=0)
+    for found, rows in ((maps, 2), (maps[clf.classes_[0]], 1), (drawn, 2), (cell_declustering(data.X, data.y == 1), 5)):
+        assert len(repr(found).splitlines()) == 3 + rows
+        assert found._repr_html_().count("<tr>") == 1 + rows
+    assert f"{drawn.occurs.mean():.3g}" in repr(drawn)

@@ -191,7 +191,7 @@ def test_alternating_moves_leave_the_joint_alone(given, latent):
 
         return step
 
-    assert leaves_the_joint_alone(step_of, 100, 3)
+    assert leaves_the_joint_alone(step_of, 70, 3)
 
 
 def test_adaptation_finds_scale_and_shape():

@@ -1,5 +1,8 @@
 """A climb and the inference after it: nothing is computed cold twice at one θ."""
 
+import gc
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -136,3 +139,23 @@ def test_features_that_no_arithmetic_can_hold_name_the_cure(classes, restarts):
     fit = GPClassifier(kernel, inference="laplace", n_restarts=restarts, random_state=0)
     with pytest.raises(ValueError, match="standardise"):
         fit.fit(1e4 * X[::5], np.minimum(y[::5], classes - 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_an_ascent_holds_five_matrices_at_a_time(inference):
+    """Matrices of earlier θ are freed at once, not when the garbage collector comes by."""
+    n = 800
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    y = X[:, 0] + np.sin(2 * X[:, 1]) > 0.3
+    model = GPClassifier(1.0 * RBF(1.0), inference=inference, random_state=0)
+    gc.disable()
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert model.fit_report_.evaluations >= 5
+    assert peak < 8 * 5 * n**2 + 2 * 2**20

@@ -47,6 +47,7 @@ def quadrature(link, joint, rows, nodes=11):
     return weight @ each / weight.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("link", LINKS)
 def test_a_few_rows_agree_with_quadrature(link, weighted):
@@ -64,6 +65,7 @@ def test_a_few_rows_agree_with_quadrature(link, weighted):
     assert np.max(np.abs(ep - truth)) > 4.0 * found.mcse.max()  # the exact factors can be told from the sites
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", LINKS)
 def test_all_rows_are_the_dense_exact_posterior(link):
     X, y, new = data(80)
@@ -88,6 +90,7 @@ def test_stated_errors_cover():
     assert np.mean(off < 0.2 * stated) < 0.6  # and they are no wider than needed
 
 
+@pytest.mark.slow
 def test_with_all_rows_inducing_inputs_are_exact_under_their_prior():
     X, y, new = data(40)
     problem = Problem.of(X, y, KERNEL, get_likelihood("probit"), None, 2, LowRank(X[:10], 10))
@@ -101,6 +104,7 @@ def test_with_all_rows_inducing_inputs_are_exact_under_their_prior():
     assert rest.min() >= 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few draws, few neighbours
 @pytest.mark.parametrize("form", [None, LowRank(m=12), Neighbours(8)], ids=["dense", "inducing", "neighbours"])
 def test_a_saved_model_predicts_the_same(form, tmp_path):
@@ -131,6 +135,26 @@ def test_copies_under_inducing_inputs_are_repeated_rows():
     assert np.allclose(*found, atol=1e-8)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few draws, few inducing inputs
+def test_rows_in_files_are_those_of_an_array(tmp_path):
+    pytest.importorskip("pyarrow")
+    pd = pytest.importorskip("pandas")
+    X, y, new = data(60)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": y})
+    for k in range(2):
+        frame[30 * k : 30 * (k + 1)].to_parquet(tmp_path / f"part-{k}.parquet")
+    settings = {"inference": LocalExact(rows=20, n_samples=50), "hyperparameters": "fixed", "n_inducing": 5}
+    found, array = (
+        GPClassifier(KERNEL, random_state=0, **settings).fit(*given).predict_uncertainty(new)
+        for given in ((tmp_path, "label"), (X, y))
+    )
+    assert np.allclose(found.proba, array.proba, atol=1e-8)
+    assert "truncation" in str(found)
+    assert f"{found.truncation[0]:.3g}" in str(found)
+
+
+@pytest.mark.slow
 def test_predictions_are_not_random_and_keep_the_order_of_the_points():
     X, y, _ = data(100)
     new = np.random.default_rng(2).normal(size=(60, 2)) * 3.0

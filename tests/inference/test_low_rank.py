@@ -164,7 +164,7 @@ def test_low_rank_equals_its_dense_matrix(name, likelihood):
     A, rest = Basis(problem.kernel, Z).features(problem.X)
     prior = DensePrior(problem)
     vars(prior)["_values"] = [(A @ A.T + np.diag(rest), lambda G: np.zeros(0))]
-    vars(problem)["prior"] = prior
+    vars(problem)["_prior"] = prior
     low = sparse_of(problem, Z, shard_rows=13)
     one, two = TIGHT[name](problem), TIGHT[name](low)
     assert abs(one.evidence.log_z - two.evidence.log_z) < 1e-6

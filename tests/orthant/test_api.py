@@ -361,3 +361,12 @@ def test_far_out_and_odd_scales():
     lost = orthant_probability(E, lower=100.0, method="sov", random_state=0)
     assert not lost.converged
     assert "effective" in lost.message
+
+
+def test_an_estimate_is_printed_as_a_table():
+    found = orthant_probability(np.eye(3), random_state=0)
+    assert "probability                0.125" in repr(found)
+    assert "converged                  yes" in repr(found)
+    assert len(repr(found).splitlines()) < 12
+    assert found._repr_html_().startswith("<table>")
+    assert "standard error of the log  unknown" in repr(orthant_probability(np.eye(3), method="ep"))

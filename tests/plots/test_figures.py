@@ -330,6 +330,11 @@ def test_axes_show_a_class_that_is_rare_everywhere(data):
     drawn = plots.decision_map(Rare(), X, resolution=15)
     assert drawn.collections[0].norm.vmax < 0.1
     assert "nowhere above 0.5" in drawn.get_title()
+    (bar,) = drawn.child_axes
+    drawn.set_aspect("equal")
+    drawn.figure.canvas.draw()
+    assert bar.get_window_extent().height == pytest.approx(drawn.get_window_extent().height)
+    assert [text.get_text() for text in bar.get_yticklabels()] == ["0", "0.02", "0.04", "0.06", "0.08"]
     proba = Rare().predict_proba(X)
     y = np.where(np.random.default_rng(0).uniform(size=len(X)) < proba[:, 1], "rare", "common")
     y[0] = "rare"

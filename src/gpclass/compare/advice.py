@@ -75,12 +75,12 @@ def _around_reference(as_good: Sequence[MethodResult], ref: MethodResult) -> tup
             f"and it is {ref.seconds / quick.seconds:.0f} times faster."
         ), quick
     if not gaps:
-        return f"Use {ref.name}: no other method has a comparable log loss ({_loss(ref):.3f}).", ref
+        return f"Use {ref.name}: no other method predicts as well (its log loss is {_loss(ref):.3f}).", ref
     gap, near = gaps[0]
     if gap > CLOSE:
         return (
             f"Use {ref.name}: no method predicts measurably better (its log loss is {_loss(ref):.3f}), and "
-            f"even the closest approximation ({near.name}) changes a probability by {gap:.2g}."
+            f"even the closest of the others ({near.name}) changes a probability by {gap:.2g}."
         ), ref
     return (
         f"Use {ref.name}: no method predicts measurably better (its log loss is {_loss(ref):.3f}), and none that is "

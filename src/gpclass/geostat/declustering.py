@@ -15,17 +15,19 @@ Reference: Journel (1983), Math. Geology 15; Deutsch (1989), Computers & Geoscie
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from gpclass._html import Tabular
 from gpclass._typing import Array
 from gpclass.geostat.coordinates import check_sites
 
 
-@dataclass(frozen=True)
-class Declustering:
+@dataclass(frozen=True, repr=False)
+class Declustering(Tabular):
     """Declustering weights and the search for the cell size."""
 
     weights: Array  # (n,), sum n
@@ -33,6 +35,18 @@ class Declustering:
     mean: float | None  # weighted mean of the values, when given
     sizes: Array  # cell sizes tried
     means: Array  # weighted mean at each; NaN without values
+
+    def _head(self) -> Sequence[str]:
+        return "of the declustering", "found"
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        return [
+            ("cell size", f"{self.cell_size:.4g}"),
+            ("weighted mean", "–" if self.mean is None else f"{self.mean:.4g}"),
+            ("rows", str(len(self.weights))),
+            ("weights", f"{self.weights.min():.3g} to {self.weights.max():.3g}"),
+            ("cell sizes tried", str(len(self.sizes))),
+        ]
 
 
 def cell_declustering(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gpclass._html import Tabular
 from gpclass._typing import Array
 from gpclass.estimators.pipelines import final_step, predict_uncertainty
 from gpclass.names import class_index, optional
@@ -24,8 +25,20 @@ from gpclass.names import class_index, optional
 SAME = 1e-9  # coordinates closer than this fraction of the extent are equal
 
 
-@dataclass(frozen=True, eq=False)
-class ProbabilityMap:
+class _Mapped(Tabular):
+    """Printed as one line per class."""
+
+    def _head(self) -> Sequence[str]:
+        return "class", "cells", "mean p", "least", "largest"
+
+    @staticmethod
+    def _line(label: Any, p: Array) -> Sequence[str]:
+        numbers = (np.nanmean(p), np.nanmin(p), np.nanmax(p))
+        return str(label), " × ".join(map(str, p.shape[::-1])), *(f"{v:.3g}" for v in numbers)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProbabilityMap(_Mapped):
     """Probabilities of one class on a lattice, rows from low to high y."""
 
     x: Array  # (nx,)
@@ -37,6 +50,9 @@ class ProbabilityMap:
     level: float
     label: Any
     names: tuple[str, str] = ("x", "y")
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        return [self._line(self.label, self.proba)]
 
     @property
     def width(self) -> Array | None:
@@ -59,8 +75,8 @@ class ProbabilityMap:
         return xr.Dataset(tables, coords={y: self.y, x: self.x}, attrs=attributes)
 
 
-@dataclass(frozen=True, eq=False)
-class ClassMaps:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassMaps(_Mapped):
     """Probabilities of all classes on a lattice; the last axis is the first coordinate, rows from low to high."""
 
     axes: tuple[Array, ...]  # values of each coordinate: x, y and perhaps z
@@ -71,6 +87,9 @@ class ClassMaps:
     level: float
     classes: tuple[Any, ...]
     names: tuple[str, ...]
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        return [self._line(*pair) for pair in zip(self.classes, self.proba, strict=True)]
 
     def __getitem__(self, label: Any) -> ProbabilityMap:
         """The map of one class, in the plane."""

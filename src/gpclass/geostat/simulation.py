@@ -17,6 +17,7 @@ Reference: Chilès & Delfiner (1999), ch. 7; Röder, Tolosana-Delgado & Hamprech
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from gpclass._html import Tabular
 from gpclass._typing import Array, BoolArray, IntArray
 from gpclass.estimators.checks import check_memory, generator
 from gpclass.estimators.pipelines import final_step, seen_by_final
@@ -44,14 +46,25 @@ class Estimate:
         return f"{self.value:.4g} ± {self.error:.2g}"
 
 
-@dataclass(frozen=True, eq=False)
-class Simulation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation(Tabular):
     """Joint draws over m sites."""
 
     class_proba: Array  # (S, m, C), probability of each class at each site in each draw of the field
     drawn: IntArray  # (S, m), index of the drawn class
     classes: npt.NDArray[Any]  # (C,)
     at: int  # index of the event's class
+
+    def _head(self) -> Sequence[str]:
+        S, m = self.drawn.shape
+        return "class", f"share of {m} sites", f"in {S} draws from", "to"
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        share = np.stack([(self.drawn == c).mean(axis=1) for c in range(len(self.classes))])
+        return [
+            (str(label), *(f"{v:.3g}" for v in (one.mean(), one.min(), one.max())))
+            for label, one in zip(self.classes, share, strict=True)
+        ]
 
     @property
     def label(self) -> Any:

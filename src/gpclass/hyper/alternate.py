@@ -260,13 +260,13 @@ class AlternateSampler(Sampler):
 
     def _place(self, theta: Array) -> Place:
         """What belongs to θ; ξ are the coordinates of the latent steps, or of the best Gaussian if those are η."""
-        around = None if self.inference.around == "prior" else self.inference.around
+        around = None if self.inference.moved_around == "prior" else self.inference.moved_around
         return self.recent.get(theta, lambda: Place(self.guide.problem.at(theta), around, self.guide.start))
 
     def _around(self, theta: Array) -> Target:
         """Coordinates for the latent steps. Valid around any Gaussian that depends on θ alone: a rough one suffices."""
         place = self._place(theta)
-        return target_around(place.problem, "prior") if self.inference.around == "prior" else place.target
+        return target_around(place.problem, "prior") if self.inference.moved_around == "prior" else place.target
 
     def _latent(self, state: State, target: Target, rng: np.random.Generator) -> State:
         """Some steps of f given θ."""

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
-from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product, Sum
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
@@ -34,7 +34,7 @@ from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.starts import elsewhere, learned_nothing
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
-from gpclass.model.problem import Problem
+from gpclass.model.problem import Problem, sample_of
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet, resolve_priors
 from gpclass.progress import progress
@@ -45,6 +45,7 @@ LOOSE = 0.01  # tolerance of sites then: an error of 1e-4 nats
 SHORTEST = 1e-4  # square of the shortest unit in which a parameter is moved, after an ascent on a part of the rows
 POLISH_STEP = 0.3  # largest change of a log-parameter in one step
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
+NOTHING = 1e-3  # share of the prior variance below which a term of a sum is absent
 REFUSED = 1e12  # value of the objective if the inference fails: the line search then backtracks
 
 
@@ -173,9 +174,10 @@ class Map(Maximize):
 
 
 def fit_at(problem: Problem, posterior: Posterior, evaluations: int, prior: PriorSet | None) -> Fit:
-    """The fit at the best parameters, with a warning about those that ended on a bound."""
+    """The fit at the best parameters, with a warning about those that ended on a bound, unless it stands for zero."""
     hit = parameters_at_bounds(problem)
-    warned = (bounds_warning(problem, hit, prior is not None),) if hit else ()
+    told = tuple(name for name in hit if not _vanishes(problem, name))
+    warned = (bounds_warning(problem, told, prior is not None),) if told else ()
     figures = {"evaluations": evaluations, "at_bounds": hit or None}
     return Fit(problem, posterior, figures=figures, warnings=warned)
 
@@ -232,7 +234,7 @@ def climb(
         value, slope = value_and_slope(posterior, prior, theta)
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return REFUSED, np.zeros_like(theta)
-        last = posterior.start
+        last = posterior.start and posterior.start.light
         if value > best[0]:
             best = (value, theta.copy(), last)
         tell(log_evidence=value)
@@ -326,10 +328,24 @@ def bounds_warning(problem: Problem, hit: tuple[str, ...], penalised: bool) -> s
 
 def _multiplies(kernel: Kernel, name: str) -> bool:
     """Whether a parameter is a constant that multiplies another kernel: a variance."""
-    *path, last = name.split("__")
+    return name.endswith("constant_value") and isinstance(_parent(kernel, name), Product)
+
+
+def _vanishes(problem: Problem, name: str) -> bool:
+    """Whether a parameter is the variance of a constant or of noise beside other kernels, and next to nothing."""
+    if not name.endswith(("constant_value", "noise_level")) or not isinstance(_parent(problem.kernel, name), Sum):
+        return False
+    point = sample_of(problem, 1)
+    total = min(kernel.diag(point)[0] for kernel in problem.kernels)
+    return bool(np.exp(problem.theta[list(problem.names).index(name)]) < NOTHING * total)
+
+
+def _parent(kernel: Kernel, name: str) -> Kernel | None:
+    """The kernel that combines the kernel of a parameter with another."""
+    path = name.split("__")[:-1]
     if isinstance(kernel, CompoundKernel) and path:  # one kernel per class, identified by its number
         kernel, path = kernel.kernels[int(path[0])], path[1:]
-    if last != "constant_value" or not path:
-        return False
-    parent = "__".join(path[:-1])
-    return isinstance(kernel.get_params()[parent] if parent else kernel, Product)
+    if not path:
+        return None
+    above = "__".join(path[:-1])
+    return kernel.get_params()[above] if above else kernel

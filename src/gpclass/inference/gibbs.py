@@ -66,7 +66,6 @@ class Gibbs(Stepping):
     draws: int = 60
     jitter: float = 0.01
 
-    around: ClassVar[str] = "prior"
     name: ClassVar[str] = "gibbs"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand third", "covariance whitened"),)
     only_two: ClassVar[str] = "its scan is written for one latent value per row"

@@ -86,8 +86,12 @@ class ChainSettings(Inference):
 class Stepping(ChainSettings):
     """Chains whose latent values another strategy can move, given θ, in white coordinates."""
 
-    around: Any  # what those coordinates belong to: "prior" or a Gaussian
     steps: ClassVar[bool] = True
+
+    @property
+    def moved_around(self) -> str | Inference | None:
+        """What those coordinates belong to: the prior, or a Gaussian as :func:`target_around` takes it."""
+        return "prior"
 
     @abstractmethod
     def latent_steps(self, target: Target, state: Particles, rng: Generator, size: float, count: int) -> Particles:
@@ -109,6 +113,10 @@ class WhiteChains(Stepping):
     around: str | Inference | None = None
 
     limits: ClassVar = {"around": AROUND}
+
+    @property
+    def moved_around(self) -> str | Inference | None:
+        return self.around
 
     def latent_steps(self, target: Target, state: Particles, rng: Generator, size: float, count: int) -> Particles:
         for _ in range(count):

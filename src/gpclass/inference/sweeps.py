@@ -131,7 +131,7 @@ def fixed_point(
         stalled, least = (0, change) if change < 0.5 * least else (stalled + 1, least)
         if change <= (tol if aim is None else aim) or (change <= tol and stalled > PATIENCE):
             break
-        best, safe = max(value, best), (held, q)
+        best, safe = max(value, best), (held, q) if rule.bound else safe
         if step != last_step:
             history.clear()  # sweeps of another step stand between
         slow = slow or (change > SLOW * last and (change < NEAR or sweeps >= PATIENCE))

@@ -115,6 +115,11 @@ class Start:
     eta: Array | None = None  # (S, k), draws in white coordinates of the prior
     weights: Array | None = None  # (S,), of the draws
 
+    @property
+    def light(self) -> Start:
+        """Without the Gaussian, and its n×n factors, if the rows have sites: for other θ and the same rows."""
+        return replace(self, gaussian=None) if self.held else self
+
     def of(self, rule: SiteRule, problem: Problem) -> Start | None:
         """What it has for a rule: sites of the rows of ``problem``, or the Gaussian alone; None if they are others."""
         if self.rule is None or self.rule.name != rule.name:

@@ -11,9 +11,10 @@ inference computes the scale's gradient itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -167,10 +168,24 @@ class Problem(Parameters):
         """The kernel that all latent values share, or that of the first class."""
         return self.covariances[0]
 
-    @cached_property
+    @property
     def prior(self) -> LatentPrior:
-        """The prior over the latent values at the rows."""
-        return self.form.prior(self)
+        """The prior over the latent values at the rows, computed when first needed.
+
+        It refers to a copy of the problem that does not keep it alive: a cycle would leave its n×n matrices to the
+        garbage collector, which counts objects and not bytes.
+        """
+        known = vars(self).get("_prior")
+        found: LatentPrior | None = known() if isinstance(known, ref) else known
+        if found is None:
+            own = copy(self)
+            found = self.form.prior(own)
+            vars(own)["_prior"], vars(self)["_prior"] = ref(found), found
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the prior, which another process computes for itself."""
+        return {name: value for name, value in vars(self).items() if name != "_prior"}
 
     def placed(self, rng: Generator) -> Problem:
         """The same problem once its form has chosen what it needs, such as inducing inputs, at this θ."""

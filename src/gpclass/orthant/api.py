@@ -16,13 +16,14 @@ All computations use logarithms, so probabilities such as 10^-1000 are no proble
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gpclass._html import Tabular
 from gpclass._settings import check
 from gpclass._typing import Array, IntArray
 from gpclass.names import did_you_mean
@@ -45,8 +46,8 @@ FIRST = 1000  # draws before the first test of tol=
 NAN = float("nan")
 
 
-@dataclass(frozen=True)
-class OrthantEstimate:
+@dataclass(frozen=True, repr=False)
+class OrthantEstimate(Tabular):
     """An estimate of log P(lower < v < upper), with its error."""
 
     log_probability: float
@@ -67,6 +68,20 @@ class OrthantEstimate:
     def probability(self) -> float:
         """The probability itself; 0 where it is smaller than any floating-point number, about 10⁻³⁰⁸."""
         return float(np.exp(self.log_probability))
+
+    def _head(self) -> Sequence[str]:
+        return "of the probability", "estimate"
+
+    def _rows(self) -> Sequence[Sequence[str]]:
+        draws = [("draws", str(self.n_samples)), ("effective draws", f"{self.ess:.4g}"), ("khat", f"{self.khat:.3g}")]
+        return [
+            ("probability", f"{self.probability:.6g}"),
+            ("log probability", f"{self.log_probability:.6g}"),
+            ("standard error of the log", "unknown" if np.isnan(self.standard_error) else f"{self.standard_error:.2g}"),
+            ("method", self.method),
+            *(draws if self.n_samples else []),
+            ("converged", "yes" if self.converged else f"no: {self.message}"),
+        ]
 
 
 def orthant_probability(

@@ -58,16 +58,27 @@ def probability_colours() -> Any:
 def probability_span(p: Any) -> tuple[float, float]:
     """Limits of an axis of probabilities: 0 to 1, or the part that shows a class that is rare or common everywhere."""
     least, largest = float(np.nanmin(p)), float(np.nanmax(p))
-    low = 0.0 if least < 0.5 else max(0.0, 1.0 - 1.15 * (1.0 - least))
-    high = 1.0 if largest > 0.5 else min(1.0, 1.15 * largest)
+    low = 0.0 if least < 0.5 else 1.0 - _rounded_up(1.0 - least)
+    high = 1.0 if largest > 0.5 else _rounded_up(largest)
     return (low, high) if high - low > 1e-3 else (0.0, 1.0)
+
+
+def _rounded_up(p: float) -> float:
+    """A number of at least p whose quarters are short."""
+    unit = 10.0 ** np.floor(np.log10(max(p, 1e-300)))
+    return float(next(k * unit for k in (1.0, 2.0, 4.0, 6.0, 8.0, 10.0) if k * unit >= p))
+
+
+def colour_bar(ax: Any, image: Any, text: str, **settings: Any) -> None:
+    """A bar of colours as high as the axes, whatever their aspect."""
+    ax.figure.colorbar(image, cax=ax.inset_axes([1.03, 0.0, 0.05, 1.0]), **settings).set_label(text)
 
 
 def probability_lines(ax: Any, x: Array, y: Array, p: Array, contours: Sequence[float] = CONTOURS) -> None:
     """Thin contours of a probability (ny, nx), and a thick line where it is one half."""
     span = probability_span(p)
     if span != (0.0, 1.0) and contours is CONTOURS:
-        contours = np.linspace(*span, 6)[1:-1].tolist()
+        contours = np.linspace(*span, 5)[1:-1].tolist()
     thin = sorted(c for c in contours if min(p.shape) > 1 and p.min() < c < p.max())
     if thin:
         lines = ax.contour(x, y, p, levels=thin, colors="#333333", linewidths=0.6)

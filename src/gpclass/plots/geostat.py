@@ -84,13 +84,13 @@ def probability_map(
     p, colours = np.ma.masked_invalid(found.proba), style.probability_colours()
     image = main.pcolormesh(found.x, found.y, p, cmap=colours, vmin=0.0, vmax=1.0, **style.MESH)
     if colourbar:
-        _bar(main, image, f"probability of {style.plain(event)}", ticks=[0, 0.25, 0.5, 0.75, 1])
+        style.colour_bar(main, image, f"probability of {style.plain(event)}", ticks=[0, 0.25, 0.5, 0.75, 1])
     style.probability_lines(main, found.x, found.y, p, contours)
     main.set_title(f"Probability of {style.plain(event)}" if title is None else title, fontsize=10)
     if panel is not None and second is not None:
         values = np.ma.masked_invalid(second)
         image = axes[1].pcolormesh(found.x, found.y, values, cmap="cividis", **style.MESH)
-        _bar(axes[1], image, style.spread_label(panel, found.level))
+        style.colour_bar(axes[1], image, style.spread_label(panel, found.level))
         style.decision_line(axes[1], found.x, found.y, p)
         # the Monte Carlo error and the uncertainty of p are different quantities: keep the titles distinct
         axes[1].set_title("Monte Carlo error" if panel == "mcse" else "Uncertainty of p", fontsize=10)
@@ -104,11 +104,6 @@ def probability_map(
         one.set(xlabel=style.plain(found.names[0]), ylabel=style.plain(found.names[1]))
         one.set_aspect("equal")
     return axes
-
-
-def _bar(ax: Any, image: Any, text: str, **more: Any) -> None:
-    """A colour bar as tall as the map."""
-    ax.figure.colorbar(image, cax=ax.inset_axes([1.03, 0.0, 0.05, 1.0]), **more).set_label(text)
 
 
 def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event: str) -> None:

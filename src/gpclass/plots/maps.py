@@ -139,7 +139,7 @@ def difference_map(
     image = axes.pcolormesh(
         plane.x, plane.y, gap, cmap=style.probability_colours(), vmin=-limit, vmax=limit, **style.MESH
     )
-    axes.figure.colorbar(image, ax=axes, format="%.2g").set_label("p − p of the reference")
+    style.colour_bar(axes, image, "p − p of the reference", format="%.2g")
     style.decision_line(axes, plane.x, plane.y, p_reference, "#111111", 1.4)
     plane.label(axes)
     return axes
@@ -203,8 +203,8 @@ def _binary_map(ax: Any, plane: _Plane, p: Array, label: str) -> None:
     if __version_info__ >= (3, 11):  # 21 polygons with thousands of corners make a huge SVG; older versions refuse
         filled.set_rasterized(True)
     style.probability_lines(ax, plane.x, plane.y, p)
-    bar = ax.figure.colorbar(filled, ax=ax, ticks=np.linspace(low, high, 5), format="%.2g")
-    bar.set_label(f"probability of class {style.plain(label)}")
+    ticks = np.linspace(low, high, 5)
+    style.colour_bar(ax, filled, f"probability of class {style.plain(label)}", ticks=ticks, format="%.3g")
     whole = p.min() < 0.5 < p.max()
     aside = "and decision line (p = 0.5)" if whole else f"(nowhere {'above' if high < 1 else 'below'} 0.5)"
     ax.set_title(f"Probability {aside}", fontsize=10)
@@ -245,7 +245,7 @@ def _uncertainty_panel(
     if not np.any(np.isfinite(shown)):
         raise ValueError("this method draws no samples, so it has no Monte Carlo error: use panel='interval'")
     image = ax.pcolormesh(plane.x, plane.y, shown, cmap="cividis", **style.MESH)
-    ax.figure.colorbar(image, ax=ax).set_label(style.spread_label(panel, level))
+    style.colour_bar(ax, image, style.spread_label(panel, level))
     ax.set_title("Uncertainty of the map", fontsize=10)
     if p is None and len(clf.classes_) == 2:
         p = plane.table(u.proba)[..., 1]

@@ -39,11 +39,15 @@ class Uncertainty(Tabular):
         return range(1 if C == 2 else 0, C)
 
     def _head(self) -> Sequence[str]:
-        return ["row", *(f"{name}[{c}]" for c in self._columns() for name in ("proba", "mcse", "lower", "upper"))]
+        each = (f"{name}[{c}]" for c in self._columns() for name in ("proba", "mcse", "lower", "upper"))
+        return ["row", *each, *(() if self.truncation is None else ("truncation",))]
 
     def _rows(self) -> Sequence[Sequence[str]]:
         parts = np.stack([self.proba, self.mcse, self.lower, self.upper], axis=-1)[: self._MOST, self._columns()]
-        texts = [["–" if np.isnan(v) else f"{v:.3g}" for v in row] for row in parts.reshape(len(parts), -1)]
+        parts = parts.reshape(len(parts), -1)
+        if self.truncation is not None:
+            parts = np.column_stack([parts, self.truncation[: self._MOST]])
+        texts = [["–" if np.isnan(v) else f"{v:.3g}" for v in row] for row in parts]
         return [[str(k), *row] for k, row in enumerate(texts)]
 
     def _length(self) -> int:
