@@ -35,11 +35,18 @@ def number(cell: str) -> float:
         return float("nan")
 
 
+class MissingRowsError(ValueError):
+    """A table has none of the rows that were asked for: a part of the experiment was run."""
+
+
 def values(rows: list[Row], column: str, **wanted: str) -> np.ndarray:
-    """Numbers of a column, of the rows with these cells; underscores in names are spaces."""
+    """Numbers of a column, of the rows with these cells, one at least; underscores in names are spaces."""
     keys = {name.replace("_", " "): value for name, value in wanted.items()}
     chosen = [row for row in rows if all(row.get(name) == value for name, value in keys.items())]
-    return np.array([number(row[column]) for row in chosen if column in row])
+    found = np.array([number(row[column]) for row in chosen if column in row])
+    if not len(found):
+        raise MissingRowsError(f"no {column!r} with {keys}")
+    return found
 
 
 def spread(text: str, column: str) -> str:

@@ -78,13 +78,9 @@ class Plan:
     available_memory: float = field(default_factory=lambda: available_memory())
     last: float = 0.0  # seconds after the inferences
     note: str = ""
+    seconds: float = field(init=False)  # of the whole fit, one process
     low: float = 0.0  # seconds between which the whole fit is expected
     high: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """Of the whole fit, one process."""
-        return self.inferences * self.seconds_each + self.last
 
     @property
     def fits(self) -> bool:
@@ -92,6 +88,7 @@ class Plan:
         return self.memory < self.available_memory
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", self.inferences * self.seconds_each + self.last)
         object.__setattr__(self, "low", self.low or self.seconds / SPREAD)
         object.__setattr__(self, "high", self.high or self.seconds * SPREAD)
 
