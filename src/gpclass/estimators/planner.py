@@ -132,7 +132,7 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
         if sampled:
             found = _calibrate_chains(calm, strategy, X, y)
         else:
-            drawn = inference.stochastic and inference.n_samples is None
+            drawn = inference.for_search != inference  # as many draws as a tolerance needs, after the search
             if drawn:
                 calm.set_params(inference=inference.for_search)
             *found, fitted = _calibrate(calm, X, y, budget)

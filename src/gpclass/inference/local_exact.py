@@ -8,8 +8,9 @@ a small classification problem with a dense covariance, and the exact engine dra
 whose Gaussian gives the joint distribution of some rows and new points.
 
 Two errors are stated. The Monte Carlo error is that of the draws. The truncation error is what the sites of the other
-rows leave; it is measured by a second prediction with half of the rows, as the root mean square of the difference over
-the group. Differences fall as rows are added, so that it is larger than the error that remains.
+rows leave. It is an estimate from halvings, which may be too small: predictions with k, k/2 and k/4 rows, of which the
+larger of the two root mean square differences over the group counts, and no less than the Monte Carlo errors of these
+predictions, below which a difference says nothing (that of few points is near 0 by chance).
 
 The evidence, and with it the kernel parameters, are EP's. Joint draws of latent values at new points are EP's too.
 Predictions are made of a seed fixed at the fit: the same points give the same answer, and a point among others another
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,10 +84,6 @@ class LocalExact(Inference):
         """EP, whose evidence is the one that counts."""
         return EP()
 
-    @property
-    def for_search(self) -> LocalExact:
-        return replace(self, n_samples=self.sampler.for_search.n_samples)
-
     def brief(self) -> LocalExact:
         return replace(self, rows=6, n_samples=60)
 
@@ -138,7 +136,11 @@ class LocalPosterior(GaussianPosterior):
         return groups(self.problem, self.rows.X, X_new, self.settings.rows)
 
     def latent(self, X_new: Array) -> LatentMixture:
-        """From the rows that are most correlated with any of the points, and from half of them for the error."""
+        """From the rows that are most correlated with any of the points, and from fewer of them for the error.
+
+        All points share these rows and their draws, so they should be one of :meth:`blocks`: of points far apart, none
+        has many rows near it. :func:`gpclass.predict.in_blocks` takes any points.
+        """
         assert self.rows is not None
         assert self.settings is not None
         k = self.settings.rows
@@ -147,9 +149,13 @@ class LocalPosterior(GaussianPosterior):
         whole = self.drawn(rows, joint)
         if k >= len(self.rows.y):
             return replace(whole, truncation=np.zeros(len(X_new)))
-        half = self.drawn(rows.take(np.arange(k // 2)), joint.first(k // 2))
-        p, q = (predict_proba(part, self.problem.likelihood, errors=False).proba[:, 1] for part in (whole, half))
-        return replace(whole, truncation=np.full(len(X_new), np.sqrt(np.mean((p - q) ** 2))))
+        fewer = [self.drawn(rows.take(np.arange(few)), joint.first(few)) for few in (k // 2, k // 4) if few]
+        found = [predict_proba(part, self.problem.likelihood) for part in (whole, *fewer)]
+        estimates = [
+            max(np.mean((p.proba - q.proba)[:, 1] ** 2), np.mean(p.mcse[:, 1] ** 2 + q.mcse[:, 1] ** 2))
+            for p, q in pairwise(found)
+        ]
+        return replace(whole, truncation=np.full(len(X_new), np.sqrt(max(estimates))))
 
     def drawn(self, rows: SitedRows, joint: Joint) -> LatentMixture:
         """Latent values at new points with the exact factors of some rows."""

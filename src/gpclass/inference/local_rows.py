@@ -69,5 +69,5 @@ def _few(points: Array) -> Array:
 def _correlations(problem: Problem, X: Array, points: Array) -> Array:
     """Absolute prior correlations, (n, m)."""
     covariance = problem.covariance
-    scale = np.sqrt(np.maximum(covariance.diag(X), 1e-300))[:, None]
-    return np.asarray(np.abs(covariance(X, points)) / scale)
+    of_rows, of_points = (np.sqrt(np.maximum(covariance.diag(each), 1e-300)) for each in (X, points))
+    return np.asarray(np.abs(covariance(X, points)) / of_rows[:, None] / of_points)

@@ -21,7 +21,7 @@ from gpclass.latent.dense import Dense
 from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
 from gpclass.model.rows import let_go
-from gpclass.predict import predict_proba
+from gpclass.predict import in_blocks, predict_proba
 
 ROWS = 450  # rows of the comparison
 CENTRES = 3
@@ -50,7 +50,7 @@ def compare_with_dense(
     low = replace(problem, form=form.for_few_rows()).on(*rows)
     streams, method = rng.spawn(2), inference.coarser(COARSE)
     log_p = [
-        predict_proba(method(task, noise).latent(X[judged]), problem.likelihood).log_proba
+        in_blocks(X[judged], method(task, noise), lambda at: predict_proba(at, problem.likelihood)).log_proba
         for task, noise in ((whole, streams[0]), (low, streams[1]))
     ]
     gap = float(np.mean(np.abs(np.exp(log_p[0][:, 1:]) - np.exp(log_p[1][:, 1:]))))

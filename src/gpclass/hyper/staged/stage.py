@@ -24,7 +24,7 @@ from gpclass.model.rows import Work, bring_back, leave_out
 from gpclass.numerics.lbfgs import Ascent, step
 from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.posterior import Posterior
-from gpclass.predict import predict_proba
+from gpclass.predict import in_blocks, predict_proba
 from gpclass.priors import PriorSet
 
 SHARE = 0.02  # share of a log loss that counts as a fall if the loss is small
@@ -207,7 +207,7 @@ class Stage:
         if weights is not None and not np.any(weights > 0):
             return
         likelihood = self.at(state.x).likelihood
-        log_p = predict_proba(self.accepted.latent(X), likelihood).log_proba
+        log_p = in_blocks(X, self.accepted, lambda latent: predict_proba(latent, likelihood)).log_proba
         own = log_p[np.arange(len(y)), likelihood.decode(y)]
         self.losses.append(-float(np.average(own, weights=weights)))
 
