@@ -195,3 +195,10 @@ def test_neighbours_are_planned_by_their_sparse_factor(monkeypatch):
     assert clf.plan(X[:1000], y[:1000]).seconds < plan.seconds
     fixed = GPClassifier(1.0 * RBF(0.2), inference="laplace", n_neighbors=5, hyperparameters="fixed").plan(X, y)
     assert fixed.inferences == 1
+
+
+def test_draws_that_predictions_make_are_no_part_of_the_fit():
+    X, y = make_moons(40, noise=0.3, random_state=0)
+    plan = GPClassifier(RBF(), inference="local-exact", hyperparameters="fixed").plan(X, y, budget=0.02)
+    assert plan.inferences == 1
+    assert plan.last == 0.0

@@ -6,7 +6,10 @@ from scipy.special import expit, ndtr
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from gpclass import GPClassifier, load_model
+from gpclass.hyper.staged.quality import compare_with_dense
 from gpclass.inference import EP, Exact, LocalExact
+from gpclass.inference.local_exact import LocalPosterior
+from gpclass.inference.local_rows import groups, most_correlated
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods import get_likelihood
@@ -160,10 +163,48 @@ def test_predictions_are_not_random_and_keep_the_order_of_the_points():
     new = np.random.default_rng(2).normal(size=(60, 2)) * 3.0
     problem = Problem.of(X, y, KERNEL, get_likelihood("probit"))
     posterior = LocalExact(rows=20, n_samples=100)(problem, np.random.default_rng(0))
-    groups = posterior.blocks(new, 0)
-    assert len(groups) > 2
-    assert np.array_equal(np.sort(np.concatenate(groups)), np.arange(60))
+    blocks = posterior.blocks(new, 0)
+    assert len(blocks) > 2
+    assert np.array_equal(np.sort(np.concatenate(blocks)), np.arange(60))
     first, again = proba(posterior, new), proba(posterior, new)
     assert np.array_equal(first.proba, again.proba)
     ep = predict_proba(EP()(problem).latent(new), problem.likelihood).proba
     assert np.max(np.abs(first.proba - ep)) < 0.05
+
+
+@pytest.mark.slow
+def test_truncation_is_never_small_by_chance():
+    """Of one point, a difference may be near 0: a second halving and the noise of the predictions count as well."""
+    X, y, new = data(60)
+    problem = Problem.of(X, y, ConstantKernel(100.0) * RBF(0.4), get_likelihood("probit"))
+    posterior = LocalExact(rows=8, n_samples=400)(problem, np.random.default_rng(0))
+    for x in np.vstack([new, X[:6] + 0.1]):
+        latent = posterior.latent(x[None])
+        rows = posterior.rows.take(most_correlated(problem, X, x[None], 8))
+        joint = posterior.gaussian.joint(rows, x[None])
+        whole, half, quarter = (
+            predict_proba(posterior.drawn(rows.take(np.arange(k)), joint.first(k)), problem.likelihood)
+            for k in (8, 4, 2)
+        )
+        pairs = ((whole, half), (half, quarter))
+        differences = [abs(p.proba - q.proba)[0, 1] for p, q in pairs]
+        noise = [np.hypot(p.mcse, q.mcse)[0, 1] for p, q in pairs]
+        assert latent.truncation[0] == pytest.approx(max(*differences, *noise))
+    fewest = LocalExact(rows=2, n_samples=100)(problem, np.random.default_rng(0))
+    assert fewest.latent(new[:1]).truncation[0] > 0.0
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few draws
+def test_the_comparison_with_the_dense_prior_takes_points_that_share_their_rows(monkeypatch):
+    X, y, _ = data(90)
+    taken, latent = [], LocalPosterior.latent
+
+    def spied(posterior, X_new):
+        taken.append(len(groups(posterior.problem, posterior.rows.X, X_new, posterior.settings.rows)))
+        return latent(posterior, X_new)
+
+    monkeypatch.setattr(LocalPosterior, "latent", spied)
+    problem = Problem.of(X, y, ConstantKernel(9.0) * RBF(0.2), get_likelihood("probit"), None, 2, LowRank(X[:20], 20))
+    compare_with_dense(problem, LocalExact(rows=10, n_samples=20), np.random.default_rng(0))
+    assert len(taken) > 2
+    assert set(taken) == {1}

@@ -1,7 +1,7 @@
 """Groups of new points share the rows that their points would choose alone."""
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
 from gpclass.inference.local_rows import LARGEST, SHARED, groups, most_correlated
 from gpclass.likelihoods import get_likelihood
@@ -44,3 +44,14 @@ def test_points_in_many_dimensions_are_smaller_groups():
     many = groups(deep, deep.X, new, 50)
     assert len(many) > 2 * len(few)
     assert len(groups(deep, deep.X, new, 500)) == 1  # all rows count everywhere
+
+
+def test_a_point_of_large_variance_does_not_take_all_rows():
+    X = np.random.default_rng(0).uniform(-3.0, 3.0, size=(100, 2))
+    kernel = DotProduct(0.1) * RBF(1.0)
+    p = Problem.of(X, np.where(X[:, 0] > 0.0, 1, -1), kernel, get_likelihood("probit"))
+    points = np.array([[0.2, 0.1], [2.9, 2.9]])
+    correlation = np.abs(kernel(X, points)) / np.sqrt(np.outer(kernel.diag(X), kernel.diag(points)))
+    chosen = most_correlated(p, X, points, 20)
+    assert np.array_equal(chosen, np.argsort(-correlation.max(axis=1))[:20])
+    assert np.argmax(correlation[:, 0]) in chosen
