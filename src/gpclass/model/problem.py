@@ -170,7 +170,8 @@ class Problem(Parameters):
         """The prior over the latent values at the rows, computed when first needed.
 
         It refers to a copy of the problem that does not keep it alive: a cycle would leave its n×n matrices to the
-        garbage collector, which counts objects and not bytes.
+        garbage collector, which counts objects and not bytes. So a problem taken from a prior computes the prior anew
+        once that prior is gone.
         """
         known = vars(self).get("_prior")
         found: LatentPrior | None = known() if isinstance(known, ref) else known
