@@ -91,7 +91,7 @@ def table(stored):
     """The table of the page."""
     head = (
         "| covariance | data | n | parameters | effective per draw, before | now | effective per second, before | now "
-        "| ratio | R-hat now | difference of means |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+        "| ratio | R-hat now | difference of means, errors |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
     )
     lines = "".join(
         f"| {r['covariance']} | {r['data']} | {r['n']} | {r['p']} | {r['old_share']:.3f} | {r['share']:.2f} | "
@@ -122,16 +122,17 @@ def alternating(stored):
         )
         if old and new and default:
             rates = [one["effective"] / one["seconds"] for one in (old, new, default)]
-            share, old_share = (one["effective"] / (one["chains"] * one["draws"]) for one in (new, old))
+            shares = [one["effective"] / (one["chains"] * one["draws"]) for one in (old, new, default)]
             lines += (
-                f"| {data} | {old_share:.3f} | {share:.2f} | {rates[0]:.2g} | {rates[1]:.3g} | "
+                f"| {data} | {shares[0]:.3f} | {shares[1]:.2f} | {shares[2]:.2f} | {rates[0]:.2g} | {rates[1]:.3g} | "
                 f"**{rates[1] / rates[0]:.0f}** | {rates[2] / rates[1]:.1f} | {new['rhat']:.3f} | "
                 f"{agreement(new, default):.1f} |\n"
             )
     head = (
         "\nLatent values and θ in turn (`alternate` around EP's Gaussian), and how many times faster `pseudo-marginal` "
-        "is:\n\n| data | effective per draw, before | now | effective per second, before | now | ratio "
-        "| `pseudo-marginal` over it | R-hat now | difference of means |\n|---|---|---|---|---|---|---|---|---|\n"
+        "is:\n\n| data | effective per draw, before | now | `pseudo-marginal` | effective per second, before | now "
+        "| ratio | `pseudo-marginal` over it | R-hat now | difference of means, errors |\n"
+        "|---|---|---|---|---|---|---|---|---|---|\n"
     )
     return lines and head + lines
 

@@ -13,6 +13,7 @@ import time
 import warnings
 
 import numpy as np
+from scipy.stats import t
 from sklearn.datasets import load_iris, load_wine
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import log_loss
@@ -90,46 +91,63 @@ def keyed(*case):
 
 
 def table(stored):
-    """One line per case, then all runs of each number of rows and covariance together."""
+    """One line per case, then one for each number of rows and covariance, over its sets."""
     lines = [
         "| data | classes | inputs | n | covariance | splits | ML-II | MAP | full Bayes | full Bayes − ML-II | "
-        "full Bayes − MAP | seconds, ML-II | full Bayes |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "full Bayes − MAP | seconds, ML-II | MAP | full Bayes |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    pooled = {}
+    groups = {}
     for name, n, covariance in cases():
         runs = stored.get(keyed(name, n, covariance), [])
         if not runs:
             continue
         loss = {side: np.array([run[side][0] for run in runs]) for side in LABELS}
-        seconds = {side: np.mean([run[side][1] for run in runs]) for side in LABELS}
-        gaps = [loss["bayes"] - loss[side] for side in ("maximize", "map")]
+        seconds = [f"{np.mean([run[side][1] for run in runs]):.1f}" for side in LABELS]
+        gaps = {side: loss["bayes"] - loss[side] for side in ("maximize", "map")}
         X, y = data(name)
         lines.append(
             f"| {name} | {y.max() + 1} | {X.shape[1]} | {n} | {covariance} | {len(runs)} | "
             + " | ".join(f"{loss[side].mean():.3f}" for side in LABELS)
-            + f" | {said(gaps[0])} | {said(gaps[1])} | {seconds['maximize']:.1f} | {seconds['bayes']:.1f} |"
+            + f" | {said(gaps['maximize'])} | {said(gaps['map'])} | {' | '.join(seconds)} |"
         )
-        pooled.setdefault((n, covariance), []).append((name, gaps))
+        groups.setdefault((n, covariance), {})[name] = gaps
     lines += [
         "",
-        "| n | covariance | sets | runs | full Bayes − ML-II | full Bayes − MAP |",
-        "|---|---|---|---|---|---|",
+        "| n | covariance | sets | runs | full Bayes − ML-II | lower on | higher on | full Bayes − MAP | lower on | "
+        "higher on |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for (n, covariance), each in pooled.items():
-        over, under = (np.concatenate([gaps[k] for _, gaps in each]) for k in (0, 1))
-        lines.append(f"| {n} | {covariance} | {len(each)} | {len(over)} | {said(over)} | {said(under)} |")
+    for (n, covariance), sets in groups.items():
+        sides = (over_sets({name: gaps[side] for name, gaps in sets.items()}) for side in ("maximize", "map"))
+        runs = sum(len(gaps["map"]) for gaps in sets.values())
+        lines.append(f"| {n} | {covariance} | {len(sets)} | {runs} | {' | '.join(sum(sides, ()))} |")
     return "\n".join(lines)
 
 
+def over_sets(gaps):
+    """Differences by set: their mean with the error between sets, the sets where they are negative, and the others."""
+    means = np.array([each.mean() for each in gaps.values()])
+    names = [f"**{name}**" if is_clear(each) else name for name, each in gaps.items()]
+    sides = ([name for name, mean in zip(names, means, strict=True) if (mean < 0) == low] for low in (True, False))
+    return said(means), *(", ".join(side) or "none" for side in sides)
+
+
+def error_of(gaps):
+    return gaps.std(ddof=1) / np.sqrt(len(gaps))
+
+
+def is_clear(gaps):
+    """Whether the mean of differences is outside the 95 % interval of Student's t about zero; never of few."""
+    return len(gaps) >= ENOUGH and abs(gaps.mean()) > t.ppf(0.975, len(gaps) - 1) * error_of(gaps)
+
+
 def said(gaps):
-    """Mean and standard error of differences, bold if more than twice that from zero; the mean alone of few."""
-    mean = gaps.mean()
+    """Mean and standard error of differences, bold if it is clear; the mean alone of few."""
     if len(gaps) < ENOUGH:
-        return f"{mean:+.3f}"
-    error = gaps.std(ddof=1) / np.sqrt(len(gaps))
-    bold = "**" if abs(mean) > 2 * error else ""
-    return f"{bold}{mean:+.3f} ± {error:.3f}{bold}"
+        return f"{gaps.mean():+.3f}"
+    bold = "**" if is_clear(gaps) else ""
+    return f"{bold}{gaps.mean():+.3f} ± {error_of(gaps):.3f}{bold}"
 
 
 def main():

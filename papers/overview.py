@@ -13,15 +13,18 @@ from pathlib import Path
 from papers.claims import CLAIMS
 from papers.common import DOCS
 from papers.pages import sections, spread, tables
+from papers.verdicts import RULE
 
-HEAD = """# Every table and figure
+HEAD = f"""# Every table and figure
 
 Every numbered table and figure of the five papers, with the paper's size, the size of our run, and the verdicts of our
 own page: what was claimed, what we asked for, what we measured. `python -m papers.overview` makes this page from the
 others. Ours: the command, and the sizes in its tables. A run without `--full` is smaller than the paper's.
 
 Below each paper's items are its claims, as far as numbers can decide them: what it says, what we measured, and where
-our numbers contradict it, why.
+our numbers do not bear it out, why. In brackets is where a ratio is within a standard error.
+
+{RULE}
 """
 
 

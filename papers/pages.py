@@ -16,9 +16,23 @@ def sections(page: Path) -> dict[str, str]:
     return dict(re.findall(r"<!-- (\S+): begin -->\n(.*?)\n<!-- \1: end -->", text, flags=re.DOTALL))
 
 
-def tables(text: str) -> list[list[Row]]:
+class Tables(list[list[Row]]):
+    """The tables of a section, and its heading."""
+
+    heading = ""
+
+    def count(self, words: str) -> float:
+        """The number in the heading that ``words``, with a # in its place, has."""
+        found = re.search(re.escape(words).replace(r"\#", r"(\d+)"), self.heading)
+        if found is None:
+            raise MissingRowsError(f"no {words!r} in {self.heading!r}")
+        return float(found[1])
+
+
+def tables(text: str) -> Tables:
     """The tables of a section, row by row; of columns that share a name the first counts."""
-    found = []
+    found = Tables()
+    found.heading = "".join(re.findall(r"^## (.*)$", text, flags=re.MULTILINE)[:1])
     for block in re.findall(r"(?:^\|.*\|\n?)+", text, flags=re.MULTILINE):
         head, _, *rows = (
             [cell.strip() for cell in line.strip().strip("|").split("|")] for line in block.strip().split("\n")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import gammaln
 from scipy.stats import gamma
 
 from gpclass.priors import LogNormal, SharedGamma, resolve_priors
@@ -22,6 +23,47 @@ def test_the_joint_density_is_the_integral_over_the_mean(prior):
     assert value == pytest.approx(np.log(truth), abs=1e-6)
     for j, step in enumerate(1e-5 * np.eye(3)):
         assert slope[j] == pytest.approx((prior.joint(theta + step)[0] - prior.joint(theta - step)[0]) / 2e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("prior", "theta"),
+    [
+        (SharedGamma(shape=50.0), np.linspace(-0.3, 0.4, 30)),
+        (SharedGamma(), np.log([1000.0])),
+        (SharedGamma(), np.log([3000.0])),
+        (SharedGamma(), np.log([1e-5, 3000.0])),
+        (SharedGamma(), np.log([1e-5])),
+        (SharedGamma(0.01, 0.01, 50.0, -3.0), np.log([1e-5, 1e5])),
+        (SharedGamma(20.0, 3.0, 0.01, -2.0), np.full(40, 4.0)),
+        (SharedGamma(power=10.0, shape=0.51), np.log([1e-5])),
+    ],
+)
+def test_the_joint_density_is_exact_where_the_integrand_is_narrow_or_wide(prior, theta):
+    phi, rate = prior.power * theta, prior.top_shape / prior.mean
+    nu, total = prior.top_shape - len(theta) * prior.shape, prior.shape * np.sum(np.exp(phi))
+
+    def log_integrand(t):
+        return nu * t - rate * np.exp(t) - total * np.exp(-t)
+
+    low, high = -250.0, 250.0
+    with np.errstate(over="ignore"):
+        for _ in range(60):  # a concave function: keep the part that is within 60 nats of the best
+            t = np.linspace(low, high, 20_001)
+            inside = np.flatnonzero(log_integrand(t) > log_integrand(t).max() - 60.0)
+            low, high = t[max(inside[0] - 1, 0)], t[min(inside[-1] + 1, len(t) - 1)]
+        log_w = log_integrand(t)
+    w = np.exp(log_w - log_w.max())
+    truth = log_w.max() + np.log(w.sum() * (t[1] - t[0])) + prior.top_shape * np.log(rate) - gammaln(prior.top_shape)
+    each = prior.shape * (np.log(prior.shape) + phi) - gammaln(prior.shape) + np.log(abs(prior.power))
+    value, slope = prior.joint(theta)
+    assert value == pytest.approx(truth + each.sum(), rel=1e-12, abs=1e-9)
+    inverse = np.sum(w * np.exp(phi[:, None] - t), axis=1) / w.sum()
+    np.testing.assert_allclose(slope, prior.power * prior.shape * (1.0 - inverse), rtol=1e-9, atol=1e-9)
+
+
+def test_a_power_of_zero_is_refused():
+    with pytest.raises(ValueError, match="power must be a finite number other than 0"):
+        SharedGamma(power=0.0)
 
 
 def test_one_parameter_has_a_density_and_draws_of_it():

@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-SHARE, REAL = "a number between 0 and 1", "a finite number"
+SHARE, REAL, NONZERO = "a number between 0 and 1", "a finite number", "a finite number other than 0"
 
 
 class Settings:
     """A dataclass of settings, each checked by its type: a whole number from 1, a positive number, bounds, or a flag.
 
-    ``limits`` says what a field must be instead: the least of whole numbers, names to choose from, SHARE or REAL.
-    None, and other settings, are valid where the type says so.
+    ``limits`` says what a field must be instead: the least of whole numbers, names to choose from, SHARE, REAL or
+    NONZERO. None, and other settings, are valid where the type says so.
     """
 
     limits: ClassVar[Mapping[str, Any]] = {}
@@ -45,8 +45,8 @@ def _rule(kind: str, limit: Any) -> tuple[str, Callable[[Any], bool]]:
     others = "".join(f" or {name!r}" for name in limit) if isinstance(limit, tuple) else ""
     if limit == SHARE:
         return SHARE, lambda value: _is(value, Real) and 0 < value < 1
-    if limit == REAL:
-        return REAL, lambda value: _is(value, Real) and math.isfinite(value)
+    if limit in (REAL, NONZERO):
+        return limit, lambda value: _is(value, Real) and math.isfinite(value) and (limit == REAL or value != 0)
     if kind == "int":
         least = 1 if limit is None else limit
         return f"a whole number of at least {least}", lambda value: _is(value, Integral) and value >= least

@@ -14,14 +14,16 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
-from gpclass._settings import REAL, Settings
+from gpclass._settings import NONZERO, REAL, Settings
 from gpclass._typing import Array
 from gpclass.names import did_you_mean
 
 STEP = 1e-5  # of θ, for the slope of a density that has no formula
-NODES, NODES_REACH = 600, 12.0  # of the integral over a shared mean, and how far they reach in its logarithm
+NODES, WIDEST = 200, 0.2  # least number of nodes of the integral over a shared mean, largest step in its logarithm
+DROP = 40.0  # nats by which the integrand has fallen at both ends
+FLOOR = -690.0  # of logarithms, so that their exponentials are not zero
 
 
 class Prior(Protocol):
@@ -139,8 +141,9 @@ class SharedGamma(Settings, Prior):
 
         p(u) = ∫ p(m) Π_i Gamma(u_i; shape, shape/m) dm,
 
-    by the trapezoid rule in log m, exact to rounding; nothing but θ is sampled. Parameters share m if they have equal
-    priors of this class, such as all those of one pattern ``"*length_scale*"``.
+    by the trapezoid rule in log m over the range where the integrand has its mass, exact to rounding; nothing but θ is
+    sampled. Parameters share m if they have equal priors of this class, such as all those of one pattern
+    ``"*length_scale*"``.
     Reference: Neal (1999), §3.
 
     Parameters
@@ -150,6 +153,7 @@ class SharedGamma(Settings, Prior):
     shape, top_shape : float
         Shapes of u given m, and of m: the smaller, the vaguer. Neal's α is twice that.
     power : float
+        Not zero.
     """
 
     mean: float = 1.0
@@ -157,23 +161,38 @@ class SharedGamma(Settings, Prior):
     top_shape: float = 0.5
     power: float = 2.0
 
-    limits: ClassVar = {"power": REAL}
+    limits: ClassVar = {"power": NONZERO}
 
     def joint(self, theta: Array) -> tuple[float, Array]:
         """Log density of the θ that share a mean, (k,), and its gradient."""
         phi, k = self.power * theta, len(theta)  # log u
-        top = Gamma(self.top_shape, self.top_shape / self.mean)
-        near = np.append(phi, np.log(self.mean))
-        t = np.linspace(near.min() - NODES_REACH, near.max() + NODES_REACH, NODES)  # log m
-        log_top = top.shape * t - top.rate * np.exp(t) + top.shape * np.log(top.rate) - gammaln(top.shape)
-        ratio = np.exp(np.minimum(phi[:, None] - t, 700.0))  # u_i/m
-        each = self.shape * (np.log(self.shape) + phi[:, None] - t - ratio) - gammaln(self.shape)
-        log_w = log_top + each.sum(axis=0)
-        top_w = log_w.max()
-        w = np.exp(log_w - top_w)
-        value = top_w + np.log(w.sum() * (t[1] - t[0])) + k * np.log(abs(self.power))
-        slope = self.power * self.shape * (1.0 - ratio @ (w / w.sum()))
-        return float(value), np.asarray(slope)
+        rate = self.top_shape / self.mean
+        tau, log_rise, log_fall, weights = self._nodes(phi, rate)
+        mode = log_rise - np.log(rate)  # of log m
+        value = (self.top_shape - k * self.shape) * mode - np.exp(log_rise) - np.exp(log_fall) + np.log(weights.sum())
+        value += self.top_shape * np.log(rate) - gammaln(self.top_shape)
+        value += np.sum(self.shape * (np.log(self.shape) + phi)) + k * (np.log(abs(self.power)) - gammaln(self.shape))
+        inverse = np.exp(phi - mode) * (weights @ np.exp(-tau) / weights.sum())  # mean of u/m
+        return float(value), np.asarray(self.power * self.shape * (1.0 - inverse))
+
+    def _nodes(self, phi: Array, rate: float) -> tuple[Array, float, float, Array]:
+        """Nodes τ about the mode of log m, log B and log C there, and weights.
+
+        With t = log m the logarithm of the integrand is νt − rate·eᵗ − shape·Σu·e⁻ᵗ and a constant. About its mode it
+        falls by B(e^τ − 1 − τ) + C(e^−τ − 1 + τ), B − C = ν and BC = rate·shape·Σu. The ends are where one of both
+        terms has certainly fallen by ``DROP``.
+        """
+        nu = self.top_shape - len(phi) * self.shape
+        product = np.log(rate * self.shape) + logsumexp(phi)  # log BC
+        log_larger = np.log(0.5 * abs(nu) + np.hypot(0.5 * nu, np.exp(0.5 * product)))
+        logs = (log_larger, product - log_larger) if nu > 0 else (product - log_larger, log_larger)
+        B, C = np.exp(np.maximum(logs, FLOOR))
+        far = DROP / np.array([B, C]) + np.sqrt(2.0 * DROP / np.array([B, C]))  # x + e⁻ˣ − 1 is above DROP/B, DROP/C
+        near = np.log1p(far)  # eˣ − 1 − x is
+        low, high = -min(near[1], far[0]), min(near[0], far[1])
+        tau, step = np.linspace(low, high, max(NODES, int((high - low) / WIDEST)), retstep=True)
+        weights = step * np.exp(-B * (np.expm1(tau) - tau) - C * (np.expm1(-tau) + tau))
+        return tau, float(logs[0]), float(logs[1]), weights
 
     def log_density(self, theta: float) -> float:
         return self.joint(np.array([theta]))[0]

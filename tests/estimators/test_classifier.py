@@ -420,6 +420,23 @@ def test_copies_of_noisy_rows_are_counted_before_they_are_made(n_inducing):
     assert peak < 1e8
 
 
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_every_copy_of_a_noisy_row_has_its_own_noise(inference):
+    """A weight is whole copies and a rest, each with its own noise, under every inference; continuous in the weight."""
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((25, 2)), rng.uniform(0.2, 3.0, 25)
+    y = X[:, 0] + 0.5 * rng.standard_normal(25) > 0
+
+    def log_z(weights, name=inference):
+        return fixed(name, kernel=4 * RBF(0.8) + WhiteKernel(0.5)).fit(X, y, weights).log_evidence_
+
+    off = {"laplace": 0.8, "ep": 0.1}[inference]  # of the approximation itself
+    assert abs(log_z(w, "exact") - log_z(w)) < off
+    ones = np.ones(25)
+    assert log_z(ones + 1e-6) == pytest.approx(log_z(ones), abs=1e-4)
+    assert log_z(2 * ones - 1e-6) == pytest.approx(log_z(2 * ones), abs=1e-4)
+
+
 # ---- invariances ---------------------------------------------------------------------------------------
 
 

@@ -23,8 +23,8 @@ def test_seconds_are_those_of_the_fit(monkeypatch, strategy, n):
     """By a clock that goes with the work: inferences times a cost of n; benchmarks/planner.py has real clocks."""
     now, fit = [0.0], GPClassifier.fit
 
-    def working(clf, X, y):
-        fit(clf, X, y)
+    def working(clf, X, y, **given):
+        fit(clf, X, y, **given)
         calls = getattr(clf.fit_report_, "evaluations", None) or 1
         now[0] += calls * (1e-3 + 1e-5 * len(y) + 2e-10 * len(y) ** 3)
         return clf
@@ -46,8 +46,8 @@ def test_the_seed_does_not_change_the_plan_of_draws(monkeypatch):
     """The default, exact: few rows need many more draws than many, and are not the measure of their memory."""
     now, fit = [0.0], GPClassifier.fit
 
-    def working(clf, X, y):
-        fit(clf, X, y)
+    def working(clf, X, y, **given):
+        fit(clf, X, y, **given)
         report, n = clf.fit_report_, len(y)
         now[0] += report.evaluations * (1e-3 + 2e-10 * n**3) + 1e-7 * n * report.n_samples
         return clf
@@ -202,3 +202,13 @@ def test_draws_that_predictions_make_are_no_part_of_the_fit():
     plan = GPClassifier(RBF(), inference="local-exact", hyperparameters="fixed").plan(X, y, budget=0.02)
     assert plan.inferences == 1
     assert plan.last == 0.0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", [{}, {"n_inducing": 5}, {"n_neighbors": 5}])
+def test_rows_of_one_class_with_the_classes_named(form):
+    X, y = make_moons(60, noise=0.3, random_state=0)[0], np.full(60, "a")
+    clf = GPClassifier(RBF(1.0), inference="laplace", hyperparameters="fixed", **form)
+    with pytest.raises(ValueError, match=r"classes=\[\.\.\.\]"):
+        clf.plan(X, y, budget=0.01)
+    assert clf.plan(X, y, budget=0.01, classes=["a", "b"]).seconds > 0.0

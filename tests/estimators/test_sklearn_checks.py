@@ -54,7 +54,7 @@ SAID = (
 def cannot_hold(estimator):
     """Checks that ask of a Monte Carlo answer what only a deterministic one can give, with the reason."""
     row = INFERENCES[getattr(estimator.inference, "name", estimator.inference)]
-    if not row.exact:
+    if not (row.exact or row.default.stochastic):
         return {}
     expected = {}
     if row.name != "dsgq":  # of two classes only, and the sampler puts their rows in an order of its own

@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from gpclass import GPClassifier, compare
 from gpclass.hyper import HMC, Alternate, PseudoMarginal
-from gpclass.inference import Exact, ep
+from gpclass.inference import EllipticalSlice, Exact, ep
 from gpclass.posterior import Report
 
 X, Y = make_moons(40, noise=0.3, random_state=0)
@@ -54,6 +54,17 @@ def test_short_chains_are_not_plainly_converged():
     assert "more draws than 30" in text
     assert not clf.fit_report_.precise
     assert not re.search(r"^converged +yes$", str(clf.fit_report_), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("around", "cure"), [("ep", "raise draws"), ("prior", "use inference='ep'")])
+def test_chains_that_have_not_mixed_are_told_once(around, cure):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sampler = EllipticalSlice(chains=4, warmup=5, draws=20, thin=1, around=around)
+        clf = GPClassifier(4 * RBF(0.8), inference=sampler, hyperparameters="fixed", random_state=0).fit(X, Y)
+    assert not clf.fit_report_.converged
+    (one,) = [str(w.message) for w in caught]
+    assert re.search(f"the fit did not converge: .*R-hat is .*; {cure}", one)
 
 
 def test_not_converged_outweighs_imprecise():

@@ -717,13 +717,12 @@ def test_an_inference_of_two_classes_refuses_many_with_its_reason(strategy):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("n_inducing", [None, 8])
 @pytest.mark.parametrize(
-    ("strategy", "inference"),
+    ("strategy", "inference", "n_inducing"),
     [
-        (PseudoMarginal.brief(), "exact"),
-        (Alternate.brief(), LatentHMC()),
-        (HMC.brief(), "ep"),
+        (PseudoMarginal.brief(), "exact", 8),
+        (Alternate.brief(), LatentHMC(), None),
+        (HMC.brief(), "ep", 8),
     ],
 )
 def test_many_classes_and_inducing_inputs_run(strategy, inference, n_inducing):

@@ -7,13 +7,14 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
-from gpclass.hyper import PseudoMarginal, full_bayes
+from gpclass.hyper import Alternate, PseudoMarginal, full_bayes
+from gpclass.hyper.alternate import AlternateSampler
 from gpclass.hyper.base import Run
 from gpclass.hyper.moves import Fitted, Trajectories, Walk, moves_for
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode
 from gpclass.hyper.pseudo_marginal import MetropolisSampler
 from gpclass.hyper.surface import Surface, fit_surface
-from gpclass.inference import EP, Exact, Importance
+from gpclass.inference import EP, EllipticalSlice, Exact, Importance
 from gpclass.inference.base import Inference
 from gpclass.likelihoods import Logit, MultinomialProbit, Softmax
 from gpclass.priors import resolve_priors
@@ -139,9 +140,9 @@ def test_a_chain_is_exact_whatever_its_moves_aim_at(small, truth, monkeypatch):
     assert not agrees(draws_of(uncorrected), *truth.moments())
 
 
-def _unchecked(self, state, proposal, aim, rng):
+def _unchecked(self, state, proposal, rise, rng):
     """Accept every move: the chain then samples what the moves aim at."""
-    return {"theta": proposal, "aim": np.asarray(aim), **self._estimate(proposal, rng)}, 1
+    return {"theta": proposal, **self._estimate(proposal, rng)}, 1
 
 
 @pytest.mark.slow
@@ -245,6 +246,40 @@ def test_the_report_counts_every_evidence(proposal, screen, small, monkeypatch):
     beside = 1 + 2 * 3 + 2  # the common start; switching to the estimate, in each chain; the report's own
     assert 0 <= len(calls) - fit.figures["evaluations"] <= beside
     assert len(calls) > 2 * 10  # one for each iteration at least
+
+
+def test_alternating_trajectories_count_every_evidence_and_compute_none_twice(small, monkeypatch):
+    monkeypatch.setattr("gpclass.hyper.moves.MOST_FITTED", 0)
+    prior = resolve_priors(PRIORS, small.names, small.theta)
+    strategy = Alternate(warmup=0, draws=4, scans=1, given="xi")
+    sampler = strategy.sampling(small, EllipticalSlice(around="laplace"), prior).sampler
+    assert type(sampler.moves) is Trajectories
+    rng, calls, once = np.random.default_rng(0), [], Trajectories._evidence
+    (state,) = sampler.pool([sampler.first(rng)])
+
+    def counted(self, theta):
+        calls.append(theta.tobytes())
+        return once(self, theta)
+
+    monkeypatch.setattr(Trajectories, "_evidence", counted)
+    tested = []
+    for _ in range(4):
+        calls.clear()
+        before = int(state["evaluations"])
+        state, _, _ = sampler._by_surrogate(state, rng)
+        tested.append(int(state["evaluations"]) - before - len(calls))  # the Gaussian at the proposal
+        assert len(set(calls)) == len(calls) > 1
+    assert set(tested) <= {0, 1}
+    assert 1 in tested
+
+
+def test_the_reported_acceptance_is_that_of_the_first_move(small, monkeypatch):
+    outcome = {"xi": True, "f": False, "eta": False}
+    monkeypatch.setattr(AlternateSampler, "_moved", lambda self, state, given, rng: (state, 0.5, outcome[given]))
+    strategy = Alternate(chains=2, warmup=0, draws=4, scans=1)
+    latent = EllipticalSlice(around="laplace")
+    assert run(strategy, small, latent).figures["acceptance_rate"] == 1.0
+    assert run(replace(strategy, given="both"), small, latent).figures["acceptance_rate"] == 0.0
 
 
 def test_chains_on_the_evidence_itself_resume_to_the_same(small, tmp_path):

@@ -115,6 +115,16 @@ def test_invalid_ladders_are_refused(wrong):
         Annealed(ladder=wrong)
 
 
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_temperatures_of_a_list_or_an_array(kind):
+    given, kept = Annealed(5, ladder=kind([0, 0.5, 1])), Annealed(5, ladder=(0.0, 0.5, 1.0))
+    assert given == kept
+    assert hash(given) == hash(kept)
+    problem = square(10)
+    assert given.settled(problem) is given
+    assert given(problem).report.iterations == 2
+
+
 def test_a_given_ladder_has_its_length():
     with pytest.raises(ValueError, match="leave one out"):
         Annealed(ladder=(0.0, 0.5, 1.0), temperatures=10)

@@ -278,6 +278,23 @@ def test_powered_moments(link):
 
 
 @pytest.mark.parametrize("link", [Probit(), Logit()])
+@pytest.mark.parametrize("w", [3.0, 10.5, 100.0])
+def test_powered_moments_of_weights_above_one(link, w):
+    """The factor is curved by as much as its power: against a fine grid."""
+    a, b = (x.ravel() for x in np.meshgrid([-6.0, -1.0, 0.0, 3.0], [0.1, 1.0, 4.0, 30.0, 1000.0]))
+    got = np.stack(powered.Power(link._log_link, link._slopes).tilt(a, b, np.full(len(a), w)))
+    u = np.linspace(-60.0, 400.0, 200_001)
+    for i in range(len(a)):
+        g = w * link._log_link(u) - 0.5 * (u - a[i]) ** 2 / b[i]
+        p = np.exp(g - g.max())
+        m = (p * u).sum() / p.sum()
+        v = (p * (u - m) ** 2).sum() / p.sum()
+        log_z = g.max() + np.log(p.sum() * (u[1] - u[0])) - 0.5 * np.log(2 * np.pi * b[i])
+        off = (got[:, i] - [log_z, m, v]) / [1.0, np.sqrt(v), v]
+        np.testing.assert_array_less(np.abs(off), 1e-9)
+
+
+@pytest.mark.parametrize("link", [Probit(), Logit()])
 def test_powered_moments_by_either_rule(link, monkeypatch):
     """Equally spaced nodes, a third as many where the cavity is no wider than a few units, agree with panels."""
     rng = np.random.default_rng(0)

@@ -1,11 +1,14 @@
 """Claims of the papers are judged by the numbers on the pages, and only by these."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from papers.__main__ import papers
 from papers.claims import CLAIMS, Claim
 from papers.common import DOCS
-from papers.pages import number, sections, spread, tables, values
+from papers.pages import MissingRowsError, number, sections, spread, tables, values
+from papers.verdicts import AGAINST, HELD, OPEN, PART, SIGN, above, binomial, near
 
 TEXT = """## A table
 
@@ -53,8 +56,49 @@ def test_every_claim_is_judged_on_the_pages_and_explained(claim):
     assert verdict in ("borne out", "not measured") or verdict.split(": ", 1)[1]
 
 
-@pytest.mark.parametrize(("held", "word"), [(True, "borne out"), (False, "contradicted: w"), (None, "undecided: w")])
-def test_verdicts(held, word):
-    claim = Claim("p", "Table 1", "s", "one", lambda found: (f"{len(found)} tables", held), "w")
-    assert claim.judge({"one": TEXT}) == ("2 tables", word)
+@pytest.mark.parametrize("word", [SIGN, PART, OPEN, AGAINST])
+def test_verdicts_have_a_reason_unless_borne_out(word):
+    claim = Claim("p", "Table 1", "s", "one", lambda found: (f"{len(found)} tables", word), "w")
+    assert claim.judge({"one": TEXT}) == ("2 tables", f"{word}: w")
     assert claim.judge({}) == ("–", "not measured")
+    assert replace(claim, ask=lambda _: ("1", HELD)).judge({"one": TEXT}) == ("1", HELD)
+
+
+@pytest.mark.parametrize(
+    ("z", "word"),
+    [
+        ([2.1], HELD),
+        ([1.9], OPEN),
+        ([-2.1], AGAINST),
+        ([3.0, 1.0], PART),  # no more than half
+        ([3.0, 2.5, -1.0], HELD),
+        ([3.0, 2.5, 2.5, -2.1], PART),
+        ([1.0, -1.0, -2.1], AGAINST),
+        ([3.0] * 5 + [0.5] * 13 + [-3.0] * 2, PART),
+    ],
+)
+def test_a_claim_of_an_order_goes_by_two_standard_errors(z, word):
+    assert above(np.array(z) * 0.3, 0.3) == word
+    assert above(np.array(z) * 0.3, 0.3, slight=True) == (SIGN if word == HELD else word)
+
+
+def test_a_claim_of_a_value_goes_by_two_standard_errors():
+    assert [near(gap, 1.0) for gap in (1.9, -1.9, 2.1, -2.1)] == [HELD, HELD, AGAINST, AGAINST]
+    assert binomial(0.25, 192) == pytest.approx(0.03125)
+
+
+def test_the_method_on_glass_is_the_papers_and_not_the_best():
+    claim = next(one for one in CLAIMS if one.section == "glass")
+    rows = "\n".join(
+        ("| method | error |", "| --- | --- |", "| Laplace (the paper's) | {} |", "| Laplace, best | 0.1 |")
+    )
+    rows += "\n| decision tree | 0.3 |"
+    assert claim.judge({"glass": rows.format(0.24)})[1].startswith(OPEN)
+    assert claim.judge({"glass": rows.format(0.18)})[1] == HELD
+
+
+def test_counts_are_read_from_a_heading():
+    found = tables("## Four classes, 160 train / 400 test, 3 samples\n")
+    assert found.count("# test") * found.count("# samples") == 1200
+    with pytest.raises(MissingRowsError):
+        found.count("# splits")

@@ -74,7 +74,7 @@ class Deciding:
 class Planning:
     """Mixin: ``plan``."""
 
-    def plan(self, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
+    def plan(self, X: Any, y: Any, *, budget: float = 2.0, classes: Any = None) -> Plan:
         """What ``fit(X, y)`` is expected to cost in seconds and memory, from a short calibration.
 
         Parameters
@@ -83,6 +83,8 @@ class Planning:
         y : labels of shape (n,)
         budget : float, default=2.0
             Approximate seconds for the calibration.
+        classes : array of shape (C,), default=None
+            As of ``fit``: all classes, if y may lack some.
 
         Returns
         -------
@@ -92,4 +94,4 @@ class Planning:
         """
         from gpclass.estimators.planner import plan_fit
 
-        return plan_fit(self, X, y, budget=budget)
+        return plan_fit(self, X, y, budget=budget, classes=classes)

@@ -29,14 +29,14 @@ SIZE = 500  # of the matrix product that is timed
 PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
 
 
-def plan_neighbours(clf: Any, X: Array, y: Any) -> Plan:
+def plan_neighbours(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     """Expected cost of ``clf.fit(X, y)`` with neighbours."""
     n, d = X.shape
-    task = array_task(clf, X, y, None)
+    task = array_task(clf, X, y, None, classes)
     whole, methods, rng = task.problem.placed(np.random.default_rng(0)), task.methods, np.random.default_rng(0)
     gaps = np.square((X - X[rng.integers(n)]) / np.maximum(X.std(axis=0), 1e-300)).sum(axis=1)
     rows = np.argsort(gaps, kind="stable")[:ROWS]
-    if len(np.unique(y[rows])) < len(task.classes):
+    if len(np.unique(y[rows])) < len(np.unique(y)):
         rows = rng.choice(n, min(n, ROWS), replace=False)
     asked: Any = task.problem.form
     form = replace(asked, near=None, k=_prior(whole).cliques.k)

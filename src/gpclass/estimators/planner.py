@@ -105,8 +105,8 @@ class Plan:
         return text + (f"; {self.note}" if self.note else "")
 
 
-def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
-    """Expected cost of ``clf.fit(X, y)``, which is not changed; see :meth:`gpclass.GPClassifier.plan`."""
+def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0, classes: Any = None) -> Plan:
+    """Expected cost of ``fit(X, y, classes=classes)`` of ``clf``, which stays as it is; see ``GPClassifier.plan``."""
     if in_files(X):
         raise ValueError("a plan is made from an array or a data frame: give some rows of the folder as one")
     X, y = np.asarray(X, dtype=float), np.asarray(y)
@@ -115,11 +115,11 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
     if form_of(clf).moves:
         from gpclass.estimators.scale_plan import plan_inducing  # it builds on this module
 
-        return plan_inducing(clf, X, y)
+        return plan_inducing(clf, X, y, classes)
     if isinstance(form_of(clf), Neighbours):
         from gpclass.estimators.neighbour_plan import plan_neighbours  # likewise
 
-        return plan_neighbours(clf, X, y)
+        return plan_neighbours(clf, X, y, classes)
     n = len(y)
     strategy: Any = get_strategy(clf.hyperparameters)
     sampled = isinstance(strategy, FullBayes)
@@ -130,15 +130,15 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0) -> Plan:
         warnings.simplefilter("ignore")  # warnings about a subset, not about the data
         found: Any
         if sampled:
-            found = _calibrate_chains(calm, strategy, X, y)
+            found = _calibrate_chains(calm, strategy, X, y, classes)
         else:
             drawn = inference.for_search != inference  # as many draws as a tolerance needs, after the search
             if drawn:
                 calm.set_params(inference=inference.for_search)
-            *found, fitted = _calibrate(calm, X, y, budget)
+            *found, fitted = _calibrate(calm, X, y, budget, classes)
             if drawn:
                 rows = class_subset(y, int(found[0][-1]))
-                draws = Draws.measured(fitted, inference, X[rows], y[rows])
+                draws = Draws.measured(fitted, inference, X[rows], y[rows], classes)
     sizes, seconds, calls, traced, peaks = found
     most = int(calls[-1] if sizes[-1] == n else calls.max())
     each = _extrapolate(sizes, seconds / calls, n)
@@ -170,12 +170,12 @@ class Draws:
     inference: Any = None
 
     @classmethod
-    def measured(cls, fitted: Any, inference: Any, X: Array, y: Any) -> Draws:
+    def measured(cls, fitted: Any, inference: Any, X: Array, y: Any, classes: Any = None) -> Draws:
         """From fits with two numbers of draws to the subset X (k, d), y (k,) that ``fitted`` was fitted to."""
         fixed = {"kernel": fitted.kernel_, "likelihood": fitted.likelihood_, "hyperparameters": "fixed"}
         M = (inference.first, MORE * inference.first)
         fits = [clone(fitted).set_params(inference=replace(inference, n_samples=m), **fixed) for m in M]
-        seconds = [_timed(partial(fit.fit, X, y), 0.3)[0] for fit in fits]
+        seconds = [_timed(partial(fit.fit, X, y, classes=classes), 0.3)[0] for fit in fits]
         error = float(fits[1].predict_uncertainty(X).mcse.max())
         wanted = SPARE * M[1] * (error / inference.tol) ** 2
         latents = fitted._problem.n_latents
@@ -206,14 +206,14 @@ class Draws:
         return self.number(n) * n * self.latents * DRAW_ARRAYS * 8.0
 
 
-def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Any, ...]:
+def _calibrate(clf: Any, X: Array, y: Any, budget: float, classes: Any) -> tuple[Any, ...]:
     """Sizes, seconds and calls of fits to subsets; sizes and bytes of the traced ones; the last fitted."""
     largest = min(len(y), LARGEST)
     timed: list[tuple[int, float, int]] = []
     brief = get_strategy(clf.hyperparameters).brief()  # a few inferences hold as much memory as many
 
     def fit(rows: IntArray, **changes: Any) -> Any:
-        return clone(clf).set_params(**changes).fit(X[rows], y[rows])
+        return clone(clf).set_params(**changes).fit(X[rows], y[rows], classes=classes)
 
     rows = class_subset(y, min(SMALLEST, largest))
     fit(rows)  # not timed: pays for initialisation at first use
@@ -232,7 +232,7 @@ def _calibrate(clf: Any, X: Array, y: Any, budget: float) -> tuple[Any, ...]:
     return sizes, seconds, calls, sizes[:2], np.array(peaks), fitted
 
 
-def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array, Array, Array, Array, Array]:
+def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any, classes: Any) -> tuple[Array, ...]:
     """The same of fits with chains, which take long: an iteration is the difference of two short runs."""
     bare = {name: 0 for name in ("warmup", "discard") if hasattr(strategy, name)} | {"checkpoint": None}
     sizes = sorted({min(k * SMALLEST, len(y)) for k in (1, 2)})
@@ -240,7 +240,7 @@ def _calibrate_chains(clf: Any, strategy: Any, X: Array, y: Any) -> tuple[Array,
     def timed(size: int, draws: int) -> tuple[float, int]:
         rows = class_subset(y, size)
         work = clone(clf).set_params(hyperparameters=replace(strategy, draws=draws, **bare))
-        seconds, fitted = _timed(partial(work.fit, X[rows], y[rows]), 0.0)
+        seconds, fitted = _timed(partial(work.fit, X[rows], y[rows], classes=classes), 0.0)
         return seconds, fitted.fit_report_.evaluations
 
     seconds, calls = [], []

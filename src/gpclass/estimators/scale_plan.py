@@ -38,7 +38,7 @@ DRAWS = 1000  # whose time is measured
 OVERHEAD = 40  # numbers per row: sites, their history, labels
 
 
-def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
+def plan_inducing(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     """Expected cost of ``clf.fit(X, y)`` with inducing inputs."""
     n, d = X.shape
     rows = sample_rows(n, ROWS, np.random.default_rng(0))
@@ -47,7 +47,7 @@ def plan_inducing(clf: Any, X: Array, y: Any) -> Plan:
     few = {}
     if m is not None and isinstance(clf.inducing, str):
         few = {"n_inducing": min(m, len(rows)), "inducing": "random"}
-    task = array_task(type(clf)(**{**clf.get_params(deep=False), **few}), X[rows], y[rows], None)
+    task = array_task(type(clf)(**{**clf.get_params(deep=False), **few}), X[rows], y[rows], None, classes)
     problem = task.problem.placed(np.random.default_rng(0))
     problem = replace(problem, rows=replace(problem.rows, executor=Local(1)))
     methods, L = task.methods, problem.n_latents

@@ -139,7 +139,7 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         return self.encode(X)
 
     @where_inner_has("plan")  # type: ignore[untyped-decorator]  # scikit-learn is untyped
-    def plan(self, frame: Any, y: Any, *, budget: float = 2.0) -> Plan:
+    def plan(self, frame: Any, y: Any, *, budget: float = 2.0, classes: Any = None) -> Plan:
         """What ``fit(frame, y)`` is expected to cost; see :meth:`gpclass.GPClassifier.plan`.
 
         Parameters
@@ -148,6 +148,8 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         y : labels of shape (n,)
         budget : float, default=2.0
             Approximate seconds for the calibration.
+        classes : array of shape (C,), default=None
+            As of ``fit``: all classes, if y may lack some.
         """
         from gpclass.data.sources import in_files
         from gpclass.estimators.classifier import GPClassifier
@@ -155,5 +157,6 @@ class TableClassifier(Savable, Deciding, Wrapping, ClassifierMixin, BaseEstimato
         classifier: Any = GPClassifier() if self.classifier is None else self.classifier
         if not in_files(frame):  # which the classifier rejects, with the remedy
             frame = self.learn_encoding(frame).encode(frame)
-        plan: Plan = classifier.plan(frame, y, budget=budget)
+        given = {} if classes is None else {"classes": classes}
+        plan: Plan = classifier.plan(frame, y, budget=budget, **given)
         return plan

@@ -124,7 +124,7 @@ def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any, named: Any =
             checks.warn_of_hours(n)
     if noisy:
         checks.check_copies(n, X.shape[1])
-        rows = rows.repeated()
+        rows = rows.unrolled()
     task = _task(clf, ArraySource(rows.X, rows.index, rows.weights), kernel, methods, classes)
     if methods.strategy.name != "fixed" and len(task.problem.theta):
         check_learnable(rows.index, "kernel parameters", "give a kernel and set hyperparameters='fixed'")

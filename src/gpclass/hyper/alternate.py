@@ -75,7 +75,8 @@ class Alternate(FullBayes):
     scans : int
         Latent steps per iteration.
     given : {"all", "xi", "both", "f", "eta"}
-        What θ is updated given; see the module. "both" is f and η, "f" is Neal's.
+        What θ is updated given; see the module. "both" is f and η, "f" is Neal's. The reported acceptance is that of
+        the first move of an iteration: given ξ for "all", given f for "both".
     move : {"metropolis", "hmc"}
         How θ moves given f. Given η it is always Metropolis.
     acceptance : float
@@ -218,10 +219,10 @@ class AlternateSampler(Sampler):
     def step(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
         if iteration < (self.settings.warmup or 0):
             return self._adapting(state, rng, iteration)
-        state, chances = self._latent(state, self._around(state["theta"]), rng), []
-        for given in WAYS[self.settings.given]:
-            state, _, accepted = self._moved(state, given, rng)
-            chances.append(float(accepted))
+        first, *others = WAYS[self.settings.given]
+        state, _, accepted = self._moved(self._latent(state, self._around(state["theta"]), rng), first, rng)
+        for given in others:
+            state = self._moved(state, given, rng)[0]
         latent_prior = self._place(state["theta"]).given
         f = latent_prior.latents(state["eta"])
         value = latent_prior.log_likelihood(f) + self.guide.log_prior(state["theta"])
@@ -229,7 +230,7 @@ class AlternateSampler(Sampler):
         if self.keeps_vectors(iteration):
             state["vectors"] = self._spread(state, rng)
         kept = f if self.keeps_latents(iteration) else None
-        return state, self.record(state, kept, chances[0], iteration)
+        return state, self.record(state, kept, float(accepted), iteration)
 
     def _adapting(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
         """A warm-up iteration: given ξ, θ moves on the deterministic evidence alone."""
@@ -292,7 +293,7 @@ class AlternateSampler(Sampler):
 
     def _by_surrogate(self, state: State, rng: np.random.Generator) -> tuple[State, float, bool]:
         """A corrected move of θ given ξ."""
-        theta, (proposal, aim, evaluations) = state["theta"], self.moves.propose(state, rng)
+        theta, (proposal, rise, evaluations) = state["theta"], self.moves.propose(state, rng)
         state, log_u = after(state, evaluations), np.log(rng.random())
         log_prior = self.guide.log_prior(proposal)
         if np.array_equal(proposal, theta) or log_prior == -np.inf:
@@ -301,10 +302,9 @@ class AlternateSampler(Sampler):
         xi = here.from_prior_coordinates(state["eta"][None], rng)
         try:
             there = self._place(proposal).target
-        except (ValueError, np.linalg.LinAlgError):
+        except ValueError:
             return state, 0.0, False
-        gain = _log_weight(there, xi) + log_prior - aim
-        gain -= _log_weight(here, xi) + self.guide.log_prior(theta) - self.moves.aim(state, theta)
+        gain = _log_weight(there, xi) + log_prior - _log_weight(here, xi) - self.guide.log_prior(theta) - rise
         if not gain >= log_u:
             return state, float(np.exp(min(gain, 0.0))), False
         return {**state, "theta": proposal, "eta": there.prior_coordinates(xi)[0]}, float(np.exp(min(gain, 0.0))), True

@@ -18,7 +18,8 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.mcmc import chain_batches
-from gpclass.model.problem import Problem, copies_of
+from gpclass.model.labels import copies_of
+from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.priors import PriorSet
 

@@ -69,11 +69,7 @@ class Moves(ABC):
 
     @abstractmethod
     def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float, int]:
-        """The end of a move from the state's θ, the aim there, and the evidences that were computed."""
-
-    @abstractmethod
-    def aim(self, state: State, theta: Array) -> float:
-        """Log density that moves leave invariant."""
+        """The end of a move from the state's θ, how far the aim rises on it, and the evidences that were computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +100,6 @@ class Walk(Moves):
 
     def propose(self, state: State, rng: np.random.Generator) -> tuple[Array, float, int]:
         return walk(state, rng), 0.0, 0
-
-    def aim(self, state: State, theta: Array) -> float:
-        return 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +133,7 @@ class Trajectories(Moves):
         evaluate = Counted(self._evidence)
         here = state["theta"], *evaluate(state["theta"])
         (theta, value, _), _ = self._moved(state, here, evaluate, 1, rng)
-        return theta, value, evaluate.calls
-
-    def aim(self, state: State, theta: Array) -> float:
-        return self._evidence(theta)[0]
+        return theta, value - here[1], evaluate.calls
 
     def _evidence(self, theta: Array) -> tuple[float, Array]:
         """The deterministic log density and its gradient; the same at every visit of θ."""
@@ -237,11 +227,8 @@ class Fitted(Trajectories):
         evaluate = self._fitted(Surface.of(state))
         here = state["theta"], *evaluate(state["theta"])
         far = rng.random() >= float(state["short"])
-        end, _ = self._moved(state, here, evaluate, REPEATS if far else 1, rng, QUARTER if far else SHORT)
-        return *end[:2], 0
-
-    def aim(self, state: State, theta: Array) -> float:
-        return self._fitted(Surface.of(state))(theta)[0]
+        (theta, value, _), _ = self._moved(state, here, evaluate, REPEATS if far else 1, rng, QUARTER if far else SHORT)
+        return theta, value - here[1], 0
 
     def _root(self, state: State) -> Array:
         return state["surface_root"]

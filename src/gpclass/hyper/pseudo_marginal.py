@@ -212,8 +212,7 @@ class MetropolisSampler(Sampler):
         for theta in (state["theta"], self.mode.theta):
             found = self._estimate(theta, rng)
             if found is not None:
-                known = {"aim": np.asarray(self.moves.aim(state, theta)), "guess": np.asarray(self._guess(theta)[0])}
-                return {**state, "theta": theta, **known, **found}
+                return {**state, "theta": theta, "guess": np.asarray(self._guess(theta)[0]), **found}
         raise ValueError("the evidence is not finite at the chains' starting points; give other priors")
 
     def _guess(self, theta: Array) -> tuple[float, Outline | None]:
@@ -233,15 +232,15 @@ class MetropolisSampler(Sampler):
         value = np.asarray(log_z + self.density.log_prior(theta))
         return {"log_z": np.asarray(log_z), "value": value, "vectors": vectors}
 
-    def _tested(self, state: State, proposal: Array, aim: float, rng: np.random.Generator) -> tuple[State | None, int]:
+    def _tested(self, state: State, proposal: Array, rise: float, rng: np.random.Generator) -> tuple[State | None, int]:
         """What the state becomes at the proposal, None if that is rejected, and the evidences that were computed.
 
         Each test is on the ratio of a density to the one before: the move's own, the screen's, the estimate's.
         """
         if np.array_equal(proposal, state["theta"]) or self.density.log_prior(proposal) == -np.inf:
             return None, 0
-        passed, outline = aim - float(state["aim"]), None
-        found: State = {"theta": proposal, "aim": np.asarray(aim)}
+        passed, outline = rise, None
+        found: State = {"theta": proposal}
         if self.screens:
             guess, outline = self._guess(proposal)
             gain = guess - float(state["guess"])
@@ -255,8 +254,8 @@ class MetropolisSampler(Sampler):
         return {**found, **estimate}, computed
 
     def _sampling(self, state: State, rng: np.random.Generator, iteration: int) -> tuple[State, Record]:
-        proposal, aim, moving = self.moves.propose(state, rng)
-        found, testing = self._tested(state, proposal, aim, rng)
+        proposal, rise, moving = self.moves.propose(state, rng)
+        found, testing = self._tested(state, proposal, rise, rng)
         state = after(state, moving + testing)
         if found is not None:
             state = {**state, **found}

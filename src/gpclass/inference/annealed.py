@@ -10,7 +10,7 @@ temperatures. q may be the prior, or the Gaussian of Laplace or EP, which needs 
 The paper's ladder is geometric whatever q is. A balanced ladder has equal steps of ∫ sd_β[r] dβ, the thermodynamic
 length, which are those with increments of log w of equal variance: sd_β[r] is measured on a pilot with particles of its
 own, so that the estimate remains unbiased.
-Cost: √n temperatures (the paper's ladder), each M n² for one elliptical slice step of M particles; the pilot 50 n².
+Cost: √n temperatures (the paper's ladder), each M n² for one elliptical slice step of M particles; of the pilot 50 n².
 Fails when: the ladder is too short for the distance between q and the posterior: uneven weights, shown by the
 effective size.
 Reference: Neal (2001), Annealed importance sampling; Filippone (2014), §IV and §V for the ladder; Gelman & Meng (1998),
@@ -96,7 +96,7 @@ class Annealed(Importance):
         for the likelihood.
     temperatures : int, optional
         Length of the ladder; √n by default.
-    ladder : {"geometric", "balanced"} or tuple of float
+    ladder : {"geometric", "balanced"} or sequence of float
         The paper's temperatures; those of equal variance, found on a pilot (once for all θ of a chain, at its start);
         or the temperatures themselves, rising from 0 to 1.
     """
@@ -118,6 +118,7 @@ class Annealed(Importance):
             raise ValueError(f"Annealed: a ladder of temperatures rises from 0 to 1, got {self.ladder!r}")
         if self.temperatures is not None:
             raise ValueError("Annealed: temperatures is the length of a ladder that is not given; leave one out")
+        object.__setattr__(self, "ladder", tuple(beta.tolist()))  # of a list or array: hashable, and not shared
 
     def settled(self, problem: Problem) -> Self:
         """Itself with the ladder that a pilot finds for this problem, if it is to be balanced."""

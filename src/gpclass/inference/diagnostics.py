@@ -48,17 +48,16 @@ class ChainFigures:
         return f"{how}: R-hat {self.rhat:.3f}, {least:.0f} effective of {draws} draws (bulk or tail)"
 
     def warnings(self, chains: int, cure: str) -> tuple[str, ...]:
-        """Warnings for the user, with the remedy."""
-        found = []
-        if self.rhat > RHAT_LIMIT:
-            found.append(f"the chains have not mixed well: R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}; {cure}")
+        """One warning for the user, with the remedy; none if the chains have mixed and are long enough."""
         least = min(self.ess_bulk, self.ess_tail)
-        if least < ESS_A_CHAIN * chains:
-            found.append(
-                f"only {least:.0f} effective draws (bulk or tail) from {chains} chains, fewer than "
-                f"{ESS_A_CHAIN} per chain; {cure}"
+        draws = f"{least:.0f} effective draws (bulk or tail) from {chains} chains"
+        if self.rhat > RHAT_LIMIT:
+            return (
+                f"the chains have not mixed well: R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}, with {draws}; {cure}",
             )
-        return tuple(found)
+        if least < ESS_A_CHAIN * chains:
+            return (f"only {draws}, fewer than {ESS_A_CHAIN} per chain; {cure}",)
+        return ()
 
 
 def array_stats() -> Any:

@@ -1,9 +1,9 @@
 r"""Factors raised to a power, Λ(u)^w, for rows with a fractional weight: their logarithm and their moments.
 
-The log of N(u; a, b) Λ(u)^w is concave and curved by at most 1/b + 1, for w <= 1. Between the points where it has
-fallen by ``DROP`` from its mode, equally spaced nodes a fraction ``SPACING`` of 1/√(1/b + 1) apart integrate it to
-rounding (the trapezoidal rule of an analytic function). If that takes more than ``MOST`` nodes, because √b is far
-wider than the kink of width one at zero, three Gauss-Legendre panels meet on either side of the kink: each holds a
+The log of N(u; a, b) Λ(u)^w is concave and curved by at most 1/b + w. Between the points where it has fallen by
+``DROP`` from its mode, equally spaced nodes a fraction ``SPACING`` of 1/√(1/b + max(w, 1)) apart integrate it to about
+1e-10 (the trapezoidal rule of an analytic function). If that takes more than ``MOST`` nodes, because √b is far wider
+than the kink of width one at zero, three Gauss-Legendre panels meet on either side of the kink: each holds a
 smooth function. Cost: some ten evaluations for the range, and 20 to 96 nodes per row, 192 in panels.
 """
 
@@ -42,7 +42,7 @@ class Power:
     def tilt(self, a: Array, b: Array, w: Array) -> tuple[Array, Array, Array]:
         """The log Z, mean and variance of N(u; a, b) Λ(u)^w/Z for (n,) arrays."""
         _, left, right = tilted_range(self, a, np.sqrt(b), w, DROP)
-        count = np.ceil((right - left) * np.sqrt(1.0 / b + 1.0) / SPACING)
+        count = np.ceil((right - left) * np.sqrt(1.0 / b + np.maximum(w, 1.0)) / SPACING)
         moments = np.empty((3, len(a)))
         for rule, rows in ((_equal, count <= MOST), (_panels, count > MOST)):
             if rows.any():

@@ -53,6 +53,24 @@ def copied_rows(weights: Array, most: float = np.inf) -> IntArray | None:
     return np.repeat(np.arange(len(weights)), copies.astype(int))
 
 
+def copies_of(weights: Array) -> IntArray:
+    """How many rows :func:`unrolled_rows` makes of each."""
+    return np.maximum(np.ceil(weights), 1.0).astype(np.intp)
+
+
+def unrolled_rows(weights: Array) -> tuple[IntArray, Array | None]:
+    """Rows with weights from 1 on repeated, each whole copy of weight 1 and a last one of the fractional rest.
+
+    Indices of the rows, and their weights; None if all are one. A weight just above 1 adds a copy of hardly any weight,
+    so that the model is continuous in the weights.
+    """
+    copies = copies_of(weights)
+    rows, last = np.repeat(np.arange(len(weights)), copies), np.cumsum(copies) - 1
+    rest = np.ones(len(rows))
+    rest[last] = weights - (copies - 1.0)
+    return rows, None if np.all(rest == 1.0) else rest
+
+
 @dataclass(frozen=True)
 class Labelled:
     """Rows of positive weight, with their classes and weights."""
@@ -91,11 +109,12 @@ class Labelled:
 
     @property
     def copies(self) -> int:
-        """Number of rows of :meth:`repeated`."""
-        w = self.weights
-        return len(self.X) if w is None or np.any(w % 1) else int(w.sum())
+        """Number of rows of :meth:`unrolled`."""
+        return len(self.X) if self.weights is None else int(copies_of(self.weights).sum())
 
-    def repeated(self) -> Labelled:
-        """Whole weights as repeated rows; the rows unchanged if a weight is fractional, or there are none."""
-        rows = None if self.weights is None else copied_rows(self.weights)
-        return self if rows is None else Labelled(self.X[rows], self.index[rows])
+    def unrolled(self) -> Labelled:
+        """Weights from 1 on as repeated rows (:func:`unrolled_rows`)."""
+        if self.weights is None:
+            return self
+        rows, rest = unrolled_rows(self.weights)
+        return Labelled(self.X[rows], self.index[rows], rest)

@@ -25,7 +25,7 @@ from gpclass.covariance import Covariance
 from gpclass.latent.base import Form, LatentPrior
 from gpclass.latent.dense import Dense
 from gpclass.likelihoods.base import Likelihood
-from gpclass.model.labels import copied_rows
+from gpclass.model.labels import copied_rows, copies_of, unrolled_rows
 from gpclass.model.parameters import Parameters
 from gpclass.model.rows import ArraySource, Rows, Sums
 
@@ -142,13 +142,10 @@ class Problem(Parameters):
         X, y, weights = self.rows.everything
         if weights is None:
             return self
-        copies = copies_of(weights)
-        if copies.sum() > MOST_COPIES * self.n:
+        if copies_of(weights).sum() > MOST_COPIES * self.n:
             return self
-        rows, last = np.repeat(np.arange(self.n), copies), np.cumsum(copies) - 1
-        rest = np.ones(len(rows))
-        rest[last] = weights - (copies - 1.0)
-        return self.on(X[rows], y[rows], None if np.all(rest == 1.0) else rest)
+        rows, rest = unrolled_rows(weights)
+        return self.on(X[rows], y[rows], rest)
 
     def map(
         self, work: Callable[..., tuple[Any, Sums]], held: tuple[Any, ...], *arguments: Any
@@ -173,7 +170,8 @@ class Problem(Parameters):
         """The prior over the latent values at the rows, computed when first needed.
 
         It refers to a copy of the problem that does not keep it alive: a cycle would leave its n×n matrices to the
-        garbage collector, which counts objects and not bytes.
+        garbage collector, which counts objects and not bytes. So a problem taken from a prior computes the prior anew
+        once that prior is gone.
         """
         known = vars(self).get("_prior")
         found: LatentPrior | None = known() if isinstance(known, ref) else known
@@ -218,11 +216,6 @@ class Problem(Parameters):
         if rows is None:
             rows = state["form"].rows(ArraySource(state["X"], state["y"], state["weights"]))
         return cls(rows, state["kernel"], state["likelihood"], state["n_classes"], state["form"])
-
-
-def copies_of(weights: Array) -> npt.NDArray[np.intp]:
-    """How many rows :meth:`Problem.unrolled` makes of each."""
-    return np.maximum(np.ceil(weights), 1.0).astype(np.intp)
 
 
 def sample_of(problem: Problem, most: int) -> Array:
