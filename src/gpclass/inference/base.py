@@ -159,7 +159,7 @@ class Inference(Settings, ABC):
 
     @property
     def site_tol(self) -> float:
-        """How far sites may be from their fixed point: the evidence is off by about its square. 0 without a setting."""
+        """How far sites may be from their fixed point; 0 without such a setting."""
         return 0.0
 
     def with_site_tol(self, tol: float) -> Self:
