@@ -20,6 +20,7 @@ from tests.estimators.checks import few_checks
 TIGHT = Maximize(tol=1e-12, gradient_tol=1e-7)  # the checks compare fits to seven digits
 BRIEF = Maximize(max_iter=2, polish_steps=1)  # they ask for equal fits, not for converged ones
 SHORT = {  # chains whose default lengths the checks of behaviour do not need
+    "exact": Exact(n_samples=200),
     "elliptical-slice": EllipticalSlice(chains=4, warmup=40, draws=60, thin=1),
     "hmc": LatentHMC(chains=4, warmup=40, draws=60),
     "control-variables": ControlVariables(chains=4, warmup=40, draws=60),
@@ -30,7 +31,8 @@ SHORT = {  # chains whose default lengths the checks of behaviour do not need
 
 
 def at_fixed_parameters(name):
-    return GPClassifier(inference=SHORT.get(name, name), hyperparameters="fixed", tol=0.02)
+    tol = {} if name == "exact" else {"tol": 0.02}  # it has a number of draws instead
+    return GPClassifier(inference=SHORT.get(name, name), hyperparameters="fixed", **tol)
 
 
 # Every check for a Gaussian of either kind, the guided sampler and a chain; those of the inference for the others.
