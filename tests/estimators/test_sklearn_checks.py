@@ -35,9 +35,9 @@ def at_fixed_parameters(name):
     return GPClassifier(inference=SHORT.get(name, name), hyperparameters="fixed", **tol)
 
 
-# Every check for a Gaussian of either kind, the guided sampler and a chain; those of the inference for the others.
+# Every check for the default and a deterministic inference; those of the inference for the others.
 COMPLETE = ["laplace"]
-COMPLETE_SLOW = ["ep", "exact", "elliptical-slice"]
+COMPLETE_SLOW = ["exact"]
 OTHERS = [row for row in INFERENCES.values() if row.name not in COMPLETE + COMPLETE_SLOW]
 CLIMBS = [  # of those that most people use
     GPClassifier(inference=Exact(n_samples=200), hyperparameters=BRIEF),
@@ -84,8 +84,16 @@ def test_scikit_learn_checks_that_take_longer(estimator, check):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(SAID)
-@few_checks([at_fixed_parameters(row.name) for row in OTHERS] + CLIMBS, expected_failed_checks=cannot_hold)
-def test_checks_of_the_other_inferences_and_of_climbs(estimator, check):
+@few_checks([at_fixed_parameters(row.name) for row in OTHERS], expected_failed_checks=cannot_hold)
+def test_checks_of_the_other_inferences(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(SAID)
+@few_checks(CLIMBS, without="check_class_weight_classifiers", expected_failed_checks=cannot_hold)
+def test_checks_of_climbs(estimator, check):
+    """Weights are for the inference, which has them at fixed parameters; those of this check are extreme, and slow."""
     check(estimator)
 
 

@@ -304,6 +304,7 @@ class Impatient(Inference):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(problem, tmp_path):
     path = tmp_path / "chains.npz"
     whole = run(PseudoMarginal(**SHORT), problem, Impatient([], None))
@@ -330,6 +331,7 @@ def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(pr
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 @pytest.mark.parametrize("at", [9, 60])  # before a draw is kept, and after
 def test_the_exact_estimator_resumes_to_the_same_predictions(problem, tmp_path, monkeypatch, at):
     """It spawns random generators, whose number no state of a generator tells."""
@@ -373,6 +375,7 @@ def short_first(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 def test_chains_are_doubled_until_they_have_mixed(problem, short_first, monkeypatch):
     asked = []
 
@@ -390,6 +393,7 @@ def test_chains_are_doubled_until_they_have_mixed(problem, short_first, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 def test_doubling_ends_and_then_warns(problem, short_first):
     found = run(PseudoMarginal(**short_first), problem, Impatient([], None))
     assert draws_of(found).shape[1] == 10 * 2**full_bayes.DOUBLINGS
@@ -397,6 +401,7 @@ def test_doubling_ends_and_then_warns(problem, short_first):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 def test_doubled_chains_resume_to_the_same(problem, short_first, tmp_path, monkeypatch):
     monkeypatch.setattr(full_bayes, "_not_mixed", lambda theta: theta.shape[1] < 20)
     whole = run(PseudoMarginal(**short_first), problem, Impatient([], None))
@@ -408,6 +413,7 @@ def test_doubled_chains_resume_to_the_same(problem, short_first, tmp_path, monke
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 def test_a_chain_made_longer_is_not_mostly_its_beginning(problem, tmp_path):
     settings = {
         "chains": 2,
@@ -447,6 +453,7 @@ def test_an_interrupt_before_the_first_draw_is_passed_on(problem):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 @pytest.mark.parametrize(
     ("strategy", "inference"),
     [
@@ -463,6 +470,7 @@ def test_the_result_does_not_depend_on_the_number_of_processes(problem, strategy
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 @pytest.mark.parametrize(
     ("strategy", "inference"),
     [
@@ -510,6 +518,7 @@ def test_damaged_checkpoints_are_named(problem, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 def test_the_bar_shows_acceptance(problem, capsys):
     run(PseudoMarginal(**SHORT), problem, Importance(5, around="laplace"), verbose=2)
     _, err = capsys.readouterr()
@@ -637,8 +646,8 @@ def test_newer_arviz_takes_one_dict(monkeypatch):
 
 @pytest.mark.slow
 def test_estimator_with_sampled_parameters(problem):
-    strategy = PseudoMarginal(chains=2, warmup=20, discard=5, draws=20)
-    clf = GPClassifier(1.0 * RBF(1.0), inference="exact", hyperparameters=strategy, random_state=0, tol=0.2)
+    strategy = PseudoMarginal(chains=4, warmup=30, discard=5, draws=30)
+    clf = GPClassifier(1.0 * RBF(1.0), inference="exact", hyperparameters=strategy, random_state=0, tol=0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         clf.fit(problem.X, problem.y)
@@ -717,6 +726,7 @@ def test_an_inference_of_two_classes_refuses_many_with_its_reason(strategy):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("strategy", "inference", "n_inducing"),

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from gpclass import GPClassifier
 from gpclass._settings import SHARE
-from gpclass.hyper import Fixed, Map, Maximize, full_bayes, loo
+from gpclass.hyper import Fixed, Map, Maximize, full_bayes
 from gpclass.hyper.base import Run
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.trace import Trace
@@ -149,12 +149,11 @@ def cases():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_reports")
 @pytest.mark.filterwarnings("ignore")  # brief chains and climbs
 @pytest.mark.parametrize(("run", "brief", "field", "form"), list(cases()))
 def test_each_setting_changes_the_fit_or_is_refused(run, brief, field, form, tmp_path, monkeypatch):
     monkeypatch.setitem(VALUES, "checkpoint", (tmp_path / "fit.npz",))
-    monkeypatch.setattr(full_bayes, "REPEATS", 2)  # figures of the report that take most of a brief run
-    monkeypatch.setattr(loo, "MOST", 2)
     base = companions(brief, field.name)
     key = (run.__name__, repr(base), form.name, repr(INFERENCE.get(field.name)), field.name == "jitter")
     if key not in PLAIN:
