@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from gpclass.hyper import full_bayes, loo
+from gpclass.hyper import full_bayes, loo, moves
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
 from gpclass.plots import maps
@@ -28,8 +28,9 @@ def coarse_maps(monkeypatch):
 
 
 @pytest.fixture
-def brief_reports(monkeypatch):
-    """Figures in the reports of chains over θ from few inferences: these take most of a brief run."""
+def brief_chains(monkeypatch):
+    """Little of what every chain over θ does before and after its draws: it takes most of a brief run."""
+    monkeypatch.setattr(moves, "EXPLORED", 20)
     monkeypatch.setattr(full_bayes, "REPEATS", 2)
     monkeypatch.setattr(loo, "MOST", 2)
 

@@ -65,7 +65,7 @@ def test_decisions_plans_files_and_reports_of_every_inference(rocks, name, kerne
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.parametrize("kernel", list(KERNELS))
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_every_strategy_takes_many_classes(rocks, name, kernel, tmp_path):

@@ -304,7 +304,7 @@ class Impatient(Inference):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(problem, tmp_path):
     path = tmp_path / "chains.npz"
     whole = run(PseudoMarginal(**SHORT), problem, Impatient([], None))
@@ -331,7 +331,7 @@ def test_an_interrupted_run_returns_what_it_has_and_resumes_to_the_same_chain(pr
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.parametrize("at", [9, 60])  # before a draw is kept, and after
 def test_the_exact_estimator_resumes_to_the_same_predictions(problem, tmp_path, monkeypatch, at):
     """It spawns random generators, whose number no state of a generator tells."""
@@ -375,7 +375,7 @@ def short_first(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 def test_chains_are_doubled_until_they_have_mixed(problem, short_first, monkeypatch):
     asked = []
 
@@ -393,7 +393,7 @@ def test_chains_are_doubled_until_they_have_mixed(problem, short_first, monkeypa
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 def test_doubling_ends_and_then_warns(problem, short_first):
     found = run(PseudoMarginal(**short_first), problem, Impatient([], None))
     assert draws_of(found).shape[1] == 10 * 2**full_bayes.DOUBLINGS
@@ -401,7 +401,7 @@ def test_doubling_ends_and_then_warns(problem, short_first):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 def test_doubled_chains_resume_to_the_same(problem, short_first, tmp_path, monkeypatch):
     monkeypatch.setattr(full_bayes, "_not_mixed", lambda theta: theta.shape[1] < 20)
     whole = run(PseudoMarginal(**short_first), problem, Impatient([], None))
@@ -413,7 +413,7 @@ def test_doubled_chains_resume_to_the_same(problem, short_first, tmp_path, monke
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 def test_a_chain_made_longer_is_not_mostly_its_beginning(problem, tmp_path):
     settings = {
         "chains": 2,
@@ -453,7 +453,7 @@ def test_an_interrupt_before_the_first_draw_is_passed_on(problem):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.parametrize(
     ("strategy", "inference"),
     [
@@ -470,7 +470,7 @@ def test_the_result_does_not_depend_on_the_number_of_processes(problem, strategy
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.parametrize(
     ("strategy", "inference"),
     [
@@ -518,7 +518,7 @@ def test_damaged_checkpoints_are_named(problem, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 def test_the_bar_shows_acceptance(problem, capsys):
     run(PseudoMarginal(**SHORT), problem, Importance(5, around="laplace"), verbose=2)
     _, err = capsys.readouterr()
@@ -726,7 +726,7 @@ def test_an_inference_of_two_classes_refuses_many_with_its_reason(strategy):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("strategy", "inference", "n_inducing"),

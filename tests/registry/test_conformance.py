@@ -160,7 +160,7 @@ def test_the_oracle_can_tell_another_problem():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.filterwarnings("ignore")  # brief chains and climbs say that they are brief
 @pytest.mark.parametrize("c", CELLS, ids=name_of)
 def test_every_cell_that_says_yes_runs(c):

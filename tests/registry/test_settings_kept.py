@@ -149,7 +149,7 @@ def cases():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_reports")
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.filterwarnings("ignore")  # brief chains and climbs
 @pytest.mark.parametrize(("run", "brief", "field", "form"), list(cases()))
 def test_each_setting_changes_the_fit_or_is_refused(run, brief, field, form, tmp_path, monkeypatch):
