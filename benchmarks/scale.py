@@ -107,12 +107,15 @@ def table(kept):
 def write_page(kept):
     """The table and the figure of docs/scale.md."""
     figure(kept)
-    text = PAGE.read_text()
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
     losses = [row["best"] for row in kept.values()]
     note = f"Log loss of the true probabilities: {min(losses):.4f} to {max(losses):.4f}. One thread, {cpu()}."
-    PAGE.write_text("\n".join([f"{head}{BEGIN}", *table(kept), "", note, f"{END}{tail}"]))
+    replaced(PAGE, BEGIN, END, [*table(kept), "", note])
+
+
+def replaced(page, begin, end, lines):
+    """Write a page with other lines between two marks."""
+    head, _, rest = page.read_text().partition(begin)
+    page.write_text("\n".join([f"{head}{begin}", *lines, f"{end}{rest.partition(end)[2]}"]))
 
 
 def main():

@@ -10,7 +10,8 @@ the exact inference. If the evidence has a Monte Carlo error, the ascent ends wi
 evidence itself, with the curvature of the guide's ascent and the same random numbers at every step; a step whose
 expected gain is within the noise is not taken. With inducing inputs the ascent goes from few rows to all, and moves the
 inducing inputs too (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the last. With many rows and
-neighbours it begins on a part of the rows, and goes on over all of them.
+neighbours it begins on a part of the rows, and goes on over all of them. The local prior learns θ with inducing inputs,
+on some of the rows.
 Cost: one inference with gradient per evaluation, 20 to 100 evaluations per ascent.
 Fails when: the evidence has several modes (use ``n_restarts``), or a maximum at the edge (reported).
 Reference: Williams & Barber (1998), section 3, for the penalised form.
@@ -119,6 +120,12 @@ class Maximize(Strategy):
         if len(problem.theta) == 0:
             problem = problem.placed(run.rng)
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
+        other = problem.form.stand_in(problem, run.rng)
+        if other is not None:
+            learned = self._search(other, inference, run, prior)
+            at_best = problem.at(learned.problem.theta).placed(run.rng)
+            fit = fit_at(at_best, inference(at_best, run.rng), learned.figures["evaluations"], prior)
+            return replace(fit, converged=learned.converged, reason=learned.reason)
         whole, part = problem, problem.form.part(problem, run.rng)
         problem = problem.placed(run.rng) if part is None else part
         starts = starting_points(problem, run.n_restarts, run.rng)
