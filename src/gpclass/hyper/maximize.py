@@ -120,9 +120,9 @@ class Maximize(Strategy):
         if len(problem.theta) == 0:
             problem = problem.placed(run.rng)
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
-        other = problem.form.stand_in(problem, run.rng)
-        if other is not None:
-            learned = self._search(other, inference, run, prior)
+        stand_in = problem.form.stand_in(problem, run.rng)
+        if stand_in is not None:
+            learned = self._search(stand_in, inference, run, prior)
             at_best = problem.at(learned.problem.theta).placed(run.rng)
             fit = fit_at(at_best, inference(at_best, run.rng), learned.figures["evaluations"], prior)
             return replace(fit, converged=learned.converged, reason=learned.reason)
