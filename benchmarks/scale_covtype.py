@@ -74,6 +74,19 @@ def child(method, path, n):
     print(json.dumps({"log_loss": loss, "seconds": time.process_time(), "memory_mb": memory, **figures}))
 
 
+def apart(method, path, n, peer):
+    """Figures of a fit to the first n rows in a process of its own."""
+    python, paths = sys.executable, os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    if method == "LightGBM":
+        python, paths = peer, str(HERE.parent)
+    command = [python, str(HERE / "scale_covtype.py"), "--child", method, str(path), str(n)]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    print(n, method, {key: found[key] for key in ("log_loss", "seconds", "memory_mb")}, flush=True)
+    return found
+
+
 def split(path):
     """Write the arrays of all fits: the rows of a smaller fit are the first ones of a larger."""
     from benchmarks.sparse import load_split
@@ -116,14 +129,7 @@ def main():
         if todo and not given.page:
             split(path)
         for n, method in [] if given.page else todo:
-            python = given.peer if method == "LightGBM" else sys.executable
-            command = [python, str(HERE / "scale_covtype.py"), "--child", method, str(path), str(n)]
-            paths = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-            environment = {**os.environ, "PYTHONPATH": str(HERE.parent) if method == "LightGBM" else paths}
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-            found = json.loads(done.stdout.splitlines()[-1])
-            print(n, method, {key: found[key] for key in ("log_loss", "seconds", "memory_mb")}, flush=True)
-            kept[f"{n} {method}"] = found
+            kept[f"{n} {method}"] = apart(method, path, n, given.peer)
             KEPT.write_text(json.dumps(kept, indent=1) + "\n")
     write_page(kept)
     return None

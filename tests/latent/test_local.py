@@ -101,6 +101,7 @@ def test_a_search_is_on_some_rows_with_inducing_inputs(monkeypatch, tmp_path):
     assert max(rows for _, rows in searched) <= 40
     assert last == ("local", n)
     assert clf.fit_report_.details["rows_of_a_prediction"] == 20
+    assert clf.fit_report_.details["rows_of_the_search"] == 40
     clf.save(tmp_path / "model")
     assert np.array_equal(load_model(tmp_path / "model").predict_proba(NEW), clf.predict_proba(NEW))
 

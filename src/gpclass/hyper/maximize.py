@@ -111,6 +111,13 @@ class Maximize(Strategy):
             from gpclass.hyper.staged.ascent import ascend  # it builds on this module
 
             return ascend(self, problem, inference, run, prior)
+        stand_in = problem.form.stand_in(problem, run.rng) if len(problem.theta) else None
+        if stand_in is not None:
+            learned = self._search(stand_in, inference, run, prior)
+            at_best = problem.at(learned.problem.theta).placed(run.rng)
+            fit = fit_at(at_best, inference(at_best, run.rng), learned.figures["evaluations"], prior)
+            fit = fit.with_details({"rows_of_the_search": stand_in.n})
+            return replace(fit, converged=learned.converged, reason=learned.reason)
         unused = [name for name in ("stages", "checkpoint") if getattr(self, name) != getattr(type(self)(), name)]
         if unused:
             raise ValueError(
@@ -120,12 +127,6 @@ class Maximize(Strategy):
         if len(problem.theta) == 0:
             problem = problem.placed(run.rng)
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
-        stand_in = problem.form.stand_in(problem, run.rng)
-        if stand_in is not None:
-            learned = self._search(stand_in, inference, run, prior)
-            at_best = problem.at(learned.problem.theta).placed(run.rng)
-            fit = fit_at(at_best, inference(at_best, run.rng), learned.figures["evaluations"], prior)
-            return replace(fit, converged=learned.converged, reason=learned.reason)
         whole, part = problem, problem.form.part(problem, run.rng)
         problem = problem.placed(run.rng) if part is None else part
         starts = starting_points(problem, run.n_restarts, run.rng)
