@@ -27,7 +27,7 @@ from benchmarks.scale_child import METHODS
 KEPT = HERE / "scale.json"
 PAGE = HERE.parent / "docs" / "scale.md"
 FIGURE = HERE.parent / "docs" / "figures" / "scale_maps.png"
-SIZES, RANGES = (2_000, 10_000, 50_000), (0.02, 0.08, 0.3)
+SIZES, RANGES = (2_000, 10_000, 50_000, 200_000), (0.02, 0.08, 0.3)
 TEST, GRID, VARIANCE = 2_000, 2048, 4.0
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
 

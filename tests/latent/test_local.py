@@ -85,8 +85,10 @@ def test_draws_agree_with_the_latent_values_that_are_predicted():
 
 
 @pytest.mark.filterwarnings("ignore:probabilities under the prior")
-def test_a_search_is_on_some_rows_with_inducing_inputs(monkeypatch, tmp_path):
+@pytest.mark.parametrize(("most", "prior"), [(1, "inducing"), (3, "neighbours")])
+def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, most, prior):
     monkeypatch.setattr(local, "FEW", 40)
+    monkeypatch.setattr(local, "MAP", most)
     seen, infer = [], EP.infer
 
     def watched(inference, problem, *others):
@@ -97,7 +99,7 @@ def test_a_search_is_on_some_rows_with_inducing_inputs(monkeypatch, tmp_path):
     kernel = ConstantKernel(2.0) * RBF([0.3, 0.5])
     clf = GPClassifier(kernel, inference="ep", latent_prior=LocalBlocks(20), random_state=0).fit(X, TWO)
     searched, last = seen[:-3], seen[-3]  # the last two are the comparison with the dense prior
-    assert {name for name, _ in searched} == {"inducing"}
+    assert {name for name, _ in searched} == {prior}
     assert max(rows for _, rows in searched) <= 40
     assert last == ("local", n)
     assert clf.fit_report_.details["rows_of_a_prediction"] == 20

@@ -1,7 +1,7 @@
-"""The cost of a fit with the local prior: that of learning θ with inducing inputs, and of one inference in blocks.
+"""The cost of a fit with the local prior: that of learning θ on some rows, and of one inference in blocks.
 
 The inference is timed on some blocks; its time and memory are linear in the rows.
-Cost: one inference on at most ``ROWS`` rows, and a plan with inducing inputs (:mod:`gpclass.estimators.scale_plan`).
+Cost: one inference on at most ``ROWS`` rows, and a plan with inducing inputs or neighbours.
 Fails when: a strategy other than ``maximize``, ``map`` and ``fixed`` needs many more inferences than ``OTHERS``.
 """
 
@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.estimators.planner import Plan
-from gpclass.estimators.scale_plan import plan_inducing
+from gpclass.estimators.planner import Plan, plan_fit
 from gpclass.estimators.task import array_task
 from gpclass.latent.inducing import sample_rows
-from gpclass.latent.local import FEW, INDUCING
+from gpclass.latent.local import FEW, INDUCING, MAP, NEIGHBOURS
 from gpclass.numerics.threads import few_threads
 
 ROWS = 1500
 OTHERS = 50  # inferences of a strategy that works in the blocks
 PER_ROW = 40  # numbers per row beside its block's: sites, marginals and history
-SEARCHES = ("maximize", "map")  # strategies that learn θ with inducing inputs
+SEARCHES = ("maximize", "map")  # strategies that learn θ on some rows
 
 
 def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
@@ -42,8 +41,9 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     calls = 1 if methods.strategy.name in ("fixed", *SEARCHES) else OTHERS
     if methods.strategy.name in SEARCHES:
         few = sample_rows(n, FEW, rng)
-        asked = {**clf.get_params(deep=False), "latent_prior": None, "n_inducing": min(INDUCING, -(-len(few) // 10))}
-        search = plan_inducing(type(clf)(**asked), X[few], y[few], classes)
+        how = {"n_inducing": min(INDUCING, -(-len(few) // 10))} if d > MAP else {"n_neighbors": NEIGHBOURS}
+        asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": None, **how})
+        search = plan_fit(asked, X[few], y[few], classes=classes)
         memory, learned = memory + search.memory, search.seconds
     names = methods.inference.name, methods.strategy.name
     return Plan(n, d, *names, memory, inferences=calls, seconds_each=each, sizes=(len(rows),), last=learned)

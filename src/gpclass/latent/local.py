@@ -7,7 +7,8 @@ a block: its Gaussian is that of its k nearest rows under the dense prior, with 
 prior.
 
 The evidence of the blocks says little about what lies further apart than their rows. So ``maximize`` and ``map`` learn
-the kernel parameters on some of the rows with inducing inputs, at a cost that does not grow with the rows.
+the kernel parameters on some of the rows, with inducing inputs or, in up to three columns, with neighbours, at a cost
+that does not grow with the rows.
 Cost: O(n k²) per sweep, and O(k³) and a search in a tree per new point; n k numbers in memory.
 Fails when: a field is smooth over distances that hold many more than k rows: what the others say is lost there. The
 report compares with the dense prior.
@@ -32,6 +33,7 @@ from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, lab
 from gpclass.latent.cliques import ELEMENTS, scaled
 from gpclass.latent.inducing import sample_rows
 from gpclass.latent.low_rank import LowRank
+from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import ArraySource, Rows, Source
 
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
     from gpclass.latent.local_gaussian import LocalGaussian
     from gpclass.model.problem import Problem
 
-FEW, INDUCING = 10_000, 300  # rows on which θ is learned, and inducing inputs
+FEW, INDUCING, NEIGHBOURS = 10_000, 300, 15  # rows on which θ is learned, and what represents their prior
+MAP = 3  # columns up to which it is neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +105,11 @@ class LocalBlocks(Form):
         return self if same else replace(self, blocks=blocks)
 
     def stand_in(self, problem: Problem, rng: Generator) -> Problem:
-        """Some rows with inducing inputs."""
+        """Some rows, with neighbours in few dimensions, else with inducing inputs."""
         few = problem.subset(sample_rows(problem.n, FEW, rng))
-        return replace(few, form=LowRank(m=min(INDUCING, -(-few.n // 10))).checked(few.n, few.n_features, 1))
+        low_rank = few.n_features > MAP
+        form: Form = LowRank(m=min(INDUCING, -(-few.n // 10))) if low_rank else Neighbours(NEIGHBOURS)
+        return replace(few, form=form.checked(few.n, few.n_features, len(few.kernels)))
 
     def prior(self, problem: Problem) -> LocalPrior:
         blocks = self.blocks
