@@ -35,8 +35,8 @@ PEER = "scikit-learn, one against the rest"
 OURS = {
     "softmax, laplace, inducing 100": {"inference": "laplace", "likelihood": "softmax", "n_inducing": 100},
     "multinomial probit, ep, inducing 100": {"inference": "ep", "n_inducing": 100},
-    "softmax, laplace, inducing 200": {"inference": "laplace", "likelihood": "softmax", "n_inducing": 200},
-    "softmax, laplace, dense": {"inference": "laplace", "likelihood": "softmax"},
+    "softmax, variational, inducing 100": {"inference": "variational", "likelihood": "softmax", "n_inducing": 100},
+    "multinomial probit, ep, dense": {"inference": "ep"},
 }
 METHODS = [*OURS, PEER]
 

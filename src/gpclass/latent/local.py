@@ -156,7 +156,8 @@ class LocalPrior(LatentPrior):
 
     def chunks(self, groups: IntArray) -> Iterator[slice]:
         """Groups of rows (g, s) in chunks of bounded memory."""
-        step = max(1, ELEMENTS // (groups.shape[1] * self.L) ** 2)
+        each = groups.shape[1] ** 2 * max(self.L**2, self.problem.n_features // 4)  # the kernel takes pairs by column
+        step = max(1, ELEMENTS // each)
         return (slice(a, min(a + step, len(groups))) for a in range(0, len(groups), step))
 
     def covariances_of(self, points: Array, groups: IntArray) -> list[Array]:
