@@ -21,18 +21,34 @@ class Turning:
         return SimpleNamespace(held=held, gaussian=moved, value=0.0)
 
     def distance(self, other):
-        return abs(self.x - other.x)
+        return abs(self.x - other.x) / max(abs(other.x), 1.0)
+
+
+RULE = SimpleNamespace(careful=False, bound=False, step=lambda likelihood: 1.0)
+
+
+def problem_of(q):
+    prior = SimpleNamespace(begin=lambda rule, near: ((), q))
+    return SimpleNamespace(prior=prior, likelihood=SimpleNamespace(average_error=0.0), rows=SimpleNamespace(count=1.0))
 
 
 def test_sites_that_go_to_and_fro_are_damped(monkeypatch):
     """Changes of 1, 100, 1, 100, ... never rise twice in a row."""
     monkeypatch.setattr(_Mixing, "shares", lambda *_: None)
-    prior = SimpleNamespace(begin=lambda rule, near: ((), Turning(1.0)))
-    problem = SimpleNamespace(
-        prior=prior, likelihood=SimpleNamespace(average_error=0.0), rows=SimpleNamespace(count=1.0)
-    )
-    rule = SimpleNamespace(careful=False, bound=False, step=lambda likelihood: 1.0)
-    found = fixed_point(problem, rule, None, 100, 1e-3)
+    found = fixed_point(problem_of(Turning(1.0)), RULE, None, 100, 1e-3)
     assert found.converged
     assert sweeps.PATIENCE < found.sweeps < 40
     assert np.isclose(found.gaussian.x, 0.0, atol=2e-3)
+
+
+def test_slow_but_steady_sweeps_are_not_damped(monkeypatch):
+    monkeypatch.setattr(_Mixing, "shares", lambda *_: None)
+    steps = []
+
+    class Slow(Turning):
+        def sweep(self, held, rule, step, remember):
+            steps.append(step)
+            return SimpleNamespace(held=held, gaussian=Slow(self.x * (1.0 - 0.05 * step)), value=0.0)
+
+    assert fixed_point(problem_of(Slow(1.0)), RULE, None, 200, 1e-3).converged
+    assert set(steps) == {1.0}
