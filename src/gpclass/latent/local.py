@@ -31,11 +31,13 @@ from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import base
 from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, labels_of, per_latent
 from gpclass.latent.cliques import ELEMENTS, scaled
+from gpclass.latent.coordinates import Features
 from gpclass.latent.inducing import sample_rows
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import ArraySource, Rows, Source
+from gpclass.numerics.linalg import factor
 
 if TYPE_CHECKING:
     from gpclass.latent.local_gaussian import LocalGaussian
@@ -75,7 +77,7 @@ class LocalBlocks(Form):
 
     @classmethod
     def example(cls, X: Array) -> LocalBlocks:
-        return cls(4)
+        return cls(len(X))  # one block: with more, a new point's rows are not those of the evidence
 
     def checked(self, n: int, d: int, kernels: int) -> LocalBlocks:
         if not isinstance(self.k, (int, np.integer)) or isinstance(self.k, bool) or self.k < 1:
@@ -229,6 +231,28 @@ class LocalPrior(LatentPrior):
         """The k nearest rows of new points, (p, k)."""
         found = self._tree.query(scaled(self.problem.kernels[0], X_new), self.k)[1]
         return np.asarray(found, dtype=np.intp).reshape(len(X_new), self.k)
+
+    def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
+        """In white coordinates of the blocks, from what the nearest rows say of a new point: for few rows."""
+        n, near, V, rest = self.problem.n, self.nearest(X_new), [], []
+        known = self.blocks >= 0
+        for covariance, K, K_near in zip(
+            self.problem.covariances, self.K, self.covariances_of(self.problem.X, near), strict=True
+        ):
+            whole = np.zeros((n, n))
+            for rows, own, there in zip(self.blocks, K, known, strict=True):
+                whole[np.ix_(rows[there], rows[there])] = own[np.ix_(there, there)]
+            P, X_of = self.problem.X[near.ravel()], np.repeat(X_new, self.k, axis=0)
+            cross = covariance.pairs(P, X_of)[0].reshape(near.shape)
+            b = np.linalg.solve(K_near, cross[:, :, None])[:, :, 0]
+            spread = np.zeros((n, len(X_new)))
+            np.add.at(spread, (near, np.arange(len(X_new))[:, None]), b)
+            V.append(factor(whole, what="the prior covariance of the blocks")[0].T @ spread)
+            rest.append(np.maximum(covariance.diag(X_new) - np.einsum("pk,pk->p", b, cross), 0.0))
+        return Features(V, rest)
+
+    def white_dimension(self) -> int:
+        return self.L * self.problem.n
 
     def survey(self) -> dict[str, Any]:
         """Blocks, and rows that predict a new point."""
