@@ -10,7 +10,7 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier
-from gpclass.estimators import neighbour_plan, planner
+from gpclass.estimators import local_plan, neighbour_plan, planner
 from gpclass.estimators.planner import DENSE, _extrapolate, _memory, class_subset, plan_fit
 from gpclass.hyper import PseudoMarginal
 
@@ -195,6 +195,21 @@ def test_neighbours_are_planned_by_their_sparse_factor(monkeypatch):
     assert clf.plan(X[:1000], y[:1000]).seconds < plan.seconds
     fixed = GPClassifier(1.0 * RBF(0.2), inference="laplace", n_neighbors=5, hyperparameters="fixed").plan(X, y)
     assert fixed.inferences == 1
+
+
+def test_the_local_prior_is_planned_by_its_blocks_and_the_search_on_some_rows(monkeypatch):
+    monkeypatch.setattr(local_plan, "ROWS", 150)
+    monkeypatch.setattr(local_plan, "FEW", 300)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(3000, 5))
+    y = (np.sin(9.0 * X[:, 0]) + 0.3 * rng.normal(size=3000) > 0).astype(int)
+    settings = {"inference": "ep", "latent_prior": "local", "random_state": 0}
+    plan = GPClassifier(1.0 * RBF(0.2), **settings).plan(X, y)
+    assert plan.sizes == (150,)
+    assert plan.inferences == 1
+    assert plan.last > 0.0
+    assert plan.memory < 0.1 * DENSE * 8.0 * 3000**2
+    assert GPClassifier(1.0 * RBF(0.2), hyperparameters="fixed", **settings).plan(X, y).last == 0.0
 
 
 def test_draws_that_predictions_make_are_no_part_of_the_fit():

@@ -65,7 +65,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     latent_prior : str or object, default=None
         How the prior over latent values is represented: a name of ``gpclass.registry.FORMS``, or a configured form.
         None: "neighbours" with ``n_neighbors``, "inducing" with ``n_inducing`` or given ``inducing`` inputs, else
-        "dense".
+        "dense". "local", for many rows of many columns, predicts every new point from its nearest rows.
     n_inducing : int, "auto" or None, default=None
         Number m of inducing inputs for many rows (10⁴ to 10⁷): the prior becomes low rank plus
         diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
