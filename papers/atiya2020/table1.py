@@ -51,7 +51,8 @@ def plan(n: int, setting: Setting) -> list[tuple[str, int, int]]:
     if setting.full:
         rows = [(count, M, setting.count(50, 50)) for M in sizes for count in ("hard", "soft")]
     else:  # for the verdicts, and the soft count if cheap
-        rows = [(count, 10_000, setting.count(50, 50, 4 if n <= 200 else 2)) for count in ("hard", "soft")]
+        few = setting.count(50 if n <= 200 else 20, 50, 4 if n <= 200 else 2)
+        rows = [(count, 10_000, few) for count in ("hard", "soft")]
         rows += (
             [("hard", 100_000, setting.count(50 if n <= 50 else 20, 50, 2))] if n <= setting.choose(200, 0, 50) else []
         )
