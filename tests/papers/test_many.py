@@ -101,3 +101,4 @@ def test_neals_own_chains_and_the_interwoven_ones():
     assert woven.hyperparameters.given == "both"
     assert own.hyperparameters.draws == woven.hyperparameters.draws  # of the same length
     assert own.priors["*length_scale*"].power == -2.0  # relevances
+    assert {clf.likelihood for clf in neal.chains(Setting(), 3, many=True).values()} == {"softmax"}
