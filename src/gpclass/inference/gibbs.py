@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -69,6 +69,9 @@ class Gibbs(Stepping):
 
     name: ClassVar[str] = "gibbs"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand third", "covariance whitened"),)
+
+    def brief(self) -> Self:
+        return replace(super().brief(), chains=self.chains)  # side by side they cost little, and each mixes slowly
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         if _has_noisy_values(problem):
