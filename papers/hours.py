@@ -19,6 +19,13 @@ BANKNOTE = 1372  # rows
 FOLDS = 10
 
 
+def _first(t: Tables) -> list[Row]:
+    """The rows of the first table, if there is one."""
+    if not t:
+        raise MissingRowsError("no table")
+    return t[0]
+
+
 def table1(t: Tables) -> float:
     """A Table 1: the hard count at all its numbers of samples, fifty problems."""
     return 50 * _per_draw(t, "hard", "n", "CPU s per problem") * _samples(1) / 3600
@@ -35,7 +42,7 @@ def _samples(table: int) -> float:
 
 def _per_draw(t: Tables, method: str, by: str, column: str) -> float:
     """Seconds per draw of the row with the most draws, summed over the problems."""
-    rows = [row for row in t[0] if row["method"] == method] if t else []
+    rows = [row for row in _first(t) if row["method"] == method]
     if not rows:
         raise MissingRowsError(f"no row with {method!r}")
     largest = {row[by]: row for row in sorted(rows, key=lambda row: number(row["draws"]))}
@@ -48,7 +55,7 @@ def table4(t: Tables) -> float:
     def ratio(size: Lengths) -> float:
         return ITERATIONS / (size.chains * (size.warmup + size.draws * size.thin))
 
-    rows = [row for row in t[0] if row["method"] in ("elliptical-slice", "hmc")]
+    rows = [row for row in _first(t) if row["method"] in ("elliptical-slice", "hmc")]
     seconds = [number(r["CPU s per set"]) * ratio(QUICK if number(r["n"]) < 200 else LARGE) for r in rows]
     return len(SETS) * sum(seconds) / 3600
 
@@ -57,7 +64,9 @@ def figures(t: Tables) -> float:
     """A Figures 1 and 2: ten runs of its steps between draws, to a thousand draws and a million particles."""
     hours = 0.0
     for method, draws, more in (("gpc-mc", "25,000", 1), ("elliptical-slice", "250", 2), ("hmc", "250", 2)):
-        one = sum(values(t[0], column, method=method, draws=draws)[0] for column in ("CPU s", "CPU s, evidence")[:more])
+        one = sum(
+            values(_first(t), column, method=method, draws=draws)[0] for column in ("CPU s", "CPU s, evidence")[:more]
+        )
         points = 1_111_000 / 25_000 if method == "gpc-mc" else (10 + 50 + 250 + 1000) / 250 * SKIP / 10
         hours += 10 * one * points / 3600
     return hours
@@ -74,7 +83,7 @@ def acceptance(t: Tables) -> float:
     whole = {"banknote": BANKNOTE}
     return sum(
         hours(row)
-        for row in t[0]
+        for row in _first(t)
         if row["chains x draws"] != "5 x 1500" or number(row["n"]) < whole.get(row["data"], 0)
     )
 
@@ -87,6 +96,6 @@ def glass(t: Tables) -> float:
         short, long = (
             one.chains * (one.warmup + one.draws) for one in (m[name][-1].hyperparameters for m in (few, full))
         )
-        seconds = [number(row["CPU seconds per fold"]) for row in t[0] if row["method"].startswith(name)]
+        seconds = [number(row["CPU seconds per fold"]) for row in _first(t) if row["method"].startswith(name)]
         hours += FOLDS * sum(seconds) * long / short / 3600
     return hours
