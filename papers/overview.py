@@ -187,7 +187,7 @@ ITEMS = (
     Item("williams1998", "Table of crabs", "errors of 120", "80 and 120 crabs, one split", "splits", usual=True),
     Item(
         *("williams1998", "Table of Pima", "errors of 332", "200 and 332 rows", "pima"),
-        remark="no bar: the paper's digits are illegible; ours are beside the literature's on the page",
+        remark="the digits of our scan are illegible: the literature's, recalled",
     ),
     Item(
         "williams1998",
