@@ -7,8 +7,8 @@ for P if a run without survivors counts as 0; the soft count still resamples sur
 
 Points are kept as the normal variables z that they are made of, v = L z, and become points at the end. Histories are
 not copied at every step: within a block of coordinates only the replaced columns of that block are copied; the earlier
-rows are permuted once per block by a vector of ancestors. The n²M multiply-adds thus run as matrix products. If memory cannot hold all points, they are split into several runs; P is averaged over runs,
-not log P.
+rows are permuted once per block by a vector of ancestors. The n²M multiply-adds thus run as matrix products. If memory
+cannot hold all points, they are split into several runs; P is averaged over runs, not log P.
 
 Standard error: that of the runs' mean for eight runs or more; otherwise from the genealogy of one run: with c_e
 final points descending from first point e, Var log P ≈ Σ_e (c_e − 1)²/M². This includes the dependence that A
