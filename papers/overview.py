@@ -223,7 +223,9 @@ def row(item: Item, found: dict[str, str]) -> str:
     large = as_large(item, command, text)
     size = "ours alone" if item.theirs in NO_SIZE else "at least the paper's" if large else "smaller"
     sizes = "; ".join(found for found in (spread(text, column) for column in item.sized) if found)
-    ours = [f"{size}: [`{command.removeprefix('python -m papers.')}`]({item.paper}.md)", *([sizes] if sizes else [])]
+    took = re.findall(r"`, (\S+ \w+) of CPU\.", text)
+    link = f"{size}: [`{command.removeprefix('python -m papers.')}`]({item.paper}.md)"
+    ours = [link + (f", {took[-1]} of CPU" if took else ""), *([sizes] if sizes else [])]
     ours += [_reason(item, tables(text))] if size == "smaller" else []
     return _bar(item.item, item.shows, item.theirs, "<br>".join(one for one in ours if one), said)
 

@@ -45,7 +45,7 @@ def test_a_full_run_is_the_papers_only_if_its_table_says_so():
     def shown(old="", new=""):
         return overview.row(item("Table I"), {"table1": text.replace(old, new)})
 
-    assert "at least the paper's: " in shown()
+    assert "at least the paper's: [`filippone2014 table1 --full`](filippone2014.md), 3 min of CPU" in shown()
     short = shown("1,372 | 5 x 1500", "1,372 | 2 x 100")
     assert "smaller: " in short
     assert "chains x draws 2 x 100, 5 x 1500" in short
