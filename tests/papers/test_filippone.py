@@ -11,7 +11,7 @@ from papers.filippone2014.__main__ import main
 from papers.store import Limit, NoTime, cell
 from sklearn.gaussian_process.kernels import RBF
 
-from gpclass.inference import Annealed, Exact, Importance
+from gpclass.inference import EP, Annealed, Exact, Importance
 from tests.conftest import make_problem
 
 
@@ -161,6 +161,16 @@ def test_proposals_settle_at_the_wanted_acceptance(monkeypatch):
         found = shared.settled(shared.Tuned(None, mode, 0.5), 10, 0)
         assert 0.2 <= found.acceptance <= 0.3
         assert found.acceptance == chains(found).rate
+
+
+def test_the_deterministic_evidence_is_accurate_and_the_same_wherever_the_chain_was():
+    problem = make_problem(40, kernel=20.0 * RBF(1.0))
+    mode = shared.Mode(problem.theta, np.eye(2), 0)
+    density = shared.estimator(shared.Tuned(problem, mode, 0.25), shared.ESTIMATORS["EP's evidence"])
+    for step in ([0.8, -0.5], [-0.8, 0.5], [1.0, 1.0]):
+        theta = problem.theta + step
+        sure = EP(tol=1e-8)(problem.at(theta)).evidence.log_z
+        assert density.log_evidence(theta) == pytest.approx(sure, abs=0.005)
 
 
 @pytest.mark.parametrize("estimator", list(shared.ESTIMATORS))
