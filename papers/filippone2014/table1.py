@@ -98,7 +98,7 @@ def run(setting: Setting) -> Section:
             "the cube of n."
         )
     notes += [f"Not measured yet, and so not shown: {', '.join(later)}."] if later else []
-    notes += left_out(FILES[name] for name in _wanted(setting))
+    notes += left_out(FILES[name] for name in wanted(setting))
     table = Table("table1", columns, tuple(rows))
     return Section("table1", "Table I: acceptance", (table,), tuple(verdicts), tuple(notes))
 
@@ -120,10 +120,11 @@ def _hours(name: str, covariance: str, found: dict[str, dict[str, Any]]) -> floa
 
 def sizes(setting: Setting) -> dict[str, Size]:
     """Data sets that can be had, and the lengths of their chains."""
-    return {name: size for name, size in _wanted(setting).items() if not missing(FILES[name])}
+    return {name: size for name, size in wanted(setting).items() if not missing(FILES[name])}
 
 
-def _wanted(setting: Setting) -> dict[str, Size]:
+def wanted(setting: Setting) -> dict[str, Size]:
+    """Data sets of the size of a run, whether they can be had or not."""
     found: dict[str, Size] = setting.choose(USUAL, FULL, QUICK)
     return {name: replace(size, chains=setting.repeats or size.chains) for name, size in found.items()}
 

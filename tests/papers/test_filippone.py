@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from papers.common import Setting
-from papers.filippone2014 import figure1, figure2, shared, table1
+from papers.filippone2014 import figure1, figure2, shared, speed, table1
 from papers.filippone2014.__main__ import main
 from papers.store import Limit, NoTime, cell
 from sklearn.gaussian_process.kernels import RBF
@@ -196,3 +196,14 @@ def test_estimates_of_figure_2_are_unbiased_and_as_spread_as_one_by_one(label):
     }[label]
     slow = [one_by_one(problem, np.random.default_rng([7, k])).evidence.log_z for k in range(200)]
     assert figure2.spread_of(log_w) == pytest.approx(np.std(slow) / np.log(10), rel=0.25)
+
+
+def test_speed_asks_for_no_set_that_it_does_not_use(monkeypatch):
+    asked = []
+    one = {"percent": 25.0, "effective": 9.0, "seconds": 0.1}
+    monkeypatch.setattr(speed, "left_out", lambda names: asked.extend(names) or ())
+    monkeypatch.setattr(table1, "missing", lambda name: "")
+    monkeypatch.setattr(speed, "measured", lambda *_: one)
+    monkeypatch.setattr(speed, "screen", lambda *_: one)
+    assert len(speed.run(Setting(quick=True)).tables[0].rows) == 4
+    assert asked == [shared.FILES["glass"]]
