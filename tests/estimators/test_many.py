@@ -336,7 +336,7 @@ def test_the_likelihood_of_many_classes_is_one_that_the_inference_takes(name, fo
     able = likelihoods_for(inference, form, True)
     if not able:
         assert form is LowRank
-        assert name.startswith("gpc-mc")
+        assert name in ("gibbs", "gpc-mc", "gpc-mc-hard")
         return
     found = choose_likelihood("auto", inference, 3, form)
     assert found.name == able[0]
