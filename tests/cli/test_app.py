@@ -507,7 +507,7 @@ def test_compare_takes_what_handles_the_classes():
     many = _able(list(USUAL), 3)
     assert "laplace" in many
     assert "variational" in many
-    assert "gibbs" not in _able(list(INFERENCES), 3)
+    assert "control-variables" not in _able(list(INFERENCES), 3)
 
 
 @pytest.mark.slow

@@ -720,8 +720,8 @@ def test_fixed_kernels_have_nothing_to_sample():
 @pytest.mark.parametrize("strategy", [PseudoMarginal.brief(), Alternate.brief()])
 def test_an_inference_of_two_classes_refuses_many_with_its_reason(strategy):
     X = np.random.default_rng(0).normal(size=(12, 2))
-    clf = GPClassifier(inference="gibbs", hyperparameters=strategy)
-    with pytest.raises(ValueError, match=r"inference='gibbs'.* takes two"):
+    clf = GPClassifier(inference="control-variables", hyperparameters=strategy)
+    with pytest.raises(ValueError, match=r"inference='control-variables'.* takes two"):
         clf.fit(X, np.arange(12) % 3)
 
 

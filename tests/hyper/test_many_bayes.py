@@ -130,6 +130,7 @@ BRIEF = [
     ("ep", HMC.brief()),
     ("laplace", Alternate.brief()),
     (LatentHMC(around="prior"), Alternate.neal(chains=2, warmup=3, draws=6)),
+    ("gibbs", Alternate.neal(chains=2, warmup=3, draws=6)),
 ]
 
 
