@@ -163,7 +163,9 @@ class Exact(Inference):
             return self.complete(outline, rng, gradient=gradient)
         dense = problem.prior.as_dense() if problem.likelihood.offers() & {"orthant", "split"} else None
         if dense is not None:
-            return through_noisy_values(self, problem, dense, rng, gradient)
+            through = self.outline(dense)
+            assert through is not None
+            return through_noisy_values(problem, through, rng, gradient)
         return around_ep(self, problem, rng, start, gradient)
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:

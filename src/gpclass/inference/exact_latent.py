@@ -34,7 +34,7 @@ from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat
 from gpclass.posterior import Evidence, Report
 
 if TYPE_CHECKING:
-    from gpclass.inference.exact import Exact
+    from gpclass.inference.exact import Exact, Outline
 
 # Powers of EP's sites, about EP's mean: EP's Gaussian is too narrow, and much too narrow far out.
 POWERS = (0.9, 0.02)
@@ -42,13 +42,11 @@ DEFENCE = 0.1  # share of the draws from the wider one, which keeps weights boun
 
 
 def through_noisy_values(
-    settings: Exact, problem: Problem, dense: Problem, rng: np.random.Generator, gradient: bool
+    problem: Problem, outline: Outline, rng: np.random.Generator, gradient: bool = False
 ) -> WhiteDraws:
-    """Draws of u from noisy latent values of the same rows, drawn under the full matrices of the low-rank prior."""
-    outline = settings.outline(dense)
-    assert outline is not None
-    noisy = settings.complete(outline, rng)
-    eta = draw_inducing(dense, noisy.A, noisy.factor.inverses(), rng)
+    """Draws of u from noisy latent values of the same rows: ``outline`` is of the low-rank prior's full matrices."""
+    noisy = outline.complete(rng)
+    eta = draw_inducing(outline.problem, noisy.A, noisy.factor.inverses(), rng)
     posterior = WhiteDraws(problem, eta, noisy.weights, noisy.group, noisy.evidence, noisy.report)
     return _with_gradient(posterior) if gradient else posterior
 

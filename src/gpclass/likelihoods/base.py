@@ -143,6 +143,10 @@ class Likelihood(ABC):
         """
         raise NotOffered(self, "monotone")
 
+    def rough_predictive(self, mean: Array, var: Array) -> Array:
+        """Probability of the second class as in :meth:`predictive`, to 1e-6 for any number: errors need no more."""
+        return self.predictive(mean, var, np.ones(mean.shape[1]))
+
     def log_predictive(self, mean: Array, var: Array) -> tuple[Array, Array]:
         """Log probabilities of the second and of the first class, averaged over N(mean, var) (if ``monotone``)."""
         raise NotOffered(self, "monotone")

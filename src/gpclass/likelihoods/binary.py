@@ -357,8 +357,11 @@ class Logit(BinaryLikelihood):
     def predictive(self, mean: Array, var: Array, sign: Array) -> Array:
         """By quadrature, in single precision for very many."""
         if len(mean) >= MANY:
-            return logistic_average(mean * (sign * self.scale), self.scale**2 * var)
+            return self.rough_predictive(sign * mean, var)
         return np.exp(self.log_predictive(sign * mean, var)[0])
+
+    def rough_predictive(self, mean: Array, var: Array) -> Array:
+        return logistic_average(mean * self.scale, self.scale**2 * var)
 
     def split(self, y: Array, weights: Array | None) -> Split:
         """Noise that the logistic function contains, and the rest of it."""

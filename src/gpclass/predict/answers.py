@@ -58,7 +58,7 @@ def errors_of(mixture: LatentMixture, likelihood: Likelihood, *groupings: IntArr
     w = mixture.weights[:, None, None]
     if likelihood.monotone:
         mean, var = mixture.means[..., 0], mixture.covariances[..., 0, 0]
-        g = likelihood.predictive(mean, var, np.ones(mean.shape[1]))[:, :, None]
+        g = likelihood.rough_predictive(mean, var)[:, :, None]
     else:
         g = np.exp(likelihood.log_averaged(mixture.means, mixture.covariances))
     off = w * (g - np.einsum("s,smc->mc", mixture.weights, g))
