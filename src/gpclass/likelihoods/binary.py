@@ -357,11 +357,12 @@ class Logit(BinaryLikelihood):
     def predictive(self, mean: Array, var: Array, sign: Array) -> Array:
         """By quadrature, in single precision for very many."""
         if len(mean) >= MANY:
-            return self.rough_predictive(sign * mean, var)
+            return logistic_average(mean * (sign * self.scale), self.scale**2 * var)
         return np.exp(self.log_predictive(sign * mean, var)[0])
 
-    def rough_predictive(self, mean: Array, var: Array) -> Array:
-        return logistic_average(mean * self.scale, self.scale**2 * var)
+    def rough_average(self, means: Array, covariances: Array) -> Array:
+        """In single precision."""
+        return logistic_average(means * self.scale, self.scale**2 * covariances[..., 0])
 
     def split(self, y: Array, weights: Array | None) -> Split:
         """Noise that the logistic function contains, and the rest of it."""
