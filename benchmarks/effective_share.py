@@ -117,7 +117,15 @@ def main():
         new = figures(guided(make(*problem, Logit())), seeds)
         old = figures(reweighted(make(*problem, Probit(K0))), seeds)
         rows.append({"problem": problem, "seeds": seeds, "guided": new, "reweighted": old})
-        print(problem, new["share"], new["smallest"], new["sd"], old["sd"], f"{time.process_time() - begin:.1f} s", flush=True)
+        print(
+            problem,
+            new["share"],
+            new["smallest"],
+            new["sd"],
+            old["sd"],
+            f"{time.process_time() - begin:.1f} s",
+            flush=True,
+        )
     KEPT.write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -22,13 +22,14 @@ import numpy as np
 from scipy.special import ndtri, softmax
 
 from gpclass._typing import Array
-from gpclass.inference.draws import HEAVY, Enough, Law, enough, unmet
+from gpclass.inference.draws import HEAVY, Law, unmet
 from gpclass.inference.ep import RULE
 from gpclass.inference.posteriors import NoiseFactor, WhiteDraws
 from gpclass.inference.redraw import POINTS
 from gpclass.latent.base import Start
 from gpclass.latent.low_rank_dense import draw_inducing
 from gpclass.model.problem import Problem
+from gpclass.orthant.enough import Enough, enough
 from gpclass.orthant.uniforms import point_sets, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Report

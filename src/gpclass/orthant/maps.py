@@ -51,8 +51,8 @@ class SmoothFactors:
 
     def take(self, order: IntArray) -> SmoothFactors:
         """Those of the coordinates in another order."""
-        parts = (part[order] for part in (self.kind, self.stretch, self.power, self.shift))
-        return SmoothFactors(self.links, *parts, self.tables)
+        stretch, power, shift = (part[order] for part in (self.stretch, self.power, self.shift))
+        return SmoothFactors(self.links, self.kind[order], stretch, power, shift, self.tables)
 
     def log(self, i: int, x: Array) -> Array:
         """Log g_i(x)."""
