@@ -160,9 +160,10 @@ def write():
         *pooled(kept),
         "",
         fill(
-            "Below, problem by problem. Column *rms z* is over all twenty points. It exceeds one where a probability "
-            "lies within *tol* of 0 or 1: few of the draws, or none, tell how far it is from there, and its mcse, far "
-            "below *tol*, is itself uncertain."
+            "Below, problem by problem. Column *rms z* is over all twenty points. It exceeds one, and the coverage at "
+            "the median point is low, where a probability is so close to 0 or 1 (within about ten over the effective "
+            "draws) that few of the draws, or none, tell how far it is from there: its mcse, far below *tol*, is then "
+            "itself uncertain."
         ),
         "",
         *table(kept),
