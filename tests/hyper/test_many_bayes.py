@@ -134,6 +134,7 @@ BRIEF = [
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize(("inference", "strategy"), BRIEF)
 def test_everything_works_after_sampling(inference, strategy, own, tmp_path):
