@@ -8,6 +8,7 @@ from gpclass.inference import Exact
 from gpclass.inference.draws import Law
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
+from gpclass.orthant.enough import enough
 
 
 def problem(n):
@@ -42,3 +43,23 @@ def test_fewest_draws_for_a_tolerance():
     assert Law(pairs=3e-3, M=1000, n=100, removed=0.0).needed(1e-3, 1000, 50_000) > 1.5 * wanted
     assert law.needed(1e-9, 1000, 2000) == 2000
     assert law.needed(1.0, 1000, 2000) == 1000
+
+
+@pytest.mark.parametrize("noise", [1.0, 30.0])
+def test_the_draws_that_count_are_never_looked_at(noise):
+    """Pilots decide the number; the last draws are neither judged nor drawn again, whatever they are."""
+    made, seen = [], []
+
+    def draw(M, rng):
+        made.append(M)
+        return len(made) - 1, noise if len(made) == 3 else 1.0  # only what counts is spoiled
+
+    def law(drawn):
+        seen.append(drawn[0])
+        return Law(pairs=3e-3 * np.sqrt(1000 / made[drawn[0]]) * drawn[1], M=made[drawn[0]], n=10, removed=0.0)
+
+    got = enough(draw, law, np.random.default_rng(0), tol=1e-3, first=1000, most=50_000)
+    assert seen == [0, 1]
+    assert got.drawn == (2, noise)
+    assert got.met
+    assert made[0] == 1000 < made[1] < made[2] < 20_000

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import log_softmax, logsumexp, softmax
 from scipy.stats import norm
 
+from gpclass.likelihoods import Logit, Probit
 from gpclass.likelihoods.averages import log_probit_average, log_softmax_average
 from gpclass.likelihoods.many import MultinomialProbit, Softmax
 from gpclass.likelihoods.utilities import log_largest
@@ -117,3 +118,14 @@ def test_mixture_of_many_components_takes_few_nodes_each():
     quick = np.exp(Softmax().log_averaged(means, covariance)).mean(axis=0)
     each = [np.exp(log_softmax_average(m, covariance[0])) for m in means]
     np.testing.assert_allclose(quick, np.mean(each, axis=0), atol=2e-3)
+
+
+@pytest.mark.parametrize("likelihood", [Probit(1.3), Logit(0.7), MultinomialProbit()], ids=["probit", "logit", "many"])
+def test_rough_averages_are_right_to_six_digits(likelihood):
+    """For errors of averages over draws; few draws, so that the others are in double precision."""
+    rng = np.random.default_rng(0)
+    L = 3 if likelihood.many else 1
+    means, var = rng.normal(0, 3, (200, 4, L)), rng.uniform(0.1, 5, (1, 4, L))
+    covariances = var[..., None] * np.eye(L)
+    fine = likelihood.log_averaged(means, covariances) if likelihood.many else likelihood.log_predictive(means, var)[0]
+    np.testing.assert_allclose(likelihood.rough_average(means, covariances), np.exp(fine), atol=3e-6)

@@ -6,7 +6,7 @@ from papers import truths
 from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal
 
-from gpclass.orthant import METHODS, orthant_probability
+from gpclass.orthant import METHODS, api, orthant_probability
 from gpclass.orthant.bootstrap import bootstrap_run, predicted_error
 from gpclass.orthant.box import standard_form
 from gpclass.orthant.sov import greedy_order
@@ -251,6 +251,18 @@ def test_tol():
     assert not short.converged
     assert short.n_samples <= 2000
     assert "tol" in short.message
+
+
+@pytest.mark.parametrize("method", ["guided", "sov", "bootstrap-hard"])
+def test_draws_that_count_are_not_looked_at(method, monkeypatch):
+    """The number is decided by pilots, which do not count."""
+    name, place = ("bootstrap", 1) if "bootstrap" in method else ("batches", 2)
+    right, drawn = getattr(api, name), []
+    monkeypatch.setattr(api, name, lambda *args, **kwargs: drawn.append(args[place]) or right(*args, **kwargs))
+    got = orthant_probability(equal(8)[0], method=method, tol=0.02, max_samples=20_000, random_state=0)
+    assert got.converged
+    assert got.standard_error < 0.03
+    assert sum(drawn[1:] if name == "bootstrap" else drawn[-1:]) == got.n_samples < sum(drawn)
 
 
 def test_repeatable_and_order_free():

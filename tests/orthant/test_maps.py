@@ -88,3 +88,23 @@ def test_a_wrong_slope_is_seen(monkeypatch):
     log_w = factors.draw(0, np.zeros(2000), 1.0, (np.arange(2000) + 0.5) / 2000, np.empty(2000))
     truth = density(LINKS["probit"], 0.0, 1.0, 0.3)[2]
     assert abs(np.log(np.mean(np.exp(log_w - truth)))) > 5e-3
+
+
+def test_orders_share_their_tables_and_draw_the_same():
+    """Tables belong to a link, a power and a spread: coordinates in another order find those of the first."""
+    power, m, u = np.array([0.3, 1.7, 0.6]), np.linspace(-3, 3, 50), (np.arange(50) + 0.5) / 50
+    links, kind = (LINKS["probit"],), np.zeros(3, dtype=np.intp)
+
+    def factors():
+        return SmoothFactors(links, kind, np.array([1.0, 0.5, 2.0]), power, np.zeros(3))
+
+    shared, other = factors(), np.empty(50)
+    first = [shared.draw(i, m, 0.7, u, np.empty(50)) for i in range(3)]
+    order = np.array([2, 0, 1])
+    taken = shared.take(order)
+    for k, i in enumerate(order):
+        np.testing.assert_array_equal(taken.draw(k, m, 0.7, u, other), first[i])
+    assert len(shared.tables) == 3
+    assert taken.tables is shared.tables
+    alone = factors().draw(1, m, 0.7, u, np.empty(50))  # a table that has met no other means
+    np.testing.assert_array_equal(alone, first[1])

@@ -41,11 +41,11 @@ from gpclass._typing import Array, IntArray
 from gpclass.data.sources import in_files
 from gpclass.estimators.task import chosen_inference, form_of
 from gpclass.hyper.full_bayes import FullBayes
-from gpclass.inference.draws import SPARE
 from gpclass.latent.local import LocalBlocks
 from gpclass.latent.neighbours import Neighbours
 from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import few_threads
+from gpclass.orthant.enough import SPARE
 from gpclass.registry import get_strategy
 
 SMALLEST = 60  # rows of the first subset

@@ -11,7 +11,7 @@ gives the gradient. Under the logit, and for fractional weights, v has smooth fa
 (:mod:`gpclass.likelihoods.split`, :mod:`gpclass.orthant.maps`); for inducing inputs see
 :mod:`gpclass.inference.exact_latent`. Draws are made until the probabilities at the training points have a Monte
 Carlo standard error below ``tol``; the number of draws, the order of coordinates and the strength of the sites are
-chosen on separate pilot draws, so that the evidence stays unbiased (:mod:`gpclass.inference.draws`).
+chosen on separate pilot draws, so that the evidence stays unbiased (:mod:`gpclass.orthant.enough`).
 
 "Exact" means: no approximation except the Monte Carlo error, which is reported and falls with more draws. With
 inducing inputs it is exact for the prior that they define.
@@ -33,7 +33,7 @@ from scipy.special import softmax
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Inference, Way
-from gpclass.inference.draws import HEAVY, Enough, Law, enough, unmet
+from gpclass.inference.draws import HEAVY, Law, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.posteriors import (
@@ -55,6 +55,7 @@ from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
+from gpclass.orthant.enough import Enough, enough
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
@@ -163,7 +164,9 @@ class Exact(Inference):
             return self.complete(outline, rng, gradient=gradient)
         dense = problem.prior.as_dense() if problem.likelihood.offers() & {"orthant", "split"} else None
         if dense is not None:
-            return through_noisy_values(self, problem, dense, rng, gradient)
+            through = self.outline(dense)
+            assert through is not None
+            return through_noisy_values(problem, through, rng, gradient)
         return around_ep(self, problem, rng, start, gradient)
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:

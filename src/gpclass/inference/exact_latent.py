@@ -22,19 +22,20 @@ import numpy as np
 from scipy.special import ndtri, softmax
 
 from gpclass._typing import Array
-from gpclass.inference.draws import HEAVY, Enough, Law, enough, unmet
+from gpclass.inference.draws import HEAVY, Law, unmet
 from gpclass.inference.ep import RULE
 from gpclass.inference.posteriors import NoiseFactor, WhiteDraws
 from gpclass.inference.redraw import POINTS
 from gpclass.latent.base import Start
 from gpclass.latent.low_rank_dense import draw_inducing
 from gpclass.model.problem import Problem
+from gpclass.orthant.enough import Enough, enough
 from gpclass.orthant.uniforms import point_sets, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Report
 
 if TYPE_CHECKING:
-    from gpclass.inference.exact import Exact
+    from gpclass.inference.exact import Exact, Outline
 
 # Powers of EP's sites, about EP's mean: EP's Gaussian is too narrow, and much too narrow far out.
 POWERS = (0.9, 0.02)
@@ -42,13 +43,11 @@ DEFENCE = 0.1  # share of the draws from the wider one, which keeps weights boun
 
 
 def through_noisy_values(
-    settings: Exact, problem: Problem, dense: Problem, rng: np.random.Generator, gradient: bool
+    problem: Problem, outline: Outline, rng: np.random.Generator, gradient: bool = False
 ) -> WhiteDraws:
-    """Draws of u from noisy latent values of the same rows, drawn under the full matrices of the low-rank prior."""
-    outline = settings.outline(dense)
-    assert outline is not None
-    noisy = settings.complete(outline, rng)
-    eta = draw_inducing(dense, noisy.A, noisy.factor.inverses(), rng)
+    """Draws of u from noisy latent values of the same rows: ``outline`` is of the low-rank prior's full matrices."""
+    noisy = outline.complete(rng)
+    eta = draw_inducing(outline.problem, noisy.A, noisy.factor.inverses(), rng)
     posterior = WhiteDraws(problem, eta, noisy.weights, noisy.group, noisy.evidence, noisy.report)
     return _with_gradient(posterior) if gradient else posterior
 

@@ -143,6 +143,12 @@ class Likelihood(ABC):
         """
         raise NotOffered(self, "monotone")
 
+    def rough_average(self, means: Array, covariances: Array) -> Array:
+        """Probabilities of all classes, or of the second, averaged over Gaussians, (S, m, C or 1): to 1e-6 suffices."""
+        if not self.monotone:
+            return np.exp(self.log_averaged(means, covariances))
+        return self.predictive(means[..., 0], covariances[..., 0, 0], np.ones(means.shape[1]))[:, :, None]
+
     def log_predictive(self, mean: Array, var: Array) -> tuple[Array, Array]:
         """Log probabilities of the second and of the first class, averaged over N(mean, var) (if ``monotone``)."""
         raise NotOffered(self, "monotone")

@@ -360,6 +360,10 @@ class Logit(BinaryLikelihood):
             return logistic_average(mean * (sign * self.scale), self.scale**2 * var)
         return np.exp(self.log_predictive(sign * mean, var)[0])
 
+    def rough_average(self, means: Array, covariances: Array) -> Array:
+        """In single precision."""
+        return logistic_average(means * self.scale, self.scale**2 * covariances[..., 0])
+
     def split(self, y: Array, weights: Array | None) -> Split:
         """Noise that the logistic function contains, and the rest of it."""
         return self._split(y, weights, noisy_logit.NOISE, noisy_logit.NoisyLogit())

@@ -170,10 +170,17 @@ class MultinomialProbit(MultiLikelihood):
         return log_largest(flat, np.ones(f.shape[-1]), fine=False).reshape(f.shape)
 
     def log_averaged(self, means: Array, covariances: Array) -> Array:
+        return self._averaged(means, covariances, len(means) >= MANY)
+
+    def rough_average(self, means: Array, covariances: Array) -> Array:
+        """In single precision."""
+        return np.exp(self._averaged(means, covariances, single=True))
+
+    @staticmethod
+    def _averaged(means: Array, covariances: Array, single: bool) -> Array:
         S, m, C = means.shape
         full = np.broadcast_to(covariances, (S, m, C, C)).reshape(-1, C, C)
-        flat = means.reshape(-1, C)
-        return averages.log_probit_average(flat, full, fine=S == 1, single=S >= MANY).reshape(S, m, C)
+        return averages.log_probit_average(means.reshape(-1, C), full, fine=S == 1, single=single).reshape(S, m, C)
 
     def site_numbers(self, L: int) -> int:
         """Precision and shift of C − 1 constraints."""

@@ -28,8 +28,9 @@ from gpclass._settings import check
 from gpclass._typing import Array, IntArray
 from gpclass.names import did_you_mean
 from gpclass.orthant.batches import batches
-from gpclass.orthant.bootstrap import bootstrap
+from gpclass.orthant.bootstrap import BootstrapResult, bootstrap
 from gpclass.orthant.box import Box, standard_form
+from gpclass.orthant.enough import SLACK, SPARE, Enough, RootLaw, enough
 from gpclass.orthant.guided import propose
 from gpclass.orthant.plan import Order, Plan, coordinate_order, fit_sites, make_plan, permutation
 from gpclass.orthant.sov import greedy_order
@@ -42,7 +43,7 @@ MAX_SAMPLES = 200_000  # default budget with tol=
 FEWEST_EFFECTIVE = 50  # fewer effective draws make a standard error unreliable
 SLIGHT = 1e-2  # nats that jitter may change log P by without a remark
 ROUNDING = 1e-6  # nats of rounding error that are not reported
-FIRST = 1000  # draws before the first test of tol=
+FIRST = 1000  # draws of the first pilot with tol=
 NAN = float("nan")
 
 
@@ -115,8 +116,9 @@ def orthant_probability(
     n_samples : int, optional
         Number of draws. By default 2000 for ``guided``, more for the others.
     tol : float, optional
-        Target standard error of the log probability, instead of n_samples: draws are added until it is met or
-        ``max_samples`` is reached (``message`` then reports it).
+        Target standard error of the log probability, instead of n_samples. Pilots, which are discarded, decide how
+        many draws it needs, ``max_samples`` at most (``message`` then reports it); the draws that count are not
+        looked at, so that the probability stays unbiased.
     max_samples : int
         Maximum number of draws with ``tol``.
     order : {"sites", "given", "random", "interleaved"} or permutation, optional
@@ -192,29 +194,37 @@ def _sov(task: _Task) -> OrthantEstimate:
 
 
 def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
-    """Draw until n_samples or tol is reached, in independent randomisations, and check the weights."""
-    M, budget = task.n_samples or N_SAMPLES[task.method], task.max_samples
-    if task.tol is not None:
-        wanted = 0.4 * (plan.spread / task.tol) ** 2 if np.isfinite(plan.spread) else FIRST
-        M = int(min(max(wanted, FIRST), budget))
-    log_w, group, kept = np.empty(0), np.empty(0, dtype=np.intp), []
-    while True:
-        first = int(group.max()) + 1 if len(group) else 0
-        for x, lw, replicate in batches(plan, task.points, M, task.rng.spawn(1)[0]):
-            if task.points == "random" and len(plan.shares) == 1:  # all draws are independent
-                group = np.arange(len(log_w) + len(lw))
-            else:
-                group = np.concatenate([group, replicate + first])
-            log_w = np.concatenate([log_w, lw])
-            if task.keep:
-                kept.append(plan.box.restore(x))
-        error = relative_error(log_w, group)
-        if task.tol is None or error <= task.tol or len(log_w) >= budget:
-            break
-        need = len(log_w) * (min((error / task.tol) ** 2, 16.0) * 1.1 - 1)
-        M = int(np.clip(need, 100, budget - len(log_w)))
-    samples = np.concatenate(kept) if task.keep else None
-    return _judged(task, log_w, group, error, samples, plan.bounded, _rounding(plan))
+    """As many draws as n_samples or tol ask for, in independent randomisations, and check the weights."""
+
+    def draw(M: int, rng: np.random.Generator) -> _Weighted:
+        x, log_w, group = zip(*batches(plan, task.points, M, rng), strict=True)
+        kept = np.concatenate([plan.box.restore(part) for part in x]) if task.keep else None
+        each = task.points == "random" and len(plan.shares) == 1  # all draws are independent
+        return _Weighted(np.concatenate(log_w), np.arange(M) if each else np.concatenate(group), kept)
+
+    if task.tol is None:
+        M = task.n_samples or N_SAMPLES[task.method]
+        got = Enough(draw(M, task.rng.spawn(1)[0]), 0.0, True)
+    else:
+        most = task.max_samples
+        got = enough(draw, _Weighted.law, task.rng, tol=task.tol, first=min(FIRST, most), most=most)
+    return _judged(task, got, plan.bounded, _rounding(plan))
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """Weighted draws."""
+
+    log_w: Array  # (M,)
+    group: IntArray  # (M,)
+    samples: Array | None  # (M, N)
+
+    @property
+    def error(self) -> float:
+        return relative_error(self.log_w, self.group)
+
+    def law(self) -> RootLaw:
+        return RootLaw(self.error, len(self.log_w))
 
 
 def _rounding(plan: Plan) -> float:
@@ -223,15 +233,9 @@ def _rounding(plan: Plan) -> float:
     return float(np.finfo(float).eps * max(terms))
 
 
-def _judged(
-    task: _Task, log_w: Array, group: IntArray, error: float, samples: Array | None, bounded: bool, rounding: float
-) -> OrthantEstimate:
-    remarks = []
-    if task.tol is not None and not error <= task.tol:
-        remarks.append(
-            f"the standard error {error:.2g} is above tol={task.tol:g} after {len(log_w)} draws; "
-            "raise max_samples or accept the error"
-        )
+def _judged(task: _Task, got: Enough[_Weighted], bounded: bool, rounding: float) -> OrthantEstimate:
+    log_w, group, error = got.drawn.log_w, got.drawn.group, got.drawn.error
+    remarks = [] if got.met else [_unmet(error, task.tol, f"{len(log_w)} draws")]
     if heavy(log_w) and not bounded:
         remarks.append("the weights have a heavy tail (k-hat > 0.7): the standard error may be too small")
     ess, log_p = effective_size(log_w), log_mean(log_w)
@@ -243,28 +247,34 @@ def _judged(
     error = float(np.hypot(error, rounding)) if rounding > ROUNDING else error
     return OrthantEstimate(
         log_p, error, task.method, len(log_w), ess, pareto_khat(log_w),
-        not remarks, "; ".join(remarks), samples, log_w, group,
+        not remarks, "; ".join(remarks), got.drawn.samples, log_w, group,
     )  # fmt: skip
+
+
+def _unmet(error: float, tol: float | None, spent: str) -> str:
+    return f"the standard error {error:.2g} is above tol={tol:g} after {spent}; raise max_samples or accept the error"
 
 
 def _bootstrap(task: _Task) -> OrthantEstimate:
     place = coordinate_order("random" if task.order is None else task.order, task.box, task.rng)
     soft, box = task.method == "bootstrap-soft", task.box.take(place)
     M = task.n_samples or min(N_SAMPLES[task.method], task.max_samples)
-    spent, parts = 0, []
-    while True:
-        part = bootstrap(box, M, task.rng.spawn(1)[0], soft=soft, runs=task.runs, keep=task.keep)
-        spent += M
-        parts.append((M, part))
-        shares = np.array([m for m, _ in parts]) / spent
-        log_ps = np.array([p.log_p for _, p in parts])
-        log_p = float(np.logaddexp.reduce(log_ps + np.log(shares)))
-        relative = shares * np.exp(log_ps - log_p) if log_p > -np.inf else shares * np.nan
-        error = float(np.sqrt(np.nansum((relative * [p.error for _, p in parts]) ** 2)))
-        if task.tol is None or error <= task.tol or spent >= task.max_samples:
-            break
-        M = int(min(M, task.max_samples - spent))
-    steps = [k for _, p in parts for k in p.extinct]
+
+    def draw(M: int) -> BootstrapResult:
+        return bootstrap(box, M, task.rng.spawn(1)[0], soft=soft, runs=task.runs, keep=task.keep)
+
+    spent, expected = M, 0.0
+    if task.tol is not None:  # a pilot, which is discarded, decides
+        law = RootLaw(draw(M).error, M)
+        spent = int(np.clip(SPARE * law.needed(task.tol, M, task.max_samples), M, task.max_samples))
+        expected = law.error(spent)
+    sizes = np.diff(np.linspace(0, spent, -(-spent // M) + 1).astype(int))
+    parts = [draw(size) for size in sizes.tolist()]
+    shares, log_ps = sizes / spent, np.array([p.log_p for p in parts])
+    log_p = float(np.logaddexp.reduce(log_ps + np.log(shares)))
+    relative = shares * np.exp(log_ps - log_p) if log_p > -np.inf else shares * np.nan
+    error = float(np.sqrt(np.nansum((relative * [p.error for p in parts]) ** 2)))
+    steps = [k for p in parts for k in p.extinct]
     extinct = [int(np.argmax(box.row == k)) for k in steps]
     remarks = []
     if extinct:
@@ -272,17 +282,17 @@ def _bootstrap(task: _Task) -> OrthantEstimate:
             f"no point survived coordinate {extinct[0]} (step {steps[0] + 1} of {box.n}) in "
             f"{len(extinct)} run(s), counted as 0; use more samples or method='guided'"
         )
-    if task.tol is not None and not error <= task.tol:
-        remarks.append(f"the standard error {error:.2g} is above tol={task.tol:g} after {spent} points")
-    log_w = np.concatenate([p.log_w for _, p in parts])
+    if task.tol is not None and not expected <= SLACK * task.tol:
+        remarks.append(_unmet(error, task.tol, f"{spent} points"))
+    log_w = np.concatenate([p.log_w for p in parts])
     samples = None
     if task.keep:
-        x = np.hstack([p.x for _, p in parts if p.x is not None])
+        x = np.hstack([p.x for p in parts if p.x is not None])
         samples = box.restore(x)
     return OrthantEstimate(
         log_p, error if log_p > -np.inf else NAN, task.method, spent,
         effective_size(log_w) if len(log_w) else 0.0, NAN, not remarks, "; ".join(remarks), samples, log_w,
-        np.concatenate([p.group + 1000 * i for i, (_, p) in enumerate(parts)]),
+        np.concatenate([p.group + 1000 * i for i, p in enumerate(parts)]),
         details={"extinct": tuple(extinct)},
     )  # fmt: skip
 

@@ -47,11 +47,12 @@ class SmoothFactors:
     stretch: Array  # (n,)
     power: Array  # (n,)
     shift: Array  # (n,)
-    tables: dict[tuple[int, float], Table] = field(default_factory=dict, repr=False)  # made so far
+    tables: dict[tuple[int, float, float], Table] = field(default_factory=dict, repr=False)  # made so far, by any order
 
     def take(self, order: IntArray) -> SmoothFactors:
         """Those of the coordinates in another order."""
-        return SmoothFactors(self.links, self.kind[order], self.stretch[order], self.power[order], self.shift[order])
+        stretch, power, shift = (part[order] for part in (self.stretch, self.power, self.shift))
+        return SmoothFactors(self.links, self.kind[order], stretch, power, shift, self.tables)
 
     def log(self, i: int, x: Array) -> Array:
         """Log g_i(x)."""
@@ -72,12 +73,13 @@ class SmoothFactors:
         return self._table(i, self.stretch[i] * c).log_mass(self.stretch[i] * m + self.shift[i])
 
     def _table(self, i: int, b: float) -> Table:
-        """The table of coordinate i, kept for further draws of the same proposal."""
-        found = self.tables.get((i, b))
+        """The table of coordinate i, kept for further draws of proposals with the same spread."""
+        kind, power = self.kind.item(i), self.power.item(i)
+        found = self.tables.get((kind, power, b))
         if found is None:
-            found = Table(self.links[self.kind[i]], b, float(self.power[i]))
+            found = Table(self.links[kind], b, power)
             if len(self.tables) < KEPT:
-                self.tables[i, b] = found
+                self.tables[kind, power, b] = found
         return found
 
 
@@ -97,7 +99,11 @@ class Table:
         t = at - j
         place = where * (len(ZETA) - 1) + j
         weights = _weights(x, tilted.smooth[where])
-        corner = sum(weight[:, None] * tilted.cells[place + r * (len(ZETA) - 1)] for r, weight in enumerate(weights))
+        corner = np.zeros((len(a), 4))
+        for r, weight in enumerate(weights):
+            part = tilted.cells.take(place + r * (len(ZETA) - 1), axis=0)
+            part *= weight[:, None]
+            corner += part
         U = np.einsum("mi,im->m", corner, _hermite(t))
         dU = np.einsum("mi,im->m", corner, _hermite_slope(t)) / GAP
         beyond = zeta - np.clip(zeta, ZETA[0], ZETA[-1])  # straight lines beyond the last nodes
@@ -132,19 +138,18 @@ class Table:
 
 def _lagrange(x: Any) -> tuple[Any, Any, Any, Any]:
     """Weights of the four nodes about a cell, at x in [0, 1]."""
-    return (
-        -x * (x - 1) * (x - 2) / 6,
-        (x + 1) * (x - 1) * (x - 2) / 2,
-        -(x + 1) * x * (x - 2) / 2,
-        (x + 1) * x * (x - 1) / 6,
-    )
+    first, second, last = x + 1, x - 1, x - 2
+    around = first * x
+    return -x * second * last / 6, first * second * last / 2, -around * last / 2, around * second / 6
 
 
 def _weights(x: Array, smooth: Array) -> list[Array]:
     """Cubic weights of the four nodes, or linear ones of the inner two."""
+    cubic = _lagrange(x)
+    if smooth.all():
+        return list(cubic)
     none = np.zeros_like(x)
-    linear = (none, 1.0 - x, x, none)
-    return [np.where(smooth, cubic, line) for cubic, line in zip(_lagrange(x), linear, strict=True)]
+    return [np.where(smooth, one, line) for one, line in zip(cubic, (none, 1.0 - x, x, none), strict=True)]
 
 
 def _hermite(t: Array) -> Array:

@@ -55,13 +55,8 @@ def uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float = 0
 
 def errors_of(mixture: LatentMixture, likelihood: Likelihood, *groupings: IntArray) -> list[Array]:
     """Monte Carlo errors of the probabilities, (m, 1 or C), under several groupings of the components at once."""
-    w = mixture.weights[:, None, None]
-    if likelihood.monotone:
-        mean, var = mixture.means[..., 0], mixture.covariances[..., 0, 0]
-        g = likelihood.predictive(mean, var, np.ones(mean.shape[1]))[:, :, None]
-    else:
-        g = np.exp(likelihood.log_averaged(mixture.means, mixture.covariances))
-    off = w * (g - np.einsum("s,smc->mc", mixture.weights, g))
+    g = likelihood.rough_average(mixture.means, mixture.covariances)
+    off = mixture.weights[:, None, None] * (g - np.einsum("s,smc->mc", mixture.weights, g))
     return [group_error(summed(off, *group_starts(group))) for group in groupings]
 
 
