@@ -97,13 +97,13 @@ def saturating(theta):
 def test_the_fit_has_no_maxima_beyond_its_points():
     """With many parameters most of the region of the posterior is far from every point."""
     rng, p = np.random.default_rng(3), 10
-    fit = fit_surface(np.zeros(p), np.eye(p), seen_of(saturating, rng.normal(size=(60, p))))
+    fit = fit_surface(np.zeros(p), np.eye(p), seen_of(saturating, rng.normal(size=(120, p))))
     errors = [fit.value_and_slope(theta)[0] - saturating(theta)[0] for theta in rng.normal(size=(40, p))]
-    assert np.std(errors) < 0.15
+    assert np.std(errors) < 0.2
     directions = rng.normal(size=(200, p))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     for radius in (5.0, 8.0, 12.0):
-        assert max(fit.value_and_slope(radius * one)[0] for one in directions) < 1.0  # the highest value is 0
+        assert max(fit.value_and_slope(radius * one)[0] for one in directions) < 0.0  # nowhere is it higher
 
 
 def test_a_trend_without_upward_curvature_is_fitted():
