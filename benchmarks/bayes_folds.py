@@ -47,7 +47,7 @@ def measured(X, y, train, test):
             "seconds": time.process_time() - begin,
         }
         if side == "full Bayes":
-            found[side] |= {"rhat": float(clf.fit_report_["rhat"]), "effective": float(clf.posterior_.report.ess)}
+            found[side] |= {"rhat": float(clf.fit_report_.rhat), "effective": float(clf.posterior_.report.ess)}
     return found
 
 

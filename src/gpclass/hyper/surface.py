@@ -97,8 +97,8 @@ def fit_surface(centre: Array, covariance: Array, seen: Array) -> Surface:
     few = _some(rest, FEW // (p + 1))
     length = max(LENGTHS, key=lambda one: process(few, one)[0])
     weights = process(rest, length)[1].reshape(len(points), p + 1)
-    scale = np.asarray(length)
-    return Surface(centre, R, points, weights[:, 0], weights[:, 1:] / length**2, scale, np.asarray(low), trend)
+    found = (centre, R, points, weights[:, 0], weights[:, 1:] / length**2, length, low, trend)
+    return Surface(*(np.array(each, order="C") for each in found))  # as they are in a file: sums depend on the layout
 
 
 def _trend(trend: Array, low: float, points: Array) -> tuple[Array, Array]:
