@@ -1,6 +1,6 @@
-"""Many classes with sampled θ: ten-fold log loss of iris and glass beside ML-II's; ``python -m benchmarks.bayes_folds``.
+"""Many classes with sampled θ: ten-fold log loss of iris and glass beside ML-II's.
 
-Both sides have multinomial probit, one kernel with one length scale for all classes, inputs standardised on the
+``python -m benchmarks.bayes_folds [data ...]``. Both sides have multinomial probit, one kernel with one length scale for all classes, inputs standardised on the
 training rows, and the exact posterior of the latent values; the chains have the default priors. Results are kept fold
 by fold in bayes_folds.json, so that an interrupted run goes on; ``--minutes`` starts no fold after that time, and
 ``--page`` writes the table of ``docs/bayes.md`` alone.
@@ -98,7 +98,9 @@ def main():
         while (done := len(kept().get(name, []))) < FOLDS and time.monotonic() < end:
             new = measured(X, y, *parts[done])
             KEPT.write_text(json.dumps({**kept(), name: [*kept().get(name, []), new]}) + "\n")
-            print(name, done + 1, {side: (np.mean(one["loss"]), one["seconds"]) for side, one in new.items()}, flush=True)
+            print(
+                name, done + 1, {side: (np.mean(one["loss"]), one["seconds"]) for side, one in new.items()}, flush=True
+            )
     between(PAGE, MARK, table(kept()))
     print(table(kept()))
 
