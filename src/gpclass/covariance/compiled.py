@@ -41,11 +41,11 @@ class Covariance:
         False if some part uses the generic path.
     """
 
-    def __init__(self, kernel: Any, root: Node, fast: bool) -> None:
+    def __init__(self, kernel: Any, root: Node, p: int, fast: bool) -> None:
         self.kernel = kernel
         self.fast = fast
         self._root = root
-        self._p = int(kernel.n_dims)
+        self._p = p
 
     def __repr__(self) -> str:
         return f"Covariance({self.kernel!r}, fast={self.fast})"
@@ -143,58 +143,59 @@ def compile_kernel(kernel: Any) -> Covariance:
             "sklearn.gaussian_process.kernels, such as ConstantKernel() * RBF(), or from gpclass.kernels"
         )
     generic: list[str] = []
-    root = _build(kernel, 0, generic)
-    return Covariance(kernel, root, fast=not generic)
+    root, p = _build(kernel, 0, generic)
+    return Covariance(kernel, root, p, fast=not generic)
 
 
-def _build(kernel: Any, start: int, generic: list[str]) -> Node:
-    """The node of a kernel whose parameters begin at θ[start]; slow parts are appended to ``generic``."""
+def _build(kernel: Any, start: int, generic: list[str]) -> tuple[Node, int]:
+    """The node of a kernel whose parameters begin at θ[start], and their end; ``generic`` receives slow parts."""
     if isinstance(kernel, sk.CompoundKernel):
         raise ValueError(
             "CompoundKernel is a list of kernels, not one covariance: "
             "pass one of its kernels, or combine them with + and *"
         )
     kind = type(kernel)  # the exact type: a subclass may differ
-    if kind is sk.ConstantKernel:
-        return algebra.Constant(float(kernel.constant_value), _places(kernel, start).get("constant_value"))
-    if kind is sk.WhiteKernel:
-        return algebra.White(float(kernel.noise_level), _places(kernel, start).get("noise_level"))
-    if kind is sk.DotProduct:
-        return algebra.Linear(float(kernel.sigma_0), _places(kernel, start).get("sigma_0"))
-    if kind is sk.RBF:
-        return _stationary(Gaussian(), kernel, start)
-    if kind is sk.Matern:
-        return _stationary(matern_profile(float(kernel.nu)), kernel, start)
-    if kind is sk.RationalQuadratic:
-        return _stationary(Quadratic(float(kernel.alpha)), kernel, start)
     if kind in (sk.Sum, sk.Product):
-        left = _build(kernel.k1, start, generic)
-        parts = left, _build(kernel.k2, start + int(kernel.k1.n_dims), generic)
-        return algebra.Sum(parts) if kind is sk.Sum else algebra.Product(parts)
+        left, middle = _build(kernel.k1, start, generic)
+        right, end = _build(kernel.k2, middle, generic)
+        return (algebra.Sum if kind is sk.Sum else algebra.Product)((left, right)), end
     if kind is sk.Exponentiation:
-        return algebra.Power((_build(kernel.kernel, start, generic),), float(kernel.exponent))
+        inner, end = _build(kernel.kernel, start, generic)
+        return algebra.Power((inner,), float(kernel.exponent)), end
     if kind is On:
-        columns = np.asarray(positions(kernel.columns), dtype=np.intp)
-        return algebra.Columns(_build(kernel.kernel, start, generic), columns, kernel.take)
+        inner, end = _build(kernel.kernel, start, generic)
+        return algebra.Columns(inner, np.asarray(positions(kernel.columns), dtype=np.intp), kernel.take), end
+    places, end = _places(kernel, start)
+    if kind is sk.ConstantKernel:
+        return algebra.Constant(float(kernel.constant_value), places.get("constant_value")), end
+    if kind is sk.WhiteKernel:
+        return algebra.White(float(kernel.noise_level), places.get("noise_level")), end
+    if kind is sk.DotProduct:
+        return algebra.Linear(float(kernel.sigma_0), places.get("sigma_0")), end
+    if kind is sk.RBF:
+        return _stationary(Gaussian(), kernel, places), end
+    if kind is sk.Matern:
+        return _stationary(matern_profile(float(kernel.nu)), kernel, places), end
+    if kind is sk.RationalQuadratic:
+        return _stationary(Quadratic(float(kernel.alpha)), kernel, places), end
     generic.append(kind.__name__)
-    return Generic(kernel, slice(start, start + int(kernel.n_dims)))
+    return Generic(kernel, slice(start, end)), end
 
 
-def _places(kernel: Any, start: int) -> dict[str, slice]:
-    """Where the free parameters of a simple kernel are in θ."""
+def _places(kernel: Any, start: int) -> tuple[dict[str, slice], int]:
+    """Where the free parameters of a simple kernel are in θ, from ``start`` on, and where they end."""
     places = {}
     for parameter in kernel.hyperparameters:
         if not parameter.fixed:
             places[parameter.name] = slice(start, start + parameter.n_elements)
             start += parameter.n_elements
-    return places
+    return places, start
 
 
-def _stationary(profile: Profile, kernel: Any, start: int) -> Node:
+def _stationary(profile: Profile, kernel: Any, places: dict[str, slice]) -> Node:
     length_scale = np.squeeze(np.asarray(kernel.length_scale, dtype=float))
     if not np.all(length_scale > 0):
         raise ValueError(f"length scales must be positive, got {length_scale}")
-    places = _places(kernel, start)
     return Stationary(profile, length_scale, places.get("length_scale"), places.get("alpha"))
 
 

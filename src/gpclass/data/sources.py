@@ -37,7 +37,7 @@ def is_source(X: Any, *, mapped: bool = True) -> bool:
     """Whether rows are to be read through :func:`as_source`; ``mapped``: whether those of a memory map are."""
     if isinstance(X, np.memmap):
         return mapped
-    return in_files(X) or is_dask(X)
+    return not isinstance(X, np.ndarray) and (in_files(X) or is_dask(X))
 
 
 def in_files(X: Any) -> bool:

@@ -29,9 +29,8 @@ from gpclass.latent.dense import Dense
 from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
 
-ROWS = 400  # most rows on which starts are compared
+ROWS = 200  # most rows on which starts are compared
 LADDER = (0.01, 0.03, 0.1, 0.3, 3.0)  # multiples of the median distance that are tried where it shows nothing
-SITES = 0.01  # tolerance of sites behind an evidence that starts are compared by
 NOTHING, PER_ROW = 1.0, 0.01  # nats, at most and per row, above the labels' frequencies that show nothing learned
 SAME = 1e-3  # difference of log lengths that counts as none
 
@@ -128,7 +127,7 @@ def _few(problem: Problem) -> Problem:
 
 def _evidence(problem: Problem, theta: Array) -> float:
     try:
-        found = guide_for(problem.likelihood).with_site_tol(SITES)(problem.at(theta)).evidence
+        found = guide_for(problem.likelihood).roughly()(problem.at(theta)).evidence
     except ValueError:
         return -np.inf
     return found.log_z if found is not None and np.isfinite(found.log_z) else -np.inf

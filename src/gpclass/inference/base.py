@@ -166,6 +166,10 @@ class Inference(Settings, ABC):
         """Itself with another ``site_tol``, if it has such a setting."""
         return self
 
+    def roughly(self) -> Self:
+        """Itself with an evidence accurate to a fraction of a nat, to compare parameters far from each other."""
+        return self
+
     def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """What is known before the first draw, with a deterministic ``log_z``; None if nothing is."""
         return None

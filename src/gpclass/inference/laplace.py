@@ -35,9 +35,10 @@ from gpclass.likelihoods.local import RowMarginals, RowSites, times_precision
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels, Shard, Sums, blank
 
-CHORD_GAIN = 0.2  # keep a factor while each step shrinks the Newton decrement at least this much
+CHORD_GAIN = 0.05  # keep a factor while each step shrinks the Newton decrement at least this much
 CLIMB_TOL = 1e-14  # of an ascent: an error of 1e-7 in the mode, which the evidence is proportional to
 HALVINGS = 30
+ROUGH = 1e-4  # of an evidence that is compared with others far from it
 ROUNDING = 1e-12  # share of Ψ: a decrement below it that no longer falls is rounding
 SMALL = 1e-8  # nats: a decrement that counts as zero if no step raises Ψ
 
@@ -90,6 +91,9 @@ class Laplace(Inference):
     @property
     def rule(self) -> SiteRule:
         return RULE
+
+    def roughly(self) -> Laplace:
+        return replace(self, tol=max(self.tol, ROUGH))
 
     def guide(self, likelihood: Likelihood) -> Laplace:
         """Itself with a mode as accurate as an ascent of the evidence notices."""

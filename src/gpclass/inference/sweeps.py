@@ -31,6 +31,7 @@ from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.posterior import Evidence, Report
 
 SLOWEST = 0.05  # smallest step of a damped sweep
+ROUGH = 0.1  # tolerance of sites behind an evidence that is compared with others far from it
 FIRST = 0.7  # step of a careful rule while q still moves far: parallel updates overshoot
 FAR = 3.0  # what counts as far, in standard deviations
 SLOW = 0.25  # mix if a sweep leaves more than this share of the last change
@@ -85,6 +86,9 @@ class ByFixedPoint(Inference):
     def guide(self, likelihood: Likelihood) -> Self:
         """Itself with looser sites: the evidence is stationary, so an error of 1e-4 in them is one of 1e-8 in it."""
         return self.with_site_tol(100 * self.tol)
+
+    def roughly(self) -> Self:
+        return self.with_site_tol(max(self.tol, ROUGH))
 
     @property
     def site_tol(self) -> float:
@@ -167,8 +171,7 @@ def mix_rows(shard: Shard, likelihood: Likelihood, rule: SiteRule, k: int, share
     """Sites that are a mixture of those of the last sweeps, newest first; the newest alone if that is not a site."""
     values = shard.kept.copy()
     past = values[k : k + k * len(shares)].reshape(len(shares), k, -1)
-    packed = [share * rule.packed(likelihood, one) for share, one in zip(shares, past, strict=True)]
-    mixed = rule.unpacked(likelihood, np.sum(packed, axis=0))
+    mixed = rule.unpacked(likelihood, np.tensordot(shares, rule.packed(likelihood, past), axes=1))
     values[:k] = np.where(rule.sound(mixed, past[0]), mixed, past[0])
     return shard.with_values(values), {}
 

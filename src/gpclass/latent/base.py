@@ -84,11 +84,11 @@ class SiteRule(ABC):
         return 1.0
 
     def packed(self, likelihood: Likelihood, numbers: Array) -> Array:
-        """Numbers in coordinates in which sites may be mixed."""
+        """Numbers (..., k, r) in coordinates in which sites may be mixed."""
         return numbers
 
     def unpacked(self, likelihood: Likelihood, packed: Array) -> Array:
-        """Numbers from such coordinates."""
+        """Numbers (k, r) from such coordinates."""
         return packed
 
     def sound(self, mixed: Array, newest: Array) -> BoolArray:

@@ -44,8 +44,9 @@ class CoupledFactor(Factor):
             self.E[c], self.leverage[c] = site.inverse, site.leverage
             log_det += site.half_log_det
         self.L, self.jitter = factor(self.E.sum(axis=0), what="the sum of the classes' precisions")
-        self.condition = float((np.diag(self.L).max() / np.diag(self.L).min()) ** 2)  # about that of the sum
-        self.half_log_det = float(log_det + np.log(np.diag(self.L)).sum() - 0.5 * np.log(D.sum(axis=0)).sum())
+        diagonal = np.diag(self.L)
+        self.condition = float((diagonal.max() / diagonal.min()) ** 2)  # about that of the sum
+        self.half_log_det = float(log_det + np.log(diagonal).sum() - 0.5 * np.log(D.sum(axis=0)).sum())
 
     @property
     def megabytes(self) -> float:

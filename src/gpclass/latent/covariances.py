@@ -26,7 +26,7 @@ class Covariances:
 
     problem: Problem
 
-    @property
+    @cached_property
     def L(self) -> int:
         """Latent values per row."""
         return self.problem.n_latents

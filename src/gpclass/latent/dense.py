@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -288,15 +289,16 @@ class DenseGaussian(InMemoryGaussian):
 
     def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
         """G_c = (½ α_c + u_c) α_cᵀ − ½ M_cc, contracted with the kernels' derivatives."""
-        left = 0.5 * self.alpha
+        left, blocks = 0.5 * self.alpha, self.factor.blocks()
+        first = next(blocks)  # before the covariance of the rows, which follows from what it needs
         if extra:
             likelihood = self.prior.problem.likelihood
             _, labels = only(held, likelihood)
             weight = np.asarray(labels.copies) * np.asarray(labels.power)
             s = likelihood.third(labels.y, self.mean, self.covariance)
             left = left + self.shrunk(weight * s)
-        blocks = zip(self.factor.blocks(), left, self.alpha, strict=True)
-        return self.prior.pull(rank_one(M, a[:, None], b[:, None]) for M, a, b in blocks), None
+        each = zip(chain([first], blocks), left, self.alpha, strict=True)
+        return self.prior.pull(rank_one(M, a[:, None], b[:, None]) for M, a, b in each), None
 
     def expected_prior(self, held: Held, rule: SiteRule) -> base.ExpectedPrior:
         from gpclass.latent.expected_prior import DenseExpected  # it builds on this module

@@ -178,11 +178,11 @@ class Likelihood(ABC):
         raise NotOffered(self, "match")
 
     def pack_sites(self, numbers: Array) -> Array:
-        """Numbers of sites in coordinates in which they may be mixed."""
+        """Numbers (..., k, r) of sites in coordinates in which they may be mixed."""
         return numbers
 
     def unpack_sites(self, packed: Array) -> Array:
-        """Numbers of sites from such coordinates."""
+        """Numbers (k, r) of sites from such coordinates."""
         return packed
 
     def first_site(self, labels: Labels, at: RowMarginals) -> Array:

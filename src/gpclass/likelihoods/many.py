@@ -186,12 +186,13 @@ class MultinomialProbit(MultiLikelihood):
 
     def pack_sites(self, numbers: Array) -> Array:
         """log t and h/√t, in which every mixture is a site."""
-        t, h = np.split(numbers, 2)
-        return np.concatenate([np.log(np.maximum(t, nested.LEAST)), h / np.sqrt(np.maximum(t, nested.LEAST))])
+        half = numbers.shape[-2] // 2
+        t, h = np.maximum(numbers[..., :half, :], nested.LEAST), numbers[..., half:, :]
+        return np.concatenate([np.log(t), h / np.sqrt(t)], axis=-2)
 
     def unpack_sites(self, packed: Array) -> Array:
         """t and h, within their range."""
-        log_t, z = np.split(packed, 2)
+        log_t, z = packed[: len(packed) // 2], packed[len(packed) // 2 :]
         t = np.exp(np.clip(log_t, np.log(nested.LEAST), np.log(nested.MOST)))
         return np.concatenate([t, z * np.sqrt(t)])
 

@@ -40,8 +40,8 @@ class PointSites:
     @classmethod
     def of(cls, numbers: Array) -> PointSites:
         """From rows' numbers (2(C − 1), n)."""
-        t, h = np.split(numbers, 2)
-        return cls(t.T, h.T)
+        half = len(numbers) // 2
+        return cls(numbers[:half].T, numbers[half:].T)
 
     @property
     def numbers(self) -> Array:

@@ -3,7 +3,7 @@
 Φ(x) = 1/(1 + exp(−x P(x²))) with P fitted to logit Φ(x)/x for |x| < 5.6, beyond which Φ is 0 or 1 to 1e-8; the fit
 minimises the largest of the absolute error over 2e-7 and the relative error over 2e-3. It is four times faster than a
 double-precision Φ, and its error is far below the Monte Carlo error of what is averaged.
-Cost: ten passes over an array that fits the cache. The test compares it with SciPy's function.
+Cost: some twenty passes over parts that fit the cache. The test compares it with SciPy's function.
 """
 
 from __future__ import annotations
@@ -25,20 +25,26 @@ P = [  # from the highest power down
     1.59576962e00,
 ]
 COEFFICIENTS = np.array(P, dtype=np.float32)
+CHUNK = 2**15  # numbers at a time, which stay in a processor's own cache through all passes
 
 
 def normal_cdf(x: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
-    """Φ(x), in place."""
-    np.clip(x, -LIMIT, LIMIT, out=x)
-    square = x * x
-    total = COEFFICIENTS[0] * square
-    for coefficient in COEFFICIENTS[1:-1]:
-        total += coefficient
-        total *= square
-    total += COEFFICIENTS[-1]
-    total *= x
-    np.negative(total, out=total)
-    np.exp(total, out=total)
-    total += np.float32(1.0)
-    np.reciprocal(total, out=x)
+    """Φ(x), in place if x is contiguous."""
+    x = x if x.flags.forc else x.copy(order="K")
+    flat = x.ravel(order="K")  # a view
+    scratch = np.empty((2, min(CHUNK, flat.size)), dtype=np.float32)
+    for begin in range(0, flat.size, CHUNK):
+        part = flat[begin : begin + CHUNK]
+        square, total = scratch[:, : len(part)]
+        np.clip(part, -LIMIT, LIMIT, out=part)
+        np.multiply(part, part, out=square)
+        np.multiply(square, -COEFFICIENTS[0], out=total)
+        for coefficient in COEFFICIENTS[1:-1]:
+            total -= coefficient
+            total *= square
+        total -= COEFFICIENTS[-1]
+        total *= part
+        np.exp(total, out=total)
+        total += np.float32(1.0)
+        np.reciprocal(total, out=part)
     return x

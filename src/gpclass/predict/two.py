@@ -38,7 +38,7 @@ from gpclass.predict.results import (
     point_blocks,
 )
 
-_CELLS = 500_000  # components × points taken at once: 4 MB per array, under 64 MB with all temporaries
+_CELLS = 250_000  # components × points taken at once: 1 or 2 MB per array
 RARE = 1e-5  # probabilities of the rarer class below it are summed in logs
 FEW_RARE = 1e-3  # likewise, of either class
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
@@ -106,13 +106,19 @@ def _ordinary(
     if len(starts) > MANY_GROUPS:
         p = np.clip(w @ np.asarray(g, dtype=np.float64), EDGE, 1.0 - EDGE)
         return p, group_error(summed(w[:, None] * (g - p), starts, order))
-    single, g = g.dtype == np.float32, np.asarray(g, dtype=np.float64)  # sums of thousands need double precision
+    ends = list(pairwise(np.append(starts, len(w))))
+    if g.dtype == np.float32:  # the few hundred terms of a group in single precision, the groups in double
+        if not np.array_equal(order, np.arange(len(w))):
+            w, g = w[order], g[order]
+        v = w.astype(np.float32)
+        sums = np.stack([v[begin:end] @ g[begin:end] for begin, end in ends]).astype(np.float64)
+        p = np.clip(sums.sum(axis=0), EDGE, 1.0 - EDGE)
+        return p, group_error(sums - np.add.reduceat(w, starts)[:, None] * p)
     shares = np.zeros((len(starts), len(w)))
-    for row, (begin, end) in enumerate(pairwise(np.append(starts, len(w)))):
+    for row, (begin, end) in enumerate(ends):
         shares[row, order[begin:end]] = w[order[begin:end]]
-    sums = np.asarray(shares @ g)
-    p = np.clip(sums.sum(axis=0) if single else w @ g, EDGE, 1.0 - EDGE)
-    return p, group_error(sums - shares.sum(axis=1)[:, None] * p)
+    p = np.clip(w @ g, EDGE, 1.0 - EDGE)
+    return p, group_error(np.asarray(shares @ g) - shares.sum(axis=1)[:, None] * p)
 
 
 def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:
