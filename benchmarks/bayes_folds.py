@@ -1,9 +1,9 @@
 """Many classes with sampled θ: ten-fold log loss of iris and glass beside ML-II's.
 
-``python -m benchmarks.bayes_folds [data ...]``. Both sides have multinomial probit, one kernel with one length scale for
-all classes, inputs standardised on the training rows, and the exact posterior of the latent values; the chains have the
-default priors. Results are kept fold by fold in bayes_folds.json, so that an interrupted run goes on; ``--minutes``
-starts no fold after that time, and ``--page`` writes the table of ``docs/bayes.md`` alone.
+``python -m benchmarks.bayes_folds [data ...]``. Both sides have multinomial probit, one kernel with one length scale
+for all classes, inputs standardised on the training rows, and the exact posterior of the latent values; the chains
+have the default priors. Results are kept fold by fold in bayes_folds.json, so that an interrupted run goes on;
+``--minutes`` starts no fold after that time, and ``--page`` writes the table of ``docs/bayes.md`` alone.
 """
 
 import argparse
