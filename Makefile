@@ -12,25 +12,27 @@ JOBS   ?= 2
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
+# uv installs in seconds, linked to its cache; pip fetches uv if there is none. uv does not read pip's settings: where it
+# finds no packages, pip installs them (from another Python, or, if that has no pip or one older than 22.3, from one of
+# the environment's own). Nothing is compiled beforehand.
+PIP       = -m pip --disable-pip-version-check
+installed = { uv=$$(command -v uv) || { uv=$(BIN)/uv && { test -x $$uv || \
+	$(PYTHON) $(PIP) --python $(BIN)/python install --quiet --no-compile uv; }; } && \
+	$$uv pip install --python $(BIN)/python --quiet $(1); } || \
+	$(PYTHON) $(PIP) --python $(BIN)/python install --quiet --no-compile $(1) || \
+	{ $(BIN)/python -m ensurepip --upgrade >/dev/null && $(BIN)/python $(PIP) install --quiet --no-compile $(1); }
+
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(call installed,--editable '.[dev]')
 	touch $@
 
 install: $(STAMP) ## make .venv with the package and its development tools
 
-# The demonstration needs no tools and nothing compiled beforehand. uv installs it in seconds, linked to its cache; pip
-# fetches uv if there is none. uv does not read pip's settings: where it finds no packages, pip installs them (from
-# another Python, or, if that has no pip or one older than 22.3, from one of the environment's own).
-WANTED = --quiet --editable '.[plot]' jinja2
-PIP    = -m pip --disable-pip-version-check
+# The demonstration needs no tools.
 $(VENV)/.demo: pyproject.toml
 	test -d $(VENV) || $(PYTHON) -m venv --without-pip $(VENV)
-	test -f $(STAMP) || { \
-		uv=$$(command -v uv) || { uv=$(BIN)/uv && $(PYTHON) $(PIP) --python $(BIN)/python install --quiet --no-compile uv; } && \
-		$$uv pip install --python $(BIN)/python $(WANTED); } || \
-		$(PYTHON) $(PIP) --python $(BIN)/python install --no-compile $(WANTED) || \
-		{ $(BIN)/python -m ensurepip --upgrade >/dev/null && $(BIN)/python $(PIP) install --no-compile $(WANTED); }
+	test -f $(STAMP) || $(call installed,--editable '.[plot]' jinja2)
 	touch $@
 
 demo: $(VENV)/.demo ## fit every method on one problem and write demo/report.html
@@ -52,7 +54,7 @@ dist-test: $(STAMP) ## build wheel and sdist, install both in clean environments
 
 $(VENV)/.docs: pyproject.toml
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(call installed,--editable '.[docs]')
 	touch $@
 
 docs: $(VENV)/.docs ## run the gallery and build docs/_build/html; a warning is an error (make test runs the doctests)

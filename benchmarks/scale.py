@@ -27,7 +27,7 @@ from benchmarks.scale_child import METHODS
 KEPT = HERE / "scale.json"
 PAGE = HERE.parent / "docs" / "scale.md"
 FIGURE = HERE.parent / "docs" / "figures" / "scale_maps.png"
-SIZES, RANGES = (2_000, 10_000, 50_000), (0.02, 0.08, 0.3)
+SIZES, RANGES = (2_000, 10_000, 50_000, 200_000), (0.02, 0.08, 0.3)
 TEST, GRID, VARIANCE = 2_000, 2048, 4.0
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
 
@@ -107,12 +107,15 @@ def table(kept):
 def write_page(kept):
     """The table and the figure of docs/scale.md."""
     figure(kept)
-    text = PAGE.read_text()
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
     losses = [row["best"] for row in kept.values()]
     note = f"Log loss of the true probabilities: {min(losses):.4f} to {max(losses):.4f}. One thread, {cpu()}."
-    PAGE.write_text("\n".join([f"{head}{BEGIN}", *table(kept), "", note, f"{END}{tail}"]))
+    replaced(PAGE, BEGIN, END, [*table(kept), "", note])
+
+
+def replaced(page, begin, end, lines):
+    """Write a page with other lines between two marks."""
+    head, _, rest = page.read_text().partition(begin)
+    page.write_text("\n".join([f"{head}{begin}", *lines, f"{end}{rest.partition(end)[2]}"]))
 
 
 def main():

@@ -28,7 +28,7 @@ class Kept:
 
     section: Section
     written: tuple[Path, ...]  # tables and figures
-    seconds: float  # of CPU
+    seconds: float  # of CPU, with those of earlier runs whose cells it used
 
 
 def stored(path: Path, key: Mapping[str, Any]) -> Kept | None:
@@ -51,18 +51,29 @@ def stored(path: Path, key: Mapping[str, Any]) -> Kept | None:
 
 def store(path: Path, key: Mapping[str, Any], kept: Kept) -> None:
     """Write the result, at once or not at all."""
-    section = kept.section
-    found = {
+    written = [str(one) for one in kept.written]
+    _write(path, {"key": dict(key), "section": _parts(kept.section), "written": written, "seconds": kept.seconds})
+
+
+def publish(path: Path, command: str, kept: Kept) -> None:
+    """Write the result for the repository: its numbers in full, the command that made them and the CPU seconds."""
+    _write(path, {"command": command, "seconds": round(kept.seconds, 1), **_parts(kept.section)}, indent=1)
+
+
+def _parts(section: Section) -> dict[str, Any]:
+    return {
         "name": section.name,
         "title": section.title,
         "tables": [asdict(table) for table in section.tables],
         "verdicts": [asdict(verdict) for verdict in section.verdicts],
         "notes": section.notes,
     }
-    text = {"key": dict(key), "section": found, "written": [str(one) for one in kept.written], "seconds": kept.seconds}
+
+
+def _write(path: Path, found: Mapping[str, Any], indent: int | None = None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(text, default=_plain), encoding="utf-8")
+    beside.write_text(json.dumps(found, default=_plain, indent=indent) + "\n", encoding="utf-8")
     beside.replace(path)
 
 

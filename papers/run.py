@@ -2,7 +2,8 @@
 
 Each section is printed, its tables are written as CSV and its figures as PNG into ``results/<paper>/`` (not part of
 the repository), and the whole is stored (:mod:`papers.resume`), so that the same run later prints it at once. With
-``--write`` the summary is put into ``docs/papers/<paper>.md``. A data set that cannot be had is one line, and the run
+``--write`` the summary is put into ``docs/papers/<paper>.md``, and its numbers, the command and its CPU time into
+``docs/papers/results``. A data set that cannot be had is one line, and the run
 goes on with the other experiments.
 """
 
@@ -17,8 +18,8 @@ from pathlib import Path
 from gpclass.datasets import DatasetUnavailable
 from papers import overview
 from papers.common import DOCS, RESULTS, Experiment, Section, Setting, show_figures, tell, write_page
-from papers.resume import Kept, Progress, code_of, remember, store, stored
-from papers.store import Limit, NoTime
+from papers.resume import Kept, Progress, code_of, publish, remember, span, store, stored
+from papers.store import Limit, NoTime, Spent
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def run(
 ) -> list[Section]:
     """Run the experiments one after another."""
     setting = Setting(given.full, given.repeats, given.seed, given.quick)
-    Limit.set(given.minutes)
+    Limit.set(given.minutes, given.again)
     progress = Progress([(paper.name, name) for paper, name in chosen], setting.size)
     done, lacking = [], []
     for paper, name in chosen:
@@ -84,9 +85,12 @@ def run(
         if given.write:
             options = [f"--{setting.size}"] if setting.size != "usual" else []
             options += [] if given.repeats is None else [f"--repeats {given.repeats}"]
+            options += [f"--seed {given.seed}"] if given.seed else []
             command = " ".join(["python -m", f"papers.{paper.name}", name, *options])
             order = list(paper.experiments)
-            write_page(docs / f"{paper.name}.md", paper.title, paper.reference, order, kept.section, command)
+            made = f"`{command}`, {span(kept.seconds)} of CPU"
+            write_page(docs / f"{paper.name}.md", paper.title, paper.reference, order, kept.section, made)
+            publish(docs / "results" / f"{paper.name}_{name}.json", command, kept)
             show_figures(docs, paper.name, kept.section, kept.written)
             (docs / "overview.md").write_text(overview.page(docs), encoding="utf-8")
             if given.repeats is None:
@@ -105,10 +109,12 @@ def one(paper: Paper, name: str, setting: Setting, again: bool, results: Path) -
     kept = None if again else stored(path, key)
     if kept is not None:
         return kept, None
+    Spent.stored.clear()
     begin = time.process_time()
     section = paper.experiments[name](setting)
     written = section.save(results / paper.name)
-    kept = Kept(section, tuple(written), time.process_time() - begin)
+    now = time.process_time() - begin
+    kept = Kept(section, tuple(written), now + Spent.earlier())
     if not Limit.reached:  # else parts are missing
         store(path, key, kept)
-    return kept, kept.seconds
+    return kept, now

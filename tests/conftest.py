@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from gpclass.hyper import full_bayes, loo, moves
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
 from gpclass.plots import maps
@@ -24,6 +25,14 @@ def coarse_maps(monkeypatch):
     """Maps of a report on 15 by 15 points: what is on the page does not depend on how fine they are."""
     for drawn in (maps.decision_map, maps.uncertainty_map, maps.difference_map):
         monkeypatch.setitem(drawn.__kwdefaults__, "resolution", 15)
+
+
+@pytest.fixture
+def brief_chains(monkeypatch):
+    """Little of what every chain over θ does before and after its draws: it takes most of a brief run."""
+    monkeypatch.setattr(moves, "EXPLORED", 20)
+    monkeypatch.setattr(full_bayes, "REPEATS", 2)
+    monkeypatch.setattr(loo, "MOST", 2)
 
 
 def make_problem(n=30, d=2, likelihood="probit", kernel=None, seed=0, weights=None):

@@ -9,6 +9,7 @@ probabilities of the training points: in the paper those of HMC are the farthest
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -75,6 +76,23 @@ def chance(number: int, alpha: float, beta: float, steps: int, seed: int) -> dic
     return found
 
 
+def averaged(
+    name: str, work: Callable[..., dict[str, float]], numbers: list[int], length: int, settings: dict[str, Any]
+) -> dict[str, float]:
+    """Mean over problems and parameter sets of what ``work`` finds, each stored as a cell."""
+    found = [
+        cell(
+            PAPER,
+            f"{name}-{number}-{alpha:g}-{beta:g}-{length}",
+            settings,
+            partial(work, number, alpha, beta, length, settings["seed"]),
+        )
+        for number in numbers
+        for alpha, beta in SETS
+    ]
+    return {key: float(np.mean([one[key] for one in found])) for key in found[0]}
+
+
 def run(setting: Setting) -> Section:
     """Mean over problems and parameter sets, by the number of temperatures."""
     numbers = [number for number in PROBLEMS if number not in REAL or not missing(REAL[number])]
@@ -82,30 +100,11 @@ def run(setting: Setting) -> Section:
     lengths = setting.choose((100, 300, 1000), (100, 300, 1000, 3000, 10_000), (50, 500))
     rows = []
     for temperatures in lengths:
-        cells = [
-            cell(
-                PAPER,
-                f"annealing-{number}-{alpha:g}-{beta:g}-{temperatures}",
-                {"seed": setting.seed, "particles": PARTICLES},
-                partial(off, number, alpha, beta, temperatures, setting.seed),
-            )
-            for number in numbers
-            for alpha, beta in SETS
-        ]
-        rows.append((temperatures, *(float(np.mean([one[name] for one in cells])) for name in cells[0])))
+        mean = averaged("annealing", off, numbers, temperatures, {"seed": setting.seed, "particles": PARTICLES})
+        rows.append((temperatures, *mean.values()))
         tell("annealing", *rows[-1])
     steps = setting.choose(1000, 10_000, 200)
-    errors = [
-        cell(
-            PAPER,
-            f"chance-{number}-{alpha:g}-{beta:g}-{steps}",
-            {"seed": setting.seed, "chains": CHAINS},
-            partial(chance, number, alpha, beta, steps, setting.seed),
-        )
-        for number in numbers
-        for alpha, beta in SETS
-    ]
-    error = {name: float(np.mean([one[name] for one in errors])) for name in errors[0]}
+    error = averaged("chance", chance, numbers, steps, {"seed": setting.seed, "chains": CHAINS})
     first, last = rows[0], rows[-1]
     verdicts = (
         Verdict(
@@ -133,7 +132,7 @@ def run(setting: Setting) -> Section:
         "ladders and an untuned HMC give its figures, short ladders and a tuned HMC ours.",
         *left_out(REAL[number] for number in PROBLEMS if number in REAL),
     )
-    columns = ("temperatures", *cells[0])
+    columns = ("temperatures", *mean)
     table = Table("annealing", columns, tuple(rows), "Log evidence off the exact one in per cent, mean.")
     probabilities = Table(
         "annealing_chance",

@@ -27,8 +27,10 @@ from gpclass.plots._style import MARKERS, PALETTE, pyplot
 from gpclass.registry import INFERENCES, get_inference
 from papers.atiya2020.shared import Answer, Linear, classify, linear_kernel, mae, mape, particles
 from papers.common import Section, Setting, Table, Verdict, tell
+from papers.store import cell
 
 NUMBER = 3
+SAMPLERS = ("elliptical-slice", "hmc")
 SKIP, BURN_IN, RUNS = 40, 10, 3  # A §6.3
 WANTED = {"evidence": 100, "probabilities": 10}  # target ratio of CPU time at equal error
 Run = Callable[[Linear, int, int], tuple[Answer, Answer]]  # results for probabilities and for the evidence
@@ -76,16 +78,22 @@ def chains(name: str, skip: int, problem: Linear, draws: int, seed: int) -> tupl
     return sampled, Answer(None, evidence.log_z, time.process_time() - begin)
 
 
+def _skip(setting: Setting) -> int:
+    return int(setting.choose(10, SKIP, 4))
+
+
 def methods(setting: Setting) -> dict[str, tuple[Run, tuple[int, ...]]]:
     """The methods, with their numbers of draws; samplers only if the registry has them."""
     found: dict[str, tuple[Run, tuple[int, ...]]] = {
         "exact": (exact, setting.choose((250, 1000, 4000, 16_000), (250, 1000, 4000, 16_000), (250, 1000, 4000))),
         "gpc-mc": (gpc_mc, setting.choose((1000, 5000, 25_000), (1000, 10_000, 100_000, 1_000_000), (1000, 5000))),
     }
-    for name in ("elliptical-slice", "hmc"):
+    for name in SAMPLERS:
         if name in INFERENCES:
-            skip = setting.choose(10, SKIP, 4)
-            found[name] = (partial(chains, name, skip), setting.choose((10, 50, 250), (10, 50, 250, 1000), (10, 50)))
+            found[name] = (
+                partial(chains, name, _skip(setting)),
+                setting.choose((10, 50, 250), (10, 50, 250, 1000), (10, 50)),
+            )
     return found
 
 
@@ -102,14 +110,30 @@ class Point:
     seconds_evidence: float
 
 
-def measure(method: str, run: Run, draws: int, repeats: int, seed: int) -> Point:
-    """Run one method ``repeats`` times, on a new data set each time."""
-    errors = []
-    for r in range(repeats):
-        problem = Linear.draw(NUMBER, seed + r)
-        first, second = run(problem, draws, seed + r)
-        errors.append((mae(problem, first), mape(problem, second), first.seconds, second.seconds))
-    return Point(method, draws, repeats, *map(float, np.mean(errors, axis=0)))
+def measure(method: str, run: Run, draws: int, repeats: int, seed: int, skip: int) -> Point:
+    """Run one method ``repeats`` times, on a new data set each time; every run is stored when it is measured."""
+    found = [
+        cell(
+            "atiya2020",
+            f"figures-{method}-{draws}-{r}-{skip if method in SAMPLERS else 0}",
+            {"seed": seed, "problem": NUMBER},
+            partial(_one, run, draws, seed + r),
+        )
+        for r in range(repeats)
+    ]
+    return Point(method, draws, repeats, *map(float, np.mean([list(one.values()) for one in found], axis=0)))
+
+
+def _one(run: Run, draws: int, seed: int) -> dict[str, float]:
+    """Both errors of a run, and the CPU seconds of each."""
+    problem = Linear.draw(NUMBER, seed)
+    first, second = run(problem, draws, seed)
+    return {
+        "mae": mae(problem, first),
+        "mape": mape(problem, second),
+        "seconds": first.seconds,
+        "evidence": second.seconds,
+    }
 
 
 def speed_ratio(points: list[Point], what: str) -> tuple[float, float]:
@@ -150,7 +174,7 @@ def run(setting: Setting) -> Section:
     for name, (method, sizes) in methods(setting).items():
         for draws in sizes:
             quick = 10 if name == "exact" and draws <= 4000 else 3 if name == "hmc" else 5
-            points.append(measure(name, method, draws, setting.count(quick, 10), setting.seed))
+            points.append(measure(name, method, draws, setting.count(quick, 10), setting.seed, _skip(setting)))
             tell("figures", *astuple(points[-1]))
     table = Table(
         "figures",
@@ -178,7 +202,7 @@ def run(setting: Setting) -> Section:
             "![Error of the probabilities against CPU time](atiya2020_figure1.png)",
             "![Error of the log evidence against CPU time](atiya2020_figure2.png)",
             "Samplers: 3 chains around the prior, a burn-in of 10 draws, "
-            f"{setting.choose(10, SKIP, 4)} steps between draws; their evidence by annealing from the prior.",
+            f"{_skip(setting)} steps between draws; their evidence by annealing from the prior.",
             "Time at equal error extrapolates gpc-mc from its measured points, with an error falling as the root of "
             "time.",
         ),

@@ -49,7 +49,7 @@ def linear(number: int, seed: int) -> Case:
 def measure(case: Case, M: int, repeats: int, log_steps: Any, seed: int) -> dict[str, float]:
     """Predicted and measured bias and variance of log P."""
     rng = np.random.default_rng([seed, M])
-    found = np.array([bootstrap_run(case.box, M, s, soft=False).log_p for s in rng.spawn(repeats)])
+    found = np.array([bootstrap_run(case.box, M, s, soft=False, keep=False).log_p for s in rng.spawn(repeats)])
     alive = found[np.isfinite(found)]
     bias, variance = predicted_error(log_steps, M)
     measured = alive.var(ddof=1)

@@ -1,13 +1,14 @@
 """A Tables 2 and 3: probabilities and evidence of the linear kernel on one feature, against the closed form (A
 eq. 66).
 
-One set of runs gives both tables: Table 2 is the error of the probabilities, Table 3 that of the log evidence.
+One set of runs, each stored when it is measured, gives both tables: Table 2 is the error of the probabilities, Table 3
+that of the log evidence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from gpclass.inference import Exact
 from papers import truths
 from papers.atiya2020.shared import Linear, classify, mae, mape, particles, published
 from papers.common import Section, Setting, Table, Verdict, tell
+from papers.store import cell
 
+PAPER = "atiya2020"
 BEST = 3_000_000
 EXACT = (2000, 20_000)
 HARD = "gpc-mc-hard, counted"  # both counts are hard, as in A eq. 57 and 61
@@ -25,21 +28,31 @@ PARTICLES = (10_000, 100_000)
 COLUMNS = {1: "p1_n100", 2: "p2_n200", 3: "p3_n400", 4: "p4_n800"}
 
 
-@lru_cache(maxsize=64)
 def measure(method: str, number: int, M: int, repeats: int, seed: int) -> tuple[np.ndarray, np.ndarray, float, int]:
     """MAE and MAPE of each run, the CPU seconds of one, and the number of k-hat warnings."""
-    errors, percents, seconds, worried = [], [], [], 0
-    for r in range(repeats):
-        problem = Linear.draw(number, seed + r)
-        if method == "exact":
-            answer = classify(problem, Exact(n_samples=M), seed + r)
-        else:
-            answer = particles(problem, M, seed + r, soft=method == "gpc-mc", count=method == HARD)
-        errors.append(mae(problem, answer))
-        percents.append(mape(problem, answer))
-        seconds.append(answer.seconds)
-        worried += answer.worried
-    return np.array(errors), np.array(percents), float(np.mean(seconds)), worried
+    found = [
+        cell(PAPER, f"linear-{number}-{method}-{M}-{r}".replace(", ", "-"), {"seed": seed}, one)
+        for r, one in ((r, partial(_one, method, number, M, seed + r)) for r in range(repeats))
+    ]
+    errors, percents, seconds, worried = (
+        np.array([one[name] for one in found]) for name in ("mae", "mape", "seconds", "worried")
+    )
+    return errors, percents, float(seconds.mean()), int(worried.sum())
+
+
+def _one(method: str, number: int, M: int, seed: int) -> dict[str, Any]:
+    """One run, of both tables."""
+    problem = Linear.draw(number, seed)
+    if method == "exact":
+        answer = classify(problem, Exact(n_samples=M), seed)
+    else:
+        answer = particles(problem, M, seed, soft=method == "gpc-mc", count=method == HARD)
+    return {
+        "mae": mae(problem, answer),
+        "mape": mape(problem, answer),
+        "seconds": answer.seconds,
+        "worried": int(answer.worried),
+    }
 
 
 def plan(number: int, setting: Setting) -> list[tuple[str, int, int]]:

@@ -15,10 +15,11 @@ from gpclass.inference.particles import Particles
 from gpclass.kernels import filippone
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
-from papers.common import Section, Setting, Table
+from papers.common import Section, Setting, Table, Verdict
 
 BETA = np.exp(-0.5 * np.arange(8, -1, -1))
 PANELS = (0, 4, 6, 8)
+PARTICLES = 4000
 
 
 def run(setting: Setting) -> Section:
@@ -31,9 +32,9 @@ def run(setting: Setting) -> Section:
     for around in ("prior", "laplace"):
         target = target_around(problem, around)
         state = Particles.draw(target, 3, np.random.default_rng(setting.seed))
-        spread = Particles.draw(target, 4000, np.random.default_rng(1))
+        spread = Particles.draw(target, PARTICLES, np.random.default_rng(1))
         begin = float(spread.f.std(axis=0).mean())
-        beta, log_w = np.concatenate([[0.0], BETA]), np.zeros(4000)
+        beta, log_w = np.concatenate([[0.0], BETA]), np.zeros(PARTICLES)
         xi = (grid - target.m) @ np.linalg.inv(target.A[0]).T
         log_q = -0.5 * (xi**2).sum(axis=1)
         for j in range(1, len(beta)):
@@ -48,6 +49,17 @@ def run(setting: Setting) -> Section:
         w /= w.sum()
         end = float(np.sqrt(w @ (spread.f - w @ spread.f) ** 2).mean())
         rows.append((around, log_z, np.sqrt(w @ w - 1.0 / len(w)), 1.0 / (w @ w) / len(w), begin, end))
+    K = problem.prior.K
+    truth = float(np.log(0.25 + np.arcsin(K[0, 1] / (K[0, 0] + 1.0)) / (2.0 * np.pi)))  # an orthant of two variables
+    verdicts = tuple(
+        Verdict(
+            f"the evidence annealed from {'the prior' if around == 'prior' else 'Laplace'}, {PARTICLES} particles",
+            f"within two standard errors of {truth:.3f}, the closed form",
+            f"{log_z:.3f}, standard error {se:.3f}",
+            bool(abs(log_z - truth) <= 2.0 * se),
+        )
+        for around, log_z, se, *_ in rows
+    )
     columns = ("from", "log evidence", "se", "effective share", "sd of f at the start", "sd at the end")
     message = (
         "The paper's message is the reverse: there annealing from Laplace's Gaussian is the better way. With two "
@@ -59,7 +71,8 @@ def run(setting: Setting) -> Section:
     return Section(
         "figure1",
         "Figure 1: annealing in two dimensions",
-        (Table("figure1", columns, tuple(rows), "4000 particles along the figure's temperatures"),),
+        (Table("figure1", columns, tuple(rows), f"{PARTICLES} particles along the figure's temperatures"),),
+        verdicts,
         notes=(
             message,
             "![Annealing from the prior and from Laplace's Gaussian](filippone2014_figure1.png)",

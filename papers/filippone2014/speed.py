@@ -13,7 +13,7 @@ from typing import Any
 
 from papers.common import Section, Setting, Table, Verdict, left_out, tell
 from papers.filippone2014.shared import ESTIMATORS, FILES, acceptance, chains, effective_size
-from papers.filippone2014.table1 import PAPER, SMALL, measured, sizes, tuned_proposal
+from papers.filippone2014.table1 import PAPER, SMALL, measured, sizes, tuned_proposal, wanted
 from papers.store import cell
 
 WANTED = 5.0
@@ -55,7 +55,7 @@ def run(setting: Setting) -> Section:
         "effective draws per CPU second",
     )
     table = Table("speed", columns, tuple(rows))
-    notes = left_out(FILES[name] for name in SMALL)
+    notes = left_out(FILES[name] for name in SMALL if name in wanted(setting))
     return Section("speed", "Effective draws per second", (table,), tuple(verdicts), notes)
 
 

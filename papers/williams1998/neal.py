@@ -25,20 +25,21 @@ from gpclass.priors import LogNormal, SharedGamma
 from papers.common import Section, Setting, Table, Verdict, tell
 from papers.crabs import SEED, crabs_split
 from papers.store import cell
+from papers.williams1998.glass import folds_of
 
 OWN, WOVEN = "Neal's own: Gibbs scans, shared mean", "interwoven, W's priors"
 MIXED = 1.1  # R-hat from which effective draws are not compared
 PRIORS = {"*length_scale*": SharedGamma(power=-2.0), "*": LogNormal(-3.0, 3.0)}
 
 
-def chains(setting: Setting, d: int) -> dict[str, Any]:
+def chains(setting: Setting, d: int, many: bool = False) -> dict[str, Any]:
     """Both, with chains of the same length."""
     length = setting.choose(
         {"chains": 2, "warmup": 60, "draws": 200},
         {"chains": 4, "warmup": 200, "draws": 1000},
         {"chains": 2, "warmup": 10, "draws": 20},
     )
-    common = {"likelihood": "logit", "tol": 0.1, "random_state": setting.seed}
+    common = {"likelihood": "softmax" if many else "logit", "tol": 0.1, "random_state": setting.seed}
     woven = Alternate(move="hmc", given="both", default_priors="williams-barber", **length)
     return {
         OWN: GPClassifier(
@@ -49,7 +50,7 @@ def chains(setting: Setting, d: int) -> dict[str, Any]:
 
 
 def tasks(setting: Setting) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """Name to training and test rows: crabs without colour, and Pima, not in the quick size."""
+    """Name to training and test rows: crabs without colour; but for the quick size Pima; in full a fold of glass."""
     data = load("crabs")
     X, y = np.asarray(data.X, dtype=float), np.asarray(data.y)
     colour = list(data.feature_names).index("colour")
@@ -58,6 +59,11 @@ def tasks(setting: Setting) -> dict[str, tuple[Any, Any, Any, Any]]:
     if not setting.quick:
         one, two = load("pima_ripley_train"), load("pima_ripley_test")
         found["pima"] = tuple(np.asarray(part) for part in (one.X, one.y, two.X, two.y))
+    if setting.full:  # scans of six latent values a fragment take minutes
+        glass = load("forensic_glass_fgl")
+        X, y = np.asarray(glass.X, dtype=float), np.unique(np.asarray(glass.y), return_inverse=True)[1]
+        some, others = folds_of(y, setting.seed)[0]
+        found["glass"] = (X[some], y[some], X[others], y[others])
     return found
 
 
@@ -78,10 +84,10 @@ def measured(clf: Any, X: Any, y: Any, X_new: Any, y_new: Any) -> dict[str, Any]
 
 
 def run(setting: Setting) -> Section:
-    """Both chains on both sets."""
+    """Both chains on all sets."""
     rows, per, worst = [], {}, 0.0
     for name, parts in tasks(setting).items():
-        for label, clf in chains(setting, parts[0].shape[1]).items():
+        for label, clf in chains(setting, parts[0].shape[1], len(np.unique(parts[1])) > 2).items():
             settings = {"method": repr(clf)}
             kept = f"{setting.size}-neal-{name}-{'own' if label == OWN else 'woven'}"
             found = cell("williams1998", kept, settings, partial(measured, clf, *parts))

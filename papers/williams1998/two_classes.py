@@ -150,7 +150,23 @@ def pima(setting: Setting) -> Section:
         "pima",
         setting,
     )
-    return Section("pima", "Pima: errors of 332", (table,))
+    theirs = read_published(PUBLISHED).get("errors", task="pima", method="gaussian process")
+    return Section("pima", "Pima: errors of 332", (table,), tuple(_judge(table, float(theirs or 0.0), len(test.y))))
+
+
+def _judge(table: Table, theirs: float, n: int) -> list[Verdict]:
+    """The literature's errors of the process, on the same rows."""
+    se = np.sqrt(theirs * (1.0 - theirs / n))
+    return [
+        Verdict(
+            f"pima: errors of {name}",
+            f"at most two binomial standard errors from the literature's {theirs:.0f}, {se:.1f} each",
+            f"{errors}",
+            bool(abs(errors - theirs) <= 2.0 * se),
+        )
+        for name, errors, *_ in table.rows
+        if name in ("Laplace + HMC", PENALISED, "Neal's MCMC")
+    ]
 
 
 def relevance(setting: Setting) -> Section:

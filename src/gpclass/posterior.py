@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TOO_FEW = 10.0  # effective draws below which neither their mean nor their spread is known
 IMPRECISE = "but less precise than asked for (see the warnings)"
+INSTEAD = "use inference='ep' or 'laplace' instead"
 EVIDENCE_KINDS = ("approximate", "bound", "unbiased", "closed-form")
 
 
@@ -60,10 +61,10 @@ class Report:
 
     def judged(self, seconds: float) -> Report:
         """With the time it took; not converged if a few of the draws have nearly all the weight."""
-        if self.ess is None or self.n_samples is None or not too_few(self.ess, self.n_samples):
+        enough = self.ess is None or self.n_samples is None or not too_few(self.ess, self.n_samples)
+        if enough or not self.converged:  # one reason, with one remedy
             return replace(self, seconds=seconds)
-        found = f"only {self.ess:.1f} effective of {self.n_samples} draws; use inference='ep' or 'laplace' instead"
-        reason = "; ".join(text for text in (self.reason, found) if text)
+        reason = f"only {self.ess:.1f} effective of {self.n_samples} draws; {INSTEAD}"
         return replace(self, seconds=seconds, converged=False, reason=reason)
 
     def rows(self) -> list[tuple[str, str]]:

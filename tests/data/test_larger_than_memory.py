@@ -448,8 +448,12 @@ class Clusters:
             self.made = None
 
     def _start(self):
+        import dask
         import distributed
 
+        method = {"distributed.worker.multiprocessing-method": "forkserver"}  # a worker imports nothing again
+        dask.config.set(method)  # not only here: a nanny starts another worker for one that was killed
+        distributed.utils.get_mp_context().set_forkserver_preload(["distributed", "gpclass.data.dask", "pyarrow"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return distributed.LocalCluster(

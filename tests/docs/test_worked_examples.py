@@ -218,6 +218,7 @@ def takes_lapse(c):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.filterwarnings("ignore")  # brief chains and ascents say that they are brief
 @pytest.mark.parametrize(
     "c", yes_cells(), ids=lambda c: "-".join((c.likelihood, c.inference, c.strategy, c.form, c.classes))

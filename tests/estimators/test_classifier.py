@@ -526,7 +526,7 @@ def test_more_classes_than_an_inference_takes():
             with pytest.raises(ValueError, match=r"Only binary classification .* takes two"):
                 clf.fit([[0.0], [1.0], [2.0]], ["a", "b", "c"])
     two = {name for name, row in INFERENCES.items() if row.default.only_two}
-    assert two == {"gibbs", "control-variables", "amp", "dsgq", "local-exact"}
+    assert two == {"control-variables", "amp", "dsgq", "local-exact"}
 
 
 def test_a_failed_fit_keeps_the_columns_too(moons):

@@ -10,7 +10,7 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass import GPClassifier
-from gpclass.estimators import neighbour_plan, planner
+from gpclass.estimators import local_plan, neighbour_plan, planner
 from gpclass.estimators.planner import DENSE, _extrapolate, _memory, class_subset, plan_fit
 from gpclass.hyper import PseudoMarginal
 
@@ -18,7 +18,7 @@ FACTOR = 4.0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "n"), [("fixed", 1500), ("maximize", 900)])
+@pytest.mark.parametrize(("strategy", "n"), [("fixed", 1000), ("maximize", 600)])
 def test_seconds_are_those_of_the_fit(monkeypatch, strategy, n):
     """By a clock that goes with the work: inferences times a cost of n; benchmarks/planner.py has real clocks."""
     now, fit = [0.0], GPClassifier.fit
@@ -34,7 +34,7 @@ def test_seconds_are_those_of_the_fit(monkeypatch, strategy, n):
     monkeypatch.setattr(planner, "_cholesky_slowness", lambda _: 2e-11)
     X, y = make_moons(n, noise=0.3, random_state=0)
     clf = GPClassifier(2.0 * RBF(0.8), inference="laplace", hyperparameters=strategy)
-    plan = clf.plan(X, y, budget=0.7)
+    plan = clf.plan(X, y, budget=0.2)
     assert plan.sizes[-1] < n  # an extrapolation, not the fit itself
     began = now[0]
     clf.fit(X, y)
@@ -55,15 +55,15 @@ def test_the_seed_does_not_change_the_plan_of_draws(monkeypatch):
     monkeypatch.setattr(GPClassifier, "fit", working)
     monkeypatch.setattr(planner, "clock", lambda: now[0])
     monkeypatch.setattr(planner, "_cholesky_slowness", lambda _: 2e-11)
-    X, y = make_moons(200, noise=0.3, random_state=0)
-    plans = [GPClassifier(random_state=seed, tol=2e-3).plan(X, y, budget=0.05) for seed in (0, None)]
+    X, y = make_moons(150, noise=0.3, random_state=0)
+    plans = [GPClassifier(random_state=seed, tol=4e-3).plan(X, y, budget=0.05) for seed in (0, None)]
     for plan in plans:
-        assert plan.sizes[-1] < 200
+        assert plan.sizes[-1] < 150
         assert plan.seconds == pytest.approx(plans[0].seconds)
         assert plan.memory == pytest.approx(plans[0].memory, rel=0.1)  # garbage is collected when it is
     began = now[0]
     tracemalloc.start()
-    GPClassifier(random_state=5, tol=2e-3).fit(X, y)
+    GPClassifier(random_state=5, tol=4e-3).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert plans[0].low < now[0] - began < plans[0].high
@@ -75,7 +75,7 @@ def test_the_seed_does_not_change_the_plan_of_draws(monkeypatch):
 def test_chains_are_planned_from_short_ones(monkeypatch):
     X, y = make_moons(120, noise=0.3, random_state=0)
     chains = PseudoMarginal(chains=2, warmup=60, discard=10, draws=150, proposal="walk")
-    plan = GPClassifier(2.0 * RBF(0.8), hyperparameters=chains, random_state=0).plan(X, y)
+    plan = GPClassifier(2.0 * RBF(0.8), hyperparameters=chains, random_state=0).plan(X[:60], y[:60])
     assert plan.inferences == pytest.approx(2 * (60 + 10 + 150), rel=0.2)
     assert "doubled" not in str(plan)
     tried = []
@@ -195,6 +195,21 @@ def test_neighbours_are_planned_by_their_sparse_factor(monkeypatch):
     assert clf.plan(X[:1000], y[:1000]).seconds < plan.seconds
     fixed = GPClassifier(1.0 * RBF(0.2), inference="laplace", n_neighbors=5, hyperparameters="fixed").plan(X, y)
     assert fixed.inferences == 1
+
+
+def test_the_local_prior_is_planned_by_its_blocks_and_the_search_on_some_rows(monkeypatch):
+    monkeypatch.setattr(local_plan, "ROWS", 150)
+    monkeypatch.setattr(local_plan, "FEW", 300)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(3000, 5))
+    y = (np.sin(9.0 * X[:, 0]) + 0.3 * rng.normal(size=3000) > 0).astype(int)
+    settings = {"inference": "ep", "latent_prior": "local", "random_state": 0}
+    plan = GPClassifier(1.0 * RBF(0.2), **settings).plan(X, y)
+    assert plan.sizes == (150,)
+    assert plan.inferences == 1
+    assert plan.last > 0.0
+    assert plan.memory < 0.1 * DENSE * 8.0 * 3000**2
+    assert GPClassifier(1.0 * RBF(0.2), hyperparameters="fixed", **settings).plan(X, y).last == 0.0
 
 
 def test_draws_that_predictions_make_are_no_part_of_the_fit():

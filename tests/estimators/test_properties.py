@@ -57,15 +57,40 @@ def proba(fit, X):
         return fit.predict_proba(X)
 
 
+COMPARED = []  # whether both fits of each pair of the present test have converged
+
+
+@pytest.fixture(autouse=True)
+def most_are_compared():
+    """A property of converged fits is checked on most of the examples."""
+    COMPARED.clear()
+    yield
+    assert not COMPARED or np.mean(COMPARED) >= 0.75, f"{sum(COMPARED)} of {len(COMPARED)} pairs compared"
+
+
+def converged(one, other):
+    COMPARED.append(bool(one.fit_report_.converged and other.fit_report_.converged))
+    return COMPARED[-1]
+
+
 def agree(one, other, X, X_other=None, atol=2e-5):
     """Both answer the same up to their stated errors, or one says that it has not converged."""
-    if one.fit_report_.converged and other.fit_report_.converged:
+    if converged(one, other):
         p, q = proba(one, X), proba(other, X if X_other is None else X_other)
         with warnings.catch_warnings(action="ignore"):
             mcse = np.nan_to_num(one.predict_uncertainty(X).mcse)
         error = one.log_evidence_error_ or 0.0
         assert np.all(np.abs(p - q) <= atol + 6.0 * mcse)
         assert one.log_evidence_ == pytest.approx(other.log_evidence_, abs=1e-4 + 6.0 * error, rel=1e-6)
+
+
+def agree_in_order(one, other, order, X_new):
+    """Class c of the one is class order[c] of the other."""
+    if converged(one, other):
+        with warnings.catch_warnings(action="ignore"):
+            mcse = np.nan_to_num(one.predict_uncertainty(X_new).mcse)
+        # The averages of softmax are over fixed points, which are not symmetric in the classes.
+        assert np.all(np.abs(proba(one, X_new) - proba(other, X_new)[:, order]) < 6e-3 + 6 * mcse)
 
 
 @pytest.mark.slow
@@ -87,9 +112,7 @@ def test_the_names_and_the_order_of_classes_do_not_matter(name, problem, seed):
     X, y, X_new, kernel, C = problem
     order = np.random.default_rng(seed).permutation(C)
     one, other = fitted(name, kernel, X, y), fitted(name, kernel, X, np.array(["a", "b", "c"])[order[y]])
-    if one.fit_report_.converged and other.fit_report_.converged:
-        # The averages of softmax are over fixed points, which are not symmetric in the classes.
-        np.testing.assert_allclose(proba(one, X_new), proba(other, X_new)[:, order], atol=6e-3)
+    agree_in_order(one, other, order, X_new)
 
 
 @pytest.mark.slow

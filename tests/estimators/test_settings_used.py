@@ -55,7 +55,7 @@ def test_methods_with_restarts_are_compared_at_one_kernel():
     assert found.results["laplace"].same_kernel is not None
 
 
-@pytest.mark.parametrize("inference", ["amp", "dsgq", "gibbs"])
+@pytest.mark.parametrize("inference", ["amp", "dsgq", "control-variables"])
 def test_softmax_for_two_classes_is_refused_for_the_right_reason(inference):
     """It said that the inference takes two classes, and there were two."""
     with pytest.raises(ValueError, match="latent value for each class") as refused:

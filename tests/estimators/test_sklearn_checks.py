@@ -20,6 +20,7 @@ from tests.estimators.checks import few_checks
 TIGHT = Maximize(tol=1e-12, gradient_tol=1e-7)  # the checks compare fits to seven digits
 BRIEF = Maximize(max_iter=2, polish_steps=1)  # they ask for equal fits, not for converged ones
 SHORT = {  # chains whose default lengths the checks of behaviour do not need
+    "exact": Exact(n_samples=200),
     "elliptical-slice": EllipticalSlice(chains=4, warmup=40, draws=60, thin=1),
     "hmc": LatentHMC(chains=4, warmup=40, draws=60),
     "control-variables": ControlVariables(chains=4, warmup=40, draws=60),
@@ -30,12 +31,13 @@ SHORT = {  # chains whose default lengths the checks of behaviour do not need
 
 
 def at_fixed_parameters(name):
-    return GPClassifier(inference=SHORT.get(name, name), hyperparameters="fixed", tol=0.02)
+    tol = {} if name == "exact" else {"tol": 0.02}  # it has a number of draws instead
+    return GPClassifier(inference=SHORT.get(name, name), hyperparameters="fixed", **tol)
 
 
-# Every check for a Gaussian of either kind, the guided sampler and a chain; those of the inference for the others.
+# Every check for the default and a deterministic inference; those of the inference for the others.
 COMPLETE = ["laplace"]
-COMPLETE_SLOW = ["ep", "exact", "elliptical-slice"]
+COMPLETE_SLOW = ["exact"]
 OTHERS = [row for row in INFERENCES.values() if row.name not in COMPLETE + COMPLETE_SLOW]
 CLIMBS = [  # of those that most people use
     GPClassifier(inference=Exact(n_samples=200), hyperparameters=BRIEF),
@@ -82,8 +84,16 @@ def test_scikit_learn_checks_that_take_longer(estimator, check):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(SAID)
-@few_checks([at_fixed_parameters(row.name) for row in OTHERS] + CLIMBS, expected_failed_checks=cannot_hold)
-def test_checks_of_the_other_inferences_and_of_climbs(estimator, check):
+@few_checks([at_fixed_parameters(row.name) for row in OTHERS], expected_failed_checks=cannot_hold)
+def test_checks_of_the_other_inferences(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(SAID)
+@few_checks(CLIMBS, without="check_class_weight_classifiers", expected_failed_checks=cannot_hold)
+def test_checks_of_climbs(estimator, check):
+    """Weights are for the inference, which has them at fixed parameters; those of this check are extreme, and slow."""
     check(estimator)
 
 

@@ -55,6 +55,7 @@ from gpclass.inference import (
     posteriors,
 )
 from gpclass.kernels import on
+from gpclass.latent.local import LocalBlocks
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.persistence import save_model
 from gpclass.priors import Flat, Gamma, HalfNormal, HalfStudentT, InverseGamma, LogNormal, SharedGamma
@@ -235,6 +236,7 @@ FRAME = {
     "frame-inducing-importance": classifier(Importance(n_samples=16), n_inducing=5),
     "frame-inducing-pseudo-marginal": classifier(Exact(n_samples=24), n_inducing=5, hyperparameters=PSEUDO),
     "frame-neighbours-ep": classifier("ep", n_neighbors=4, n_inducing=3),
+    "frame-local-ep": classifier("ep", latent_prior=LocalBlocks(8)),
     "frame-two-local-exact": classifier(LocalExact(rows=8, n_samples=24), weights=WHOLE),
     "frame-inducing-local-exact": classifier(LocalExact(rows=8, n_samples=24), n_inducing=5),
     "frame-many-neighbours-laplace": classifier("laplace", THREE, n_neighbors=4),

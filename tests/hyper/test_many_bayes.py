@@ -130,10 +130,12 @@ BRIEF = [
     ("ep", HMC.brief()),
     ("laplace", Alternate.brief()),
     (LatentHMC(around="prior"), Alternate.neal(chains=2, warmup=3, draws=6)),
+    ("gibbs", Alternate.neal(chains=2, warmup=3, draws=6)),
 ]
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize(("inference", "strategy"), BRIEF)
 def test_everything_works_after_sampling(inference, strategy, own, tmp_path):

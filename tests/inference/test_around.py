@@ -99,6 +99,7 @@ def test_a_gaussian_of_another_likelihood_or_none_is_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # brief chains
 def test_alternate_moves_around_the_inference_as_it_was_given():
     task, brief = problem(Probit()), Alternate.brief()

@@ -15,6 +15,7 @@ from gpclass.predict import predict_proba
 from gpclass.predict.many import many_proba
 from tests.inference.test_many_laplace import OWN, WEIGHTS, kernels_of, problem
 from tests.normal import log_orthant
+from tests.slopes import directions
 
 
 def probit(**settings):
@@ -82,11 +83,9 @@ def test_ep_is_ep_on_the_dense_orthant(task):
 def test_ep_gradient_is_that_of_differences(kernel, weights):
     task, ep = probit(kernel=kernel, weights=weights), EP(tol=1e-10)
     slope = ep(task, gradient=True).evidence.gradient
-    for k in range(len(slope)):
-        h = np.zeros(len(slope))
-        h[k] = 1e-4
-        up, down = (ep(task.at(task.theta + s * h)).evidence.log_z for s in (1, -1))
-        assert slope[k] == pytest.approx((up - down) / 2e-4, rel=1e-5, abs=1e-6)
+    for along in directions(len(slope)):
+        up, down = (ep(task.at(task.theta + s * along)).evidence.log_z for s in (1e-4, -1e-4))
+        assert slope @ along == pytest.approx((up - down) / 2e-4, rel=1e-5, abs=1e-6)
 
 
 def test_ep_starts_from_a_neighbour():
@@ -150,11 +149,9 @@ def test_probabilities_of_all_labelings_sum_to_one(n, C):
 def test_exact_gradient_is_that_of_brute_force():
     task = tiny(3, 3, kernel=CompoundKernel(OWN))
     slope = Exact(n_samples=40_000)(task, np.random.default_rng(2), gradient=True).evidence.gradient
-    for k in range(len(slope)):
-        h = np.zeros(len(slope))
-        h[k] = 0.05
-        up, down = (slow_log_evidence(task.at(task.theta + s * h)) for s in (1, -1))
-        assert slope[k] == pytest.approx((up - down) / 0.1, abs=4e-3)
+    for along in directions(len(slope)):
+        up, down = (slow_log_evidence(task.at(task.theta + s * along)) for s in (0.05, -0.05))
+        assert slope @ along == pytest.approx((up - down) / 0.1, abs=4e-3)
 
 
 @pytest.mark.slow
@@ -182,12 +179,12 @@ def test_softmax_laplace_is_near_the_true_posterior():
     task = problem(n=20, kernel=1.0 * RBF(1.0))
     new = np.random.default_rng(9).standard_normal((5, 2))
     laplace = Laplace()(task)
-    truth = Importance(n_samples=40_000, around="laplace")(task, np.random.default_rng(1))
-    assert truth.report.ess > 20_000
+    truth = Importance(n_samples=16_000, around="laplace")(task, np.random.default_rng(1))
+    assert truth.report.ess > 8000
     assert truth.report.khat < 0.7
     assert abs(laplace.evidence.log_z - truth.evidence.log_z) < 0.3
     one, two = (many_proba(p.latent(new), task.likelihood) for p in (laplace, truth))
-    assert two.mcse.max() < 2e-3
+    assert two.mcse.max() < 3e-3
     np.testing.assert_allclose(one.proba, two.proba, atol=0.03)
     assert np.mean(two.proba.max(axis=1) - one.proba.max(axis=1)) > 0.0
 
@@ -202,7 +199,7 @@ def test_errors_are_calibrated():
         found = many_proba(posterior.latent(new), task.likelihood)
         return found, posterior.evidence
 
-    truth, log_z = answer(40_000, 999)
+    truth, log_z = answer(16_000, 999)
     runs = [answer(400, seed) for seed in range(40)]
     z = np.array([(p.proba - truth.proba) / p.mcse for p, _ in runs])
     ze = np.array([(e.log_z - log_z.log_z) / e.error for _, e in runs])
@@ -299,10 +296,9 @@ def test_gradient_with_light_weights_or_the_reason_why_not(variance, low):
         assert "softmax" in found.report.reason
         assert variance == 100.0
         return
-    for j in range(2):
-        move = step * np.eye(2)[j]
-        ends = [ep(at.at(at.theta + sign * move)).evidence.log_z for sign in (1, -1)]
-        assert found.evidence.gradient[j] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-6)
+    (along,) = directions(2, 1)
+    ends = [ep(at.at(at.theta + sign * step * along)).evidence.log_z for sign in (1, -1)]
+    assert found.evidence.gradient @ along == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-6)
 
 
 def test_most_light_weights_have_a_gradient():

@@ -1,5 +1,6 @@
 """Samplers and importance sampling for softmax: against dense algebra, quadrature, each other, and Laplace."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,9 +11,10 @@ from scipy.special import log_softmax
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 
-from gpclass.inference import Annealed, EllipticalSlice, Importance, Laplace, LatentHMC
+from gpclass.inference import Annealed, EllipticalSlice, Gibbs, Importance, Laplace, LatentHMC
 from gpclass.inference.around import target_around
 from gpclass.inference.elliptical_step import elliptical_step
+from gpclass.inference.gibbs import latent_scan, precisions_of
 from gpclass.inference.hmc import hmc_step
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
@@ -186,10 +188,10 @@ def test_evidence_and_probabilities_against_quadrature(method, around, name):
 def test_chains_against_quadrature(method, around):
     task = TASKS["own"]
     log_z, proba = truth_of("own")
-    found = method(chains=16, draws=200, around=around, evidence=True)(task, np.random.default_rng(1))
+    found = method(chains=16, draws=100, around=around, evidence=True)(task, np.random.default_rng(1))
     ours = many_proba(found.latent(NEW), task.likelihood)
     assert np.all(np.abs(ours.proba - proba) < 4 * ours.mcse)
-    assert ours.mcse.max() < 0.02
+    assert ours.mcse.max() < 0.03
     assert abs(found.evidence.log_z - log_z) < 4 * found.evidence.error
     for name in ("latent_rhat", "ess_tail", "mcse_mean", "n_classes"):
         assert name in found.report.details
@@ -204,13 +206,48 @@ def test_steps_at_another_temperature_are_told_apart(step):
     rng = np.random.default_rng(0)
     _, proba = truth_of("one")
     for power, right in ((1.0, True), (0.5, False)):
-        state = Particles.draw(target, 4000, rng)
+        state = Particles.draw(target, 2000, rng)
         for _ in range(15):
             state = step(target, state, rng, power)
         eta = target.prior_coordinates(state.xi)
-        found = WhiteDraws(target.problem, eta, np.full(4000, 1 / 4000), np.arange(4000), None, None, target.roots)
+        found = WhiteDraws(target.problem, eta, np.full(2000, 1 / 2000), np.arange(2000), None, None, target.roots)
         ours = many_proba(found.latent(NEW), task.likelihood)
         assert (np.abs(ours.proba - proba).max() < 4 * ours.mcse.max()) == right
+
+
+# ---- Neal's scan -----------------------------------------------------------------------------------------
+
+
+def joint_scores(scan, rounds=3, M=4000):
+    """Moments of f, in standard errors, after labels and scans in turn from a draw of the joint: all about zero."""
+    task, rng = TASKS["own"], np.random.default_rng(0)
+    target = target_around(task, "prior")
+    eta = rng.standard_normal((M, 6))
+    for _ in range(rounds):
+        f = target.latents(eta)
+        own = replace(target, y=task.likelihood.draw_labels(f.reshape(M, 3, 2), rng))
+        f = scan(own, precisions_of(own), f, rng)
+        eta = np.hstack([np.linalg.solve(L, f[:, 2 * c : 2 * c + 2].T).T for c, L in enumerate(target.prior_roots)])
+    moments = np.hstack([eta, eta**2 - 1.0, eta[:, :1] * eta[:, 1:], eta**3])
+    return np.abs(moments.mean(axis=0) / (moments.std(axis=0) / np.sqrt(M)))
+
+
+def test_the_scan_leaves_the_joint_distribution_alone():
+    assert joint_scores(latent_scan).max() < 4.0
+    wrong = [lambda target, Q, f, rng: latent_scan(replace(target, y=0 * target.y), Q, f, rng)]
+    wrong.append(lambda target, Q, f, rng: latent_scan(target, Q[::-1], f, rng))
+    for one in wrong:  # the labels of another, the prior of another class
+        assert joint_scores(one).max() > 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["one", "own", "own, weighted"])
+def test_the_scan_against_quadrature(name):
+    _, proba = truth_of(name)
+    found = Gibbs(draws=400, jitter=1e-6)(TASKS[name], np.random.default_rng(1))
+    ours = many_proba(found.latent(NEW), TASKS[name].likelihood)
+    assert np.all(np.abs(ours.proba - proba) < 4 * ours.mcse)
+    assert ours.mcse.max() < 0.02
 
 
 # ---- against each other, and Laplace -------------------------------------------------------------------
@@ -219,14 +256,14 @@ def test_steps_at_another_temperature_are_told_apart(step):
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_samplers_agree_with_importance_sampling(kernel):
-    task = problem(n=40, kernel=kernel)
-    new = np.random.default_rng(5).standard_normal((10, 2))
-    reference = Importance(n_samples=20_000)(task, np.random.default_rng(0))
+    task = problem(n=25, kernel=kernel)
+    new = np.random.default_rng(5).standard_normal((4, 2))
+    reference = Importance(n_samples=10_000)(task, np.random.default_rng(0))
     truth = many_proba(reference.latent(new), task.likelihood)
     for method in (
         Annealed(1000),
-        EllipticalSlice(chains=16, draws=150),
-        LatentHMC(chains=16, draws=150),
+        EllipticalSlice(chains=16, draws=80),
+        LatentHMC(chains=16, draws=80),
     ):
         found = method(task, np.random.default_rng(1))
         ours = many_proba(found.latent(new), task.likelihood)
@@ -239,7 +276,7 @@ def test_samplers_agree_with_importance_sampling(kernel):
 @pytest.mark.slow
 def test_laplace_beside_long_hmc():
     """Where the likelihood says little Laplace is good, with a large variance it shrinks towards even odds."""
-    new = np.random.default_rng(5).standard_normal((30, 2))
+    new = np.random.default_rng(5).standard_normal((15, 2))
     gaps = []
     for kernel in (0.5 * RBF(1.0), 2.0 * RBF(1.0), 50.0 * RBF(1.0)):
         task = problem(n=40, kernel=kernel)

@@ -102,3 +102,12 @@ def test_counts_are_read_from_a_heading():
     assert found.count("# test") * found.count("# samples") == 1200
     with pytest.raises(MissingRowsError):
         found.count("# splits")
+
+
+def test_few_draws_to_tune_are_those_that_the_paper_advises():
+    claim = next(one for one in CLAIMS if one.section == "tuning")
+    head = "| method | draws | pick | worst |\n| --- | --- | --- | --- |\n"
+    rows = [f"| gpc-mc | {draws} | best | {lost} |" for draws, lost in (("5,000", 0.3), ("20,000", 0.01))]
+    assert claim.judge({"tuning": head + rows[0]})[1].startswith(OPEN)
+    assert claim.judge({"tuning": head + "\n".join(rows)})[1] == HELD
+    assert claim.judge({"tuning": head + rows[1].replace("0.01", "0.2")})[1].startswith(AGAINST)

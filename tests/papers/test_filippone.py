@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from papers.common import Setting
-from papers.filippone2014 import figure1, figure2, shared, table1
+from papers.filippone2014 import figure1, figure2, shared, speed, table1
 from papers.filippone2014.__main__ import main
 from papers.store import Limit, NoTime, cell
 from sklearn.gaussian_process.kernels import RBF
 
-from gpclass.inference import Annealed, Exact, Importance
+from gpclass.inference import EP, Annealed, Exact, Importance
 from tests.conftest import make_problem
 
 
@@ -108,10 +108,30 @@ def test_table_one_shows_the_rows_that_are_complete(monkeypatch):
     monkeypatch.setattr(table1, "tuned_proposal", lambda *asked: SimpleNamespace(acceptance=0.25))
     section = table1.run(Setting(full=True))
     assert len(section.tables[0].rows) == len(shared.ESTIMATORS)
-    assert "Not measured yet, and so not shown: glass ard, thyroid isotropic" in section.notes[1]
+    assert "Not measured yet, and so not shown: glass ard, thyroid isotropic" in section.notes[-1]
     monkeypatch.setattr(table1, "measured", lambda *asked: measured(*asked[:2], "none", ""))
     with pytest.raises(NoTime):
         table1.run(Setting(full=True))
+
+
+def test_rows_of_a_full_run_that_are_not_reached_are_shorter_and_say_so(monkeypatch):
+    def measured(setting, covariance, name, label):
+        if setting.full and name != "glass":
+            raise NoTime("not yet")
+        return {"n": 100, "percent": 25.0, "error": 1.0, "spread": 1.0, "sd": 0.1, "effective": 9.0, "seconds": 0.36}
+
+    monkeypatch.setattr(table1, "missing", lambda name: "")
+    monkeypatch.setattr(table1, "left_out", lambda names: ())
+    monkeypatch.setattr(table1, "measured", measured)
+    monkeypatch.setattr(table1, "tuned_proposal", lambda *asked: SimpleNamespace(acceptance=0.25))
+    monkeypatch.setattr(table1, "data_set", lambda name, covariance: SimpleNamespace(n=200 if name == "pima" else 100))
+    section = table1.run(Setting(full=True))
+    length = {row[1]: row[4] for row in section.tables[0].rows}
+    assert length["glass"] == "5 x 1500"
+    assert set(length.values()) == {"5 x 1500", "2 x 120", "2 x 150"}
+    assert len(section.tables[0].rows) == 2 * len(shared.FILES) * len(shared.ESTIMATORS)
+    hours = 2 * len(shared.ESTIMATORS) * (3 + 8)  # two covariances, an hour each, but eight of twice the rows
+    assert f"about {hours} hours" in section.notes[1]
 
 
 def test_full_is_the_papers_size():
@@ -143,6 +163,16 @@ def test_proposals_settle_at_the_wanted_acceptance(monkeypatch):
         assert found.acceptance == chains(found).rate
 
 
+def test_the_deterministic_evidence_is_accurate_and_the_same_wherever_the_chain_was():
+    problem = make_problem(40, kernel=20.0 * RBF(1.0))
+    mode = shared.Mode(problem.theta, np.eye(2), 0)
+    density = shared.estimator(shared.Tuned(problem, mode, 0.25), shared.ESTIMATORS["EP's evidence"])
+    for step in ([0.8, -0.5], [-0.8, 0.5], [1.0, 1.0]):
+        theta = problem.theta + step
+        sure = EP(tol=1e-8)(problem.at(theta)).evidence.log_z
+        assert density.log_evidence(theta) == pytest.approx(sure, abs=0.005)
+
+
 @pytest.mark.parametrize("estimator", list(shared.ESTIMATORS))
 def test_every_estimator_has_an_evidence(estimator):
     posterior = shared.ESTIMATORS[estimator](make_problem(12), np.random.default_rng(0))
@@ -166,3 +196,14 @@ def test_estimates_of_figure_2_are_unbiased_and_as_spread_as_one_by_one(label):
     }[label]
     slow = [one_by_one(problem, np.random.default_rng([7, k])).evidence.log_z for k in range(200)]
     assert figure2.spread_of(log_w) == pytest.approx(np.std(slow) / np.log(10), rel=0.25)
+
+
+def test_speed_asks_for_no_set_that_it_does_not_use(monkeypatch):
+    asked = []
+    one = {"percent": 25.0, "effective": 9.0, "seconds": 0.1}
+    monkeypatch.setattr(speed, "left_out", lambda names: asked.extend(names) or ())
+    monkeypatch.setattr(table1, "missing", lambda name: "")
+    monkeypatch.setattr(speed, "measured", lambda *_: one)
+    monkeypatch.setattr(speed, "screen", lambda *_: one)
+    assert len(speed.run(Setting(quick=True)).tables[0].rows) == 4
+    assert asked == [shared.FILES["glass"]]

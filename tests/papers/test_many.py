@@ -5,9 +5,9 @@ import pytest
 from papers.cho2015 import __main__ as cho
 from papers.cho2015 import iris, synthetic
 from papers.cho2015.methods import methods
-from papers.common import Setting
+from papers.common import Setting, Table
 from papers.williams1998 import __main__ as williams
-from papers.williams1998 import comparators, glass, neal
+from papers.williams1998 import comparators, glass, neal, two_classes
 from papers.williams1998.comparators import MixtureDiscriminant
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
@@ -101,3 +101,10 @@ def test_neals_own_chains_and_the_interwoven_ones():
     assert woven.hyperparameters.given == "both"
     assert own.hyperparameters.draws == woven.hyperparameters.draws  # of the same length
     assert own.priors["*length_scale*"].power == -2.0  # relevances
+    assert {clf.likelihood for clf in neal.chains(Setting(), 3, many=True).values()} == {"softmax"}
+
+
+def test_errors_on_pima_are_judged_by_binomial_errors():
+    rows = (("linear discriminant", 10), ("Laplace + HMC", 65), (two_classes.PENALISED, 53), ("Neal's MCMC", 84))
+    found = two_classes._judge(Table("pima", ("method", "errors"), rows), 68.0, 332)
+    assert [verdict.met for verdict in found] == [True, False, False]  # two errors of 7.4 about 68

@@ -95,6 +95,7 @@ def test_more_than_two_classes_come_back_identical(name, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief_chains")
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.filterwarnings("ignore")
 def test_every_strategy_comes_back_identical(name, tmp_path):

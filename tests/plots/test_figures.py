@@ -1,7 +1,5 @@
 """Figures: what they show equals what was computed; they draw on the axes given; bad calls are named."""
 
-import subprocess
-import sys
 import warnings
 from types import SimpleNamespace
 
@@ -308,11 +306,6 @@ def test_weights_show_ess_and_judge_the_tail():
 
 
 @pytest.mark.slow
-def test_matplotlib_is_not_imported_with_the_module():
-    code = "import sys, gpclass.plots, gpclass.metrics; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def test_axes_show_a_class_that_is_rare_everywhere(data):
     """Probabilities below 0.1 were a flat line at the bottom of the axis, and a map of one colour."""
     X, _ = data

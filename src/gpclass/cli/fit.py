@@ -21,8 +21,7 @@ def fit(
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.")] = Path("model.gpclass"),
     method: Annotated[
-        build.InferenceName,
-        typer.Option("--method", "--inference", "-m", help="Inference; see `gpclass methods`."),
+        build.InferenceName, typer.Option("--method", "--inference", "-m", help="Inference; see `gpclass methods`.")
     ] = build.METHOD,
     hyperparameters: Annotated[
         build.StrategyName, typer.Option(help="How kernel parameters are estimated.")

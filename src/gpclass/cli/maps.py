@@ -39,14 +39,12 @@ def draw_map(
     model_file: ModelFile,
     data: DataFile,
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", help="Figure (.png, .svg, .pdf), GIS (.tif, .nc) or grid (.csv, .parquet)."),
+        Path, typer.Option("--out", "-o", help="Figure (.png, .svg, .pdf), GIS (.tif, .nc) or grid (.csv, .parquet).")
     ] = Path("map.png"),
     x: Annotated[str, typer.Option(help="Column on the x axis.", show_default="first of two")] = "",
     y: Annotated[str, typer.Option(help="Column on the y axis.", show_default="second of two")] = "",
     target: Annotated[
-        str,
-        typer.Option("--target", "-t", help="Column with labels; also plots the rows.", show_default="none"),
+        str, typer.Option("--target", "-t", help="Column with labels; also plots the rows.", show_default="none")
     ] = "",
     label: Annotated[
         str,

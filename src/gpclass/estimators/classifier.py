@@ -65,7 +65,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
     latent_prior : str or object, default=None
         How the prior over latent values is represented: a name of ``gpclass.registry.FORMS``, or a configured form.
         None: "neighbours" with ``n_neighbors``, "inducing" with ``n_inducing`` or given ``inducing`` inputs, else
-        "dense".
+        "dense". "local", for many rows of many columns, predicts every new point from its nearest rows.
     n_inducing : int, "auto" or None, default=None
         Number m of inducing inputs for many rows (10⁴ to 10⁷): the prior becomes low rank plus
         diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
@@ -239,13 +239,9 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             self.inducing_ = problem.inducing
         elif hasattr(self, "inducing_"):
             del self.inducing_  # of an earlier fit
-        report, said = self.fit_report_, list(self.fit_report_.warnings)
-        if not report.converged:
-            same = [text for text in said if "R-hat" in report.reason and "R-hat" in text]  # one verdict, told once
-            why = report.reason if ";" in report.reason or not same else same[0]  # with a remedy
-            warnings.warn(f"the fit did not converge: {why}", ConvergenceWarning, stacklevel=4)
-            said = [text for text in said if text not in same]
-        for text in said:
+        if not self.fit_report_.converged:
+            warnings.warn(f"the fit did not converge: {self.fit_report_.reason}", ConvergenceWarning, stacklevel=4)
+        for text in self.fit_report_.warnings:
             warnings.warn(text, UserWarning, stacklevel=4)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

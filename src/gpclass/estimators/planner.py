@@ -42,6 +42,7 @@ from gpclass.data.sources import in_files
 from gpclass.estimators.task import chosen_inference, form_of
 from gpclass.hyper.full_bayes import FullBayes
 from gpclass.inference.draws import SPARE
+from gpclass.latent.local import LocalBlocks
 from gpclass.latent.neighbours import Neighbours
 from gpclass.numerics.memory import available_memory
 from gpclass.numerics.threads import few_threads
@@ -120,6 +121,10 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0, classes: Any = No
         from gpclass.estimators.neighbour_plan import plan_neighbours  # likewise
 
         return plan_neighbours(clf, X, y, classes)
+    if isinstance(form_of(clf), LocalBlocks):
+        from gpclass.estimators.local_plan import plan_local  # likewise
+
+        return plan_local(clf, X, y, classes)
     n = len(y)
     strategy: Any = get_strategy(clf.hyperparameters)
     sampled = isinstance(strategy, FullBayes)

@@ -22,7 +22,7 @@ from gpclass.hyper.loo import leave_one_out
 from gpclass.hyper.mixture import ThetaMixture
 from gpclass.hyper.trace import build_trace
 from gpclass.inference.base import Inference
-from gpclass.inference.diagnostics import ChainFigures, chain_figures
+from gpclass.inference.diagnostics import RHAT_LIMIT, chain_figures
 from gpclass.model.problem import Problem
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.numerics.groups import group_error
@@ -180,10 +180,11 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
     }
     latent = outcome.stack("f") if problem.form.predicts_from_rows else None
     theta_f = outcome.at("f_at", "theta", sampling.sampler.first_kept)
-    warned = _warnings(strategy, outcome, figures, chains, draws)
+    cure = f"give {type(strategy).__name__} more draws than {draws}, or tighter priors"
+    reason, warned = figures.told(np.inf if outcome.interrupted else RHAT_LIMIT, chains, cure)
     report = Report(
         method=inference.name,
-        precise=not warned,
+        precise=not (reason or warned),
         iterations=draws,
         n_samples=chains * draws,
         ess=min(figures.ess_bulk, figures.ess_tail),
@@ -198,8 +199,8 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
     return Fit(
         at_mean,
         ThetaMixture(at_mean, sampling.of, *kept, evidence, report, sampling.prior),
-        converged=not (outcome.interrupted or figures.unmixed),
-        reason="interrupted" if outcome.interrupted else figures.unmixed,
+        converged=not (outcome.interrupted or reason),
+        reason="interrupted" if outcome.interrupted else reason,
         figures={
             "acceptance_rate": attrs["acceptance_rate"],
             "rhat": figures.rhat,
@@ -208,21 +209,15 @@ def sample(strategy: FullBayes, problem: Problem, sampling: Sampling, run: Run) 
             "evidence_at": None if evidence is None else AT_MEAN,
             "evaluations": sampling.evaluations + spent,
         },
-        warnings=warned,
+        warnings=(*_interrupted(strategy, outcome, draws), *warned),
         trace=build_trace(problem, theta, stats, latent, theta_f, run.rng, attrs, leave_one_out(problem, flat)),
     )
 
 
-def _warnings(
-    strategy: FullBayes, outcome: ChainRun, figures: ChainFigures, chains: int, draws: int
-) -> tuple[str, ...]:
-    cure = f"give {type(strategy).__name__} more draws than {draws}, or tighter priors"
-    warned = () if draws < 4 else figures.warnings(chains, cure)
-    if outcome.interrupted:
-        kept = "" if strategy.checkpoint is None else "; fit again with the same checkpoint to continue"
-        unfinished = "" if strategy.draws is None else f" of {strategy.draws}"
-        return (f"interrupted after {draws}{unfinished} draws per chain{kept}", *warned)
-    return warned
+def _interrupted(strategy: FullBayes, outcome: ChainRun, draws: int) -> tuple[str, ...]:
+    kept = "" if strategy.checkpoint is None else "; fit again with the same checkpoint to continue"
+    unfinished = "" if strategy.draws is None else f" of {strategy.draws}"
+    return (f"interrupted after {draws}{unfinished} draws per chain{kept}",) if outcome.interrupted else ()
 
 
 def _not_mixed(theta: Array) -> bool:

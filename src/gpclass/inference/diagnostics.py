@@ -28,23 +28,13 @@ class ChainFigures:
     ess_tail: float
     mcse: float  # of a mean, relative to the posterior standard deviation
 
-    @property
-    def apart(self) -> str:
-        """Why the chains count as not converged; empty if they converged (or are too short to judge)."""
-        return f"R-hat is {self.rhat:.3f}" if self.rhat > RHAT_APART else ""
-
-    @property
-    def unmixed(self) -> str:
-        """Why chains over θ count as not converged, by the stricter limit; empty if they converged."""
-        return f"R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}" if self.rhat > RHAT_LIMIT else ""
-
     def verdict(self, draws: int) -> str:
         """In words, how well chains of so many draws in all have mixed."""
         if not np.isfinite(self.ess_bulk):
             return "too short to judge"
         share, least = self.ess_bulk / draws, min(self.ess_bulk, self.ess_tail)
         how = "mixed well" if share > WELL else "mixed" if share > POORLY else "mixed slowly"
-        how = "not mixed" if self.unmixed else how
+        how = "not mixed" if self.rhat > RHAT_LIMIT else how
         return f"{how}: R-hat {self.rhat:.3f}, {least:.0f} effective of {draws} draws (bulk or tail)"
 
     def warnings(self, chains: int, cure: str) -> tuple[str, ...]:
@@ -58,6 +48,11 @@ class ChainFigures:
         if least < ESS_A_CHAIN * chains:
             return (f"only {draws}, fewer than {ESS_A_CHAIN} per chain; {cure}",)
         return ()
+
+    def told(self, limit: float, chains: int, cure: str) -> tuple[str, tuple[str, ...]]:
+        """One verdict: why the chains count as not converged, if R-hat is above ``limit``, or else warnings."""
+        found = self.warnings(chains, cure)
+        return (found[0], ()) if self.rhat > limit else ("", found)
 
 
 def array_stats() -> Any:

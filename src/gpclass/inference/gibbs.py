@@ -6,11 +6,12 @@ a truncated normal with variance 1/Q_ii and mean −Σ_{j≠i} Q_ij v_j / Q_ii, 
 least 1/s², so a singular K does no harm. Then f | v is Gaussian. A weight w_i, a whole number, is w_i copies
 of the row.
 
-Logit, or weights that are not whole: scan f itself. Given the rest f_i has conditional prior N(c_i, 1/Q_ii),
-Q = (K + δI)⁻¹, and moves by one elliptical slice step in one dimension. For smooth kernels 1/Q_ii is little
+Logit, softmax, or weights that are not whole: scan f itself, with several classes one latent value of a row after
+another. Given the rest f_i has conditional prior N(c_i, 1/Q_ii), Q = (K + δI)⁻¹ of its own class, and moves by one
+elliptical slice step in one dimension. For smooth kernels 1/Q_ii is little
 more than δ, so chains move by √δ at a time: δ is part of the model here (independent noise on each latent value,
 of variance ``jitter`` times the mean prior variance, reported) and the chains may still not mix, which R-hat shows.
-Cost: n² per chain and scan, in n dependent steps; O(n³) once.
+Cost: L n² per chain and scan, in L n dependent steps for L latent values per row; O(n³) once.
 Fails when: neighbouring points are strongly correlated and labels sharp: slow even for v. Prefer
 elliptical-slice or hmc.
 Reference: Neal (1999), Regression and classification using Gaussian process priors; Robert (1995) for the
@@ -19,10 +20,10 @@ draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -35,7 +36,7 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import Stepping, annealed, collect
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start
+from gpclass.latent.base import Start, per_latent
 from gpclass.latent.basis import inverse
 from gpclass.latent.coordinates import Target
 from gpclass.latent.dense import dense_prior
@@ -54,8 +55,8 @@ class Gibbs(Stepping):
     Parameters
     ----------
     jitter : float
-        Noise added to the prior of each latent value if f itself is scanned (logit), relative to the mean
-        prior variance; without it the scan does not move for smooth kernels.
+        Noise added to the prior of each latent value if f itself is scanned (logit, softmax), relative to the
+        mean prior variance; without it the scan does not move for smooth kernels.
     chains, warmup, draws, thin, evidence
         See :class:`~gpclass.inference.mcmc.ChainSettings`; the evidence uses elliptical slice steps, because a
         scan of v has no temperature.
@@ -68,7 +69,9 @@ class Gibbs(Stepping):
 
     name: ClassVar[str] = "gibbs"
     ways: ClassVar[tuple[Way, ...]] = (Way.needs("log expand third", "covariance whitened"),)
-    only_two: ClassVar[str] = "its scan is written for one latent value per row"
+
+    def brief(self) -> Self:
+        return replace(super().brief(), chains=self.chains)  # side by side they cost little, and each mixes slowly
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
         if _has_noisy_values(problem):
@@ -78,14 +81,14 @@ class Gibbs(Stepping):
             eta = self._scans(problem, v, sampler.scan, sampler.latents, rng)
             f = eta @ target.L.T
         else:
-            target = _with_own_noise(problem, self.jitter)
-            Q = precision_of(target.L)
-            f = target_around(problem, "laplace").latents(rng.standard_normal((self.chains, problem.n)))
-            f = self._scans(problem, f, partial(latent_scan, target, Q), lambda f, _: f, rng)
-            eta = np.asarray(solve_triangular(target.L, f.reshape(-1, problem.n).T, lower=True)).T
-        log_lik = target.log_ratio(f.reshape(-1, problem.n)).reshape(self.chains, self.draws)
+            target, near = _with_own_noise(problem, self.jitter), target_around(problem, "laplace")
+            f = near.latents(rng.standard_normal((self.chains, near.dimension)))
+            f = self._scans(problem, f, partial(latent_scan, target, precisions_of(target)), lambda f, _: f, rng)
+            eta = _white(target, f.reshape(-1, f.shape[-1]))
+        f, eta = f.reshape(-1, f.shape[-1]), eta.reshape(-1, eta.shape[-1])
+        log_lik = target.log_ratio(f).reshape(self.chains, self.draws)
         evidence = annealed(target_around(problem, None), elliptical_step, rng) if self.evidence else None
-        return collect(self, target, eta.reshape(-1, problem.n), log_lik, evidence, {})
+        return collect(self, target, eta, log_lik, evidence, {})
 
     def latent_steps(self, target: Target, state: Particles, rng: Generator, size: float, count: int) -> Particles:
         """Scans of v, drawn given f and replaced by f given v; else of f under the prior itself, without own noise."""
@@ -96,14 +99,14 @@ class Gibbs(Stepping):
             for _ in range(count):
                 v = sampler.scan(v, rng)
             return Particles.at(target, sampler.latents(v, rng))
-        Q, f = precision_of(target.L), state.f
+        Q, f = precisions_of(target), state.f
         for _ in range(count):
             f = latent_scan(target, Q, f, rng)
-        return Particles.at(target, np.asarray(solve_triangular(target.L, f.T, lower=True)).T)
+        return Particles.at(target, _white(target, f))
 
     def _scans(self, problem: Problem, state: Array, scan: Scan, latents: Scan, rng: Generator) -> Array:
-        """Scans of the chains from a state; draws (chains, draws, n) of the latents that belong to it."""
-        kept = np.empty((self.chains, self.draws, problem.n))
+        """Scans of the chains from a state; draws (chains, draws, L n) of the latents that belong to it."""
+        kept = np.empty((self.chains, self.draws, problem.n_latents * problem.n))
         for draw in self.steps_and_draws(problem):
             state = scan(state, rng)
             if draw is not None:
@@ -171,27 +174,29 @@ def _positive(mean: Array, sd: float, log_u: Array) -> Array:
 def _has_noisy_values(problem: Problem) -> bool:
     """Whether v exists: probit, and weights that count rows."""
     whole = problem.weights is None or np.all(problem.weights == np.round(problem.weights))
-    return bool("orthant" in problem.likelihood.offers() and whole)
+    return bool(problem.n_latents == 1 and "orthant" in problem.likelihood.offers() and whole)
 
 
-def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:
-    """One pass over all latent values of every chain by slices on the ellipse of the conditional prior."""
-    g = f.T.copy()  # (n, chains)
-    n, chains = g.shape
-    likelihood = target.problem.likelihood
-    y = np.broadcast_to(target.y[:, None] if target.y.ndim == 1 else target.y.T, g.shape)
+def latent_scan(target: Whitened, Q: Sequence[Array], f: Array, rng: Generator) -> Array:
+    """One pass over the latent values of every chain, f (chains, L n), by slices on ellipses of the conditional prior.
+
+    ``Q`` are the precisions of the prior, one for each of the L latent values of a row.
+    """
+    chains, n, likelihood = len(f), target.problem.n, target.problem.likelihood
+    g = f.reshape(chains, -1, n).transpose(1, 2, 0).copy()  # (L, n, chains)
+    y = np.broadcast_to(target.y[:, None] if target.y.ndim == 1 else target.y.T, g.shape[1:])
     powers = np.ones(n) if target.problem.weights is None else target.problem.weights
-    nu = rng.standard_normal(g.shape) / np.sqrt(np.diag(Q))[:, None]
+    nu = rng.standard_normal(g.shape) / np.stack([np.sqrt(np.diag(one)) for one in Q])[..., None]
     drop = np.log(rng.random(g.shape))
     turn = rng.uniform(0.0, 2.0 * np.pi, g.shape)
-    for i in range(n):
-        mean = g[i] - (Q[i] @ g) / Q[i, i]
-        gap, angle = g[i] - mean, turn[i]
-        level = powers[i] * likelihood.log(y[i], g[i : i + 1]) + drop[i]
+    for i, c in ((i, c) for i in range(n) for c in range(len(g))):
+        mean = g[c, i] - (Q[c][i] @ g[c]) / Q[c][i, i]
+        gap, angle, at = g[c, i] - mean, turn[c, i], g[:, i].copy()  # at: (L, chains), all latent values of the row
+        level = powers[i] * likelihood.log(y[i], at) + drop[c, i]
         low, high = angle - 2.0 * np.pi, angle
         for _ in range(MOST_SHRINKS):
-            tried = mean + gap * np.cos(angle) + nu[i] * np.sin(angle)
-            miss = powers[i] * likelihood.log(y[i], tried[None]) <= level
+            at[c] = mean + gap * np.cos(angle) + nu[c, i] * np.sin(angle)
+            miss = powers[i] * likelihood.log(y[i], at) <= level
             if not miss.any():
                 break
             # Chains that have hit keep their angle: their bracket closes on it.
@@ -199,18 +204,32 @@ def latent_scan(target: Whitened, Q: Array, f: Array, rng: Generator) -> Array:
             high = np.where(miss & (angle >= 0.0), angle, high)
             angle = np.where(miss, low + (high - low) * rng.random(chains), angle)
         else:
-            tried = np.where(miss, g[i], tried)
-        g[i] = tried
-    return np.asarray(g.T)
+            at[c] = np.where(miss, g[c, i], at[c])
+        g[c, i] = at[c]
+    return np.asarray(g.transpose(2, 0, 1).reshape(chains, -1))
 
 
 def _with_own_noise(problem: Problem, relative: float) -> Whitened:
     """Prior coordinates of K + δI."""
-    K = dense_prior(problem).K.copy()
-    delta = relative * float(np.mean(np.diag(K)))
-    K.flat[:: problem.n + 1] += delta
-    L = cholesky(K)
-    return replace(whiten(problem), prior_roots=[L], A=L[None], jitter=delta)
+    prior = dense_prior(problem)
+    roots, delta = [], relative * float(np.mean([np.diag(K) for K in prior.kernel_matrices]))
+    for K in prior.kernel_matrices:
+        noisy = K.copy()
+        noisy.flat[:: problem.n + 1] += delta
+        roots.append(cholesky(noisy))
+    return replace(whiten(problem), prior_roots=roots, A=np.stack(roots), jitter=delta)
+
+
+def _white(target: Whitened, f: Array) -> Array:
+    """η with f_c = L_c η_c, (M, L n)."""
+    C = target.problem.n_latents
+    parts = zip(per_latent(target.prior_roots, C), np.split(f, C, axis=1), strict=True)
+    return np.hstack([solve_triangular(L, part.T, lower=True).T for L, part in parts])
+
+
+def precisions_of(target: Whitened) -> list[Array]:
+    """Precisions of the prior, one for each latent value of a row."""
+    return per_latent([precision_of(L) for L in target.prior_roots], target.problem.n_latents)
 
 
 def precision_of(L: Array) -> Array:

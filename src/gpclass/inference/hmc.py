@@ -66,13 +66,7 @@ class StepSize:
 
 
 def hmc_step(
-    target: Target,
-    state: Particles,
-    rng: Generator,
-    power: float = 1.0,
-    *,
-    size: float = 0.5,
-    leapfrog: int = 8,
+    target: Target, state: Particles, rng: Generator, power: float = 1.0, *, size: float = 0.5, leapfrog: int = 8
 ) -> tuple[Particles, Array]:
     """One trajectory of every chain, and its acceptance; leaves N(ξ; 0, I) exp(power · r) invariant."""
     size = size * float(rng.uniform(1.0 - JITTER, 1.0 + JITTER))
@@ -120,10 +114,7 @@ class LatentHMC(WhiteChains):
     acceptance: float = 0.8
 
     name: ClassVar[str] = "hmc"
-    ways: ClassVar[tuple[Way, ...]] = (
-        Way.needs("slope", "whitened covariance"),
-        Way.needs("smear slope", "whitened"),
-    )
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("slope", "whitened covariance"), Way.needs("smear slope", "whitened"))
     limits: ClassVar = {"acceptance": SHARE}
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:

@@ -54,10 +54,7 @@ class Importance(Inference):
     around: str | Inference | None = None
 
     name: ClassVar[str] = "importance"
-    ways: ClassVar[tuple[Way, ...]] = (
-        Way.needs("log", "whitened covariance"),
-        Way.needs("smear", "whitened"),
-    )
+    ways: ClassVar[tuple[Way, ...]] = (Way.needs("log", "whitened covariance"), Way.needs("smear", "whitened"))
     prefers: ClassVar[tuple[str, ...]] = ("probit", "logit", "softmax", "multinomial-probit")
     evidence_kind: ClassVar[str | None] = "unbiased"
     gradient: ClassVar[bool] = True

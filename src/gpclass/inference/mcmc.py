@@ -20,13 +20,13 @@ from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.annealed import Annealed, Transition, annealed_evidence, ladder
 from gpclass.inference.around import AROUND
 from gpclass.inference.base import Inference, Way
-from gpclass.inference.diagnostics import chain_figures
+from gpclass.inference.diagnostics import RHAT_APART, chain_figures
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Start
 from gpclass.latent.coordinates import Target
 from gpclass.model.problem import Problem
-from gpclass.posterior import Evidence, Report
+from gpclass.posterior import INSTEAD, Evidence, Report, too_few
 
 Step: TypeAlias = "Callable[[Particles, Generator, bool], Particles]"
 LOOKED_AT = 20  # latent values whose diagnostics are computed, evenly chosen: each costs about a millisecond
@@ -169,8 +169,9 @@ def collect(
     some = np.unique(np.linspace(0, k - 1, min(k, LOOKED_AT)).astype(np.intp))
     latent = target.some_latents(eta, some).reshape(settings.chains, settings.draws, len(some))
     figures = chain_figures(np.concatenate([latent, log_lik[:, :, None]], axis=2))
-    cure = f"raise draws or thin of {type(settings).__name__}, or use inference='exact'"
-    total = len(eta)
+    total, cure = len(eta), f"raise draws or thin of {type(settings).__name__}, or use inference='exact'"
+    cure = INSTEAD if too_few(figures.ess_bulk, total) else cure
+    reason, warned = figures.told(RHAT_APART, settings.chains, cure)
     return WhiteDraws(
         target.problem,
         eta,
@@ -179,14 +180,14 @@ def collect(
         evidence=evidence,
         report=Report(
             method=settings.name,
-            converged=not figures.apart,
-            reason=figures.apart,
+            converged=not reason,
+            reason=reason,
             iterations=settings.warmup + settings.draws * settings.every(target.problem),
             jitter=target.jitter,
             n_samples=total,
             ess=figures.ess_bulk,
-            warnings=figures.warnings(settings.chains, cure),
-            precise=not figures.warnings(settings.chains, cure),
+            warnings=warned,
+            precise=not (reason or warned),
             details={
                 "chains": settings.chains,
                 "latent_rhat": figures.rhat,

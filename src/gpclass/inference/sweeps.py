@@ -145,8 +145,8 @@ def fixed_point(
         if shares is not None:
             moved, after = _mixed(problem, rule, swept.held, swept.gaussian, shares)
         rises = rises + 1 if change > last else 0
-        if sweeps >= PATIENCE and rises >= 2:  # it cycles
-            shrink, rises = max(0.5 * shrink, SLOWEST), 0
+        if rises >= (1 if stalled > PATIENCE else 2) and sweeps >= PATIENCE:  # it cycles
+            shrink, rises, stalled = max(0.5 * shrink, SLOWEST), 0, 0
             history.clear()
         elif shrink < 1.0 and change < 0.7 * last:
             shrink = min(1.0, 1.5 * shrink)

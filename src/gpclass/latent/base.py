@@ -345,6 +345,10 @@ class Form(ABC):
         """A part of the rows on which a search of θ may begin; None if it begins on all of them."""
         return None
 
+    def stand_in(self, problem: Problem, rng: Generator) -> Problem | None:
+        """The problem on which θ is learned instead, of other rows and form; None if it is learned on its own."""
+        return None
+
     @abstractmethod
     def rows(self, source: Source) -> Rows:
         """Rows as this form needs them."""

@@ -13,7 +13,6 @@ Cost: O(k³) for k rows. Fails when: C has no factor, if all the information abo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,14 +21,14 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, IntArray
-from gpclass.latent.dense import Dense, DenseGaussian, DensePrior
+from gpclass.latent.dense import DenseGaussian
 from gpclass.latent.factors import OneFactor
+from gpclass.latent.fixed_matrices import FixedMatrices
 from gpclass.model.rows import Rows
 from gpclass.numerics.linalg import cholesky
 
 if TYPE_CHECKING:
     from gpclass.model.problem import Problem
-    from gpclass.orthant.box import Box
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,40 +94,19 @@ def dense_joint(gaussian: DenseGaussian, rows: SitedRows, X_new: Array) -> Joint
 
 
 @dataclass(frozen=True, eq=False)
-class Cavity(Dense):
-    """A given covariance matrix as prior, and the mean that the factors of the rows add to its values."""
+class Cavity(FixedMatrices):
+    """The cavity as prior, N(0, Σ_c) for g = f − m_c."""
 
     K: Array | None = None  # (k, k)
-    mean: Array | None = None  # (k,)
 
     name: ClassVar[str] = "cavity"
 
-    def prior(self, problem: Problem) -> CavityPrior:
-        return CavityPrior(problem)
-
-
-class CavityPrior(DensePrior):
-    """N(0, Σ_c) for g = f − m_c."""
-
-    def values(self) -> list[tuple[Array, Callable[[Array], Array]]]:
-        form = self.problem.form
-        assert isinstance(form, Cavity)
-        assert form.K is not None
-        return [(form.K, _no_gradient)]
-
-    def box(self) -> Box:
-        from gpclass.latent.noisy_box import noisy_box  # it builds on the dense prior
-
-        form = self.problem.form
-        assert isinstance(form, Cavity)
-        return noisy_box(self, form.mean)
-
-
-def _no_gradient(G: Array) -> Array:
-    raise NotImplementedError("a cavity has no kernel parameters")
+    def matrices(self, X: Array) -> list[Array]:
+        assert self.K is not None
+        return [self.K]
 
 
 def cavity_problem(problem: Problem, rows: SitedRows, cavity: Joint) -> Problem:
     """The problem of some rows of ``problem``, all others in the cavity."""
-    form = Cavity(cavity.covariance, cavity.mean)
+    form = Cavity(cavity.mean, cavity.covariance)
     return replace(problem, rows=Rows.in_memory(rows.X, rows.y, rows.weights), form=form)

@@ -7,7 +7,6 @@ Cost: O(n²) memory and O(n³) operations for n rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.latent.basis import Basis
-from gpclass.latent.dense import Dense, DensePrior
+from gpclass.latent.fixed_matrices import FixedMatrices
 from gpclass.model.rows import Rows
 from gpclass.numerics.linalg import factor
 
@@ -25,42 +24,27 @@ if TYPE_CHECKING:
 MOST_ROWS = 1000  # noisy values per draw
 
 
-@dataclass(frozen=True)
-class Summed(Dense):
-    """Full matrices of a low-rank prior."""
+@dataclass(frozen=True, eq=False)
+class Summed(FixedMatrices):
+    """Full matrices of a low-rank prior, A Aᵀ + Λ."""
 
     bases: tuple[Basis, ...] = ()
 
     name: ClassVar[str] = "inducing inputs as full matrices"
 
-    def prior(self, problem: Problem) -> SummedPrior:
-        return SummedPrior(problem)
-
-
-class SummedPrior(DensePrior):
-    """N(0, A Aᵀ + Λ)."""
-
-    def values(self) -> list[tuple[Array, Callable[[Array], Array]]]:
-        form = self.problem.form
-        assert isinstance(form, Summed)
-        return [(_full(*basis.features(self.problem.X)), _no_gradient) for basis in form.bases]
-
-
-def _full(A: Array, rest: Array) -> Array:
-    K = A @ A.T
-    K.flat[:: len(K) + 1] += rest
-    return K
-
-
-def _no_gradient(G: Array) -> Array:
-    raise NotImplementedError("gradients come from draws of u")
+    def matrices(self, X: Array) -> list[Array]:
+        found = []
+        for A, rest in (basis.features(X) for basis in self.bases):
+            found.append(A @ A.T)
+            found[-1].flat[:: len(X) + 1] += rest
+        return found
 
 
 def as_dense(problem: Problem, bases: list[Basis]) -> Problem | None:
     """The same problem with full matrices; None if it has too many rows, or fractional weights."""
     if problem.n * max(1, problem.n_latents - 1) > MOST_ROWS:
         return None
-    rows, form = Rows.in_memory(*problem.rows.everything), Summed(tuple(bases))
+    rows, form = Rows.in_memory(*problem.rows.everything), Summed(bases=tuple(bases))
     dense = replace(problem, rows=rows, form=form).unrolled()
     return dense if dense.weights is None and dense.n <= MOST_ROWS else None
 

@@ -172,7 +172,7 @@ class Neighbours(Form):
             if need > available_memory():
                 raise ValueError(
                     f"{self.near.shape[1]} neighbours of {problem.n} rows of {problem.n_features} columns need about "
-                    f"{need / 2**30:.0f} GB; use fewer neighbours, or n_inducing without n_neighbors"
+                    f"{need / 2**30:.0f} GB; use fewer neighbours, latent_prior='local', or n_inducing alone"
                 )
             vars(self)["_cliques"] = known
         bases = [] if self.Z is None else [Basis(kernel, self.Z) for kernel in problem.kernels]

@@ -69,13 +69,13 @@ class SiteFactor:
         B *= self.root
         B.flat[:: len(t) + 1] += 1.0
         # B is symmetric, so its transpose is B in LAPACK's order: factored in place, no copy.
-        L, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
+        L, info = lapack.dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
         if info != 0:
             raise NotPositiveDefiniteError(
                 f"I + T^(1/2) K T^(1/2) is not positive definite: K, up to {np.max(np.diag(K)):.2g}, is not a "
                 f"covariance matrix, or is too large for its rounding; {CURE}"
             )
-        self.L = L  # lower triangle; the upper one is undefined
+        self.L = L
 
     @cached_property
     def half_log_det(self) -> float:
@@ -111,7 +111,7 @@ class SiteFactor:
         if "_B_inverse" in vars(self):  # known already
             return np.asarray(1.0 - np.diag(self._B_inverse))
         inverse, _ = lapack.dtrtri(self.L, lower=1)
-        return np.asarray(1.0 - lower_squares(inverse))
+        return np.asarray(1.0 - np.einsum("ij,ij->j", inverse, inverse))
 
     def variances(self, at: BoolArray) -> Array:
         """Posterior variances of some points, of the diagonal of P = (K^-1 + T)^-1."""
@@ -133,17 +133,6 @@ def mirror_lower(A: Array) -> Array:
         np.copyto(block, block.T.copy(), where=_above_diagonal(stop - start))
         A[start:stop, stop:] = A[stop:, start:stop].T
     return A
-
-
-def lower_squares(A: Array) -> Array:
-    """Sums of squares of the columns of A's lower triangle, (n,), by blocks, without a copy."""
-    n, step = len(A), 256
-    out = np.empty(n)
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        corner, below = np.tril(A[start:stop, start:stop]), A[stop:, start:stop]
-        out[start:stop] = np.einsum("ij,ij->j", corner, corner) + np.einsum("ij,ij->j", below, below)
-    return out
 
 
 def mirror_upper(P: Array) -> Array:

@@ -224,13 +224,7 @@ def _rounding(plan: Plan) -> float:
 
 
 def _judged(
-    task: _Task,
-    log_w: Array,
-    group: IntArray,
-    error: float,
-    samples: Array | None,
-    bounded: bool,
-    rounding: float,
+    task: _Task, log_w: Array, group: IntArray, error: float, samples: Array | None, bounded: bool, rounding: float
 ) -> OrthantEstimate:
     remarks = []
     if task.tol is not None and not error <= task.tol:

@@ -5,10 +5,10 @@ A eq. 57) or the mean of their conditional probabilities (soft count, A eq. 62).
 with their whole histories, by survivors drawn with replacement. log P = Σ log P̂_i. The hard count is unbiased
 for P if a run without survivors counts as 0; the soft count still resamples survivors and is biased at finite M.
 
-Histories are not copied at every step: within a block of coordinates only the replaced columns of that block
-are copied; the earlier rows are permuted once per block by a vector of ancestors. The n²M multiply-adds thus run
-as matrix products. If memory cannot hold all points, they are split into several runs; P is averaged over runs,
-not log P.
+Points are kept as the normal variables z that they are made of, v = L z, and become points at the end. Histories are
+not copied at every step: within a block of coordinates only the replaced columns of that block are copied; the earlier
+rows are permuted once per block by a vector of ancestors. The n²M multiply-adds thus run as matrix products. If memory
+cannot hold all points, they are split into several runs; P is averaged over runs, not log P.
 
 Standard error: that of the runs' mean for eight runs or more; otherwise from the genealogy of one run: with c_e
 final points descending from first point e, Var log P ≈ Σ_e (c_e − 1)²/M². This includes the dependence that A
@@ -20,7 +20,7 @@ References: Atiya, Abdel-Gawad & Fayed (2020); Chan & Lai (2013), A general theo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -41,16 +41,16 @@ class BootstrapRun:
 
     log_p: float
     log_steps: Array  # (n,), log P̂_i
-    x: Array  # (n, M), the final points: equally weighted draws
+    x: Array  # (n, M), the final points: equally weighted draws; (n, 0) if they are not wanted
     variance: float  # of log_p, from the genealogy
     extinct: int | None
 
 
-def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool) -> BootstrapRun:
+def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool, keep: bool = True) -> BootstrapRun:
     """One run of M points over all coordinates, in the order given."""
     n = box.n
     L = np.ascontiguousarray(factor(box.S, what="cov")[0])
-    x, z, log_steps = np.empty((n, M)), np.empty((n, M)), np.full(n, -np.inf)
+    z, log_steps, none = np.empty((n, M)), np.full(n, -np.inf), np.empty((n, 0))
     first = np.arange(M)  # first ancestor of each point
     for a in range(0, n, BLOCK):
         e = min(a + BLOCK, n)
@@ -61,25 +61,25 @@ def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool) -> 
             if k > a:
                 m = m + L[k, a:k] @ z[a:k]
             z[k] = rng.standard_normal(M)
-            np.multiply(L[k, k], z[k], out=x[k])
-            x[k] += m
-            inside = (x[k] > box.lower[k]) & (x[k] < box.upper[k])
+            x = L[k, k] * z[k] + m
+            inside = (x > box.lower[k]) & (x < box.upper[k])
             alive = np.flatnonzero(inside)
             if not len(alive):  # even if the soft count is positive: no history continues
-                return BootstrapRun(-np.inf, log_steps, x[:, :0], np.inf, k)
+                return BootstrapRun(-np.inf, log_steps, none, np.inf, k)
             log_steps[k] = np.log(len(alive) / M)
             if soft:
                 limits = ((limit[k] - m) / L[k, k] for limit in (box.lower, box.upper))
                 log_steps[k] = logsumexp(log_diff_ndtr(*limits)) - np.log(M)
             dead = np.flatnonzero(~inside)
             source = alive[rng.integers(len(alive), size=len(dead))]
-            for rows in (z[a : k + 1], x[a : k + 1], base[k - a + 1 :]):
-                rows[:, dead] = rows[:, source]
+            for rows in (z[a : k + 1], base[k - a + 1 :]):
+                rows[:, dead] = rows.take(source, axis=1)
             parent[dead] = parent[source]
             first[dead] = first[source]
-        z[:a], x[:a] = z[:a, parent], x[:a, parent]
+        z[:a] = z[:a].take(parent, axis=1)
     children = np.bincount(first, minlength=M) - 1.0
-    return BootstrapRun(float(log_steps.sum()), log_steps, x, float(children @ children) / M**2, None)
+    points = np.clip(L @ z, box.lower[:, None], box.upper[:, None]) if keep else none  # but for rounding
+    return BootstrapRun(float(log_steps.sum()), log_steps, points, float(children @ children) / M**2, None)
 
 
 def predicted_error(log_steps: Array, M: int) -> tuple[float, float]:
@@ -108,8 +108,7 @@ def bootstrap(
     sizes = np.diff(np.linspace(0, M, R + 1).astype(int))
     done = []
     for stream, size in zip(rng.spawn(R), sizes, strict=True):
-        run = bootstrap_run(box, int(size), stream, soft=soft)
-        done.append(run if keep else replace(run, x=np.empty((box.n, 0))))
+        done.append(bootstrap_run(box, int(size), stream, soft=soft, keep=keep))
     log_ps, variances = np.array([(run.log_p, run.variance) for run in done]).T
     log_p = float(logsumexp(log_ps, b=sizes / M))
     left = np.where([run.extinct is None for run in done], sizes, 0)

@@ -104,12 +104,7 @@ def _round_ticks(axis: Any, values: Array) -> None:
 
 
 def ard_relevance(
-    clf: Any,
-    feature_names: Sequence[str] | None = None,
-    *,
-    draws: Any = None,
-    level: float = 0.9,
-    ax: Any = None,
+    clf: Any, feature_names: Sequence[str] | None = None, *, draws: Any = None, level: float = 0.9, ax: Any = None
 ) -> Axes:
     """Relevance of each feature: one over its length scale, most relevant at the top.
 

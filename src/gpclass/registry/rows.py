@@ -14,6 +14,7 @@ from gpclass.hyper.base import Strategy
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Form
 from gpclass.latent.dense import Dense
+from gpclass.latent.local import LocalBlocks
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods import LIKELIHOODS
@@ -81,7 +82,7 @@ class Method(Generic[T_co]):
         return {key: getattr(self, key) for key in shared} | own
 
 
-FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank, Neighbours)}
+FORMS: Mapping[str, type[Form]] = {cls.name: cls for cls in (Dense, LowRank, Neighbours, LocalBlocks)}
 """How the prior over latent values is represented."""
 
 INFERENCES: Mapping[str, Method[Inference]] = {

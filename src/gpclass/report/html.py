@@ -99,11 +99,7 @@ def render_report(comparison: Comparison, *, title: str = "Comparison of methods
 
 
 def write_report(
-    comparison: Comparison,
-    path: str | os.PathLike[str],
-    *,
-    title: str = "Comparison of methods",
-    description: str = "",
+    comparison: Comparison, path: str | os.PathLike[str], *, title: str = "Comparison of methods", description: str = ""
 ) -> Path:
     """Write the report to ``path`` (creating folders) and return it. The file is written atomically."""
     with warnings.catch_warnings():

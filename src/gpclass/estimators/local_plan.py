@@ -1,0 +1,49 @@
+"""The cost of a fit with the local prior: that of learning θ on some rows, and of one inference in blocks.
+
+The inference is timed on some blocks; its time and memory are linear in the rows.
+Cost: one inference on at most ``ROWS`` rows, and a plan with inducing inputs or neighbours.
+Fails when: a strategy other than ``maximize``, ``map`` and ``fixed`` needs many more inferences than ``OTHERS``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from gpclass._typing import Array
+from gpclass.estimators.planner import Plan, plan_fit
+from gpclass.estimators.task import array_task
+from gpclass.latent.inducing import sample_rows
+from gpclass.latent.local import FEW, INDUCING, MAP, NEIGHBOURS
+from gpclass.numerics.threads import few_threads
+
+ROWS = 1500
+OTHERS = 50  # inferences of a strategy that works in the blocks
+PER_ROW = 40  # numbers per row beside its block's: sites, marginals and history
+SEARCHES = ("maximize", "map")  # strategies that learn θ on some rows
+
+
+def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
+    """Expected cost of ``clf.fit(X, y)`` with the local prior."""
+    n, d = X.shape
+    rng = np.random.default_rng(0)
+    rows = sample_rows(n, ROWS, rng)
+    task = array_task(clf, X[rows], y[rows], None, classes)
+    methods, problem = task.methods, task.problem.placed(rng)
+    with few_threads(n):
+        began = time.perf_counter()
+        methods.inference(problem, rng)
+        each = (time.perf_counter() - began) * n / len(rows)
+    form: Any = problem.form
+    memory, learned = 8.0 * n * (form.blocks.shape[1] * len(problem.kernels) + PER_ROW + 2 * d), 0.0
+    calls = 1 if methods.strategy.name in ("fixed", *SEARCHES) else OTHERS
+    if methods.strategy.name in SEARCHES:
+        few = sample_rows(n, FEW, rng)
+        how = {"n_inducing": min(INDUCING, -(-len(few) // 10))} if d > MAP else {"n_neighbors": NEIGHBOURS}
+        asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": None, **how})
+        search = plan_fit(asked, X[few], y[few], classes=classes)
+        memory, learned = memory + search.memory, search.seconds
+    names = methods.inference.name, methods.strategy.name
+    return Plan(n, d, *names, memory, inferences=calls, seconds_each=each, sizes=(len(rows),), last=learned)

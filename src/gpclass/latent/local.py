@@ -1,0 +1,259 @@
+r"""The local prior: rows in blocks that are independent of each other, and every new point from its nearest rows.
+
+The rows are cut into blocks of about k that lie close together in the kernel's scaled distance. Within a block the
+prior is the dense one, so that every cost is linear in the rows, whatever the number of columns. The blocks give the
+evidence, its gradient and the sites of the rows (:mod:`gpclass.latent.local_gaussian`). A new point does not belong to
+a block: its Gaussian is that of its k nearest rows under the dense prior, with these sites. With k = n it is the dense
+prior.
+
+The evidence of the blocks says little about what lies further apart than their rows. So ``maximize`` and ``map`` learn
+the kernel parameters on some of the rows, with inducing inputs or, in up to three columns, with neighbours, at a cost
+that does not grow with the rows.
+Cost: O(n k²) per sweep, and O(k³) and a search in a tree per new point; n k numbers in memory.
+Fails when: a field is smooth over distances that hold many more than k rows: what the others say is lost there. The
+report compares with the dense prior.
+References: Tresp (2000) for the blocks; Vecchia (1988); Allison et al. (2023), Leveraging locality and robustness to
+achieve massively scalable Gaussian process regression, for kernel parameters of few rows and predictions of the
+nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from gpclass._typing import Array, Generator, IntArray
+from gpclass.latent import base
+from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, labels_of, per_latent
+from gpclass.latent.cliques import ELEMENTS, scaled
+from gpclass.latent.coordinates import Features
+from gpclass.latent.inducing import sample_rows
+from gpclass.latent.low_rank import LowRank
+from gpclass.latent.neighbours import Neighbours
+from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.model.rows import ArraySource, Rows, Source
+from gpclass.numerics.linalg import factor
+
+if TYPE_CHECKING:
+    from gpclass.latent.local_gaussian import LocalGaussian
+    from gpclass.model.problem import Problem
+
+FEW, INDUCING, NEIGHBOURS = 10_000, 300, 15  # rows on which θ is learned, and what represents their prior
+MAP = 3  # columns up to which it is neighbours
+
+
+@dataclass(frozen=True, eq=False)
+class LocalBlocks(Form):
+    """The prior in blocks, with predictions from the nearest rows.
+
+    Parameters
+    ----------
+    k : int
+        Rows of a block, at most, and rows that predict a new point.
+    blocks : (B, s) array, optional
+        Rows of each block, −1 for none; None until they are found.
+    """
+
+    k: int = 60
+    blocks: IntArray | None = None
+
+    name: ClassVar[str] = "local"
+    offers: ClassVar[frozenset[str]] = frozenset(["given"])
+    lacks: ClassVar = {
+        "box": "it draws the noisy latent values of all rows, whose n × n covariance the local prior avoids",
+        "covariance": "it works with the n × n covariance of the latent values, which the local prior avoids",
+        "whitened": "a new point has no latent values in common with the rows' blocks, so that draws do not predict it",
+        "expected": "its expected log density as a function of θ is not implemented with the local prior",
+        "latents": "the density of the latent values given θ is not implemented with the local prior",
+        "latent_slope": "the density of the latent values given θ is not implemented with the local prior",
+        "joint": "the joint Gaussian of rows of different blocks and new points is not defined under the local prior",
+    }
+    predicts_from_rows: ClassVar[bool] = True
+
+    @classmethod
+    def example(cls, X: Array) -> LocalBlocks:
+        return cls(len(X))  # one block: with more, a new point's rows are not those of the evidence
+
+    def checked(self, n: int, d: int, kernels: int) -> LocalBlocks:
+        if not isinstance(self.k, (int, np.integer)) or isinstance(self.k, bool) or self.k < 1:
+            raise ValueError(f"k of the local prior must be a whole number of at least 1, got {self.k!r}")
+        return replace(self, k=min(int(self.k), n))
+
+    @property
+    def marks(self) -> tuple[Any, ...]:
+        return (self.k, self.blocks)
+
+    @property
+    def cure(self) -> str:
+        return f"raise k of the local prior, for instance to {2 * self.k}"
+
+    def for_other_rows(self) -> LocalBlocks:
+        return replace(self, blocks=None)
+
+    def rows(self, source: Source) -> Rows:
+        """One shard in memory."""
+        whole = source if isinstance(source, ArraySource) else ArraySource(*source.take(np.arange(source.n)))
+        return Rows.in_memory(whole.X, whole.y, whole.weights)
+
+    def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> LocalBlocks:
+        """Blocks at the problem's kernel parameters."""
+        blocks = cut(scaled(problem.kernels[0], problem.X), self.k)
+        same = self.blocks is not None and np.array_equal(blocks, self.blocks)
+        return self if same else replace(self, blocks=blocks)
+
+    def stand_in(self, problem: Problem, rng: Generator) -> Problem:
+        """Some rows, with neighbours in few dimensions, else with inducing inputs."""
+        few = problem.subset(sample_rows(problem.n, FEW, rng))
+        low_rank = few.n_features > MAP
+        form: Form = LowRank(m=min(INDUCING, -(-few.n // 10))) if low_rank else Neighbours(NEIGHBOURS)
+        return replace(few, form=form.checked(few.n, few.n_features, len(few.kernels)))
+
+    def prior(self, problem: Problem) -> LocalPrior:
+        blocks = self.blocks
+        if blocks is None or int(np.sum(blocks >= 0)) != problem.n:
+            return self.placed(problem, np.random.default_rng(0)).prior(problem)
+        return LocalPrior(problem, blocks, min(self.k, problem.n))
+
+
+def cut(X: Array, k: int) -> IntArray:
+    """Blocks (B, s) of at most k of the rows of X (n, d), equal in size to one row, −1 for none."""
+    found: list[IntArray] = []
+    todo = [(np.arange(len(X)), -(-len(X) // k))]
+    while todo:
+        rows, parts = todo.pop()
+        if parts == 1:
+            found.append(rows)
+            continue
+        order = rows[np.argsort(X[rows, np.ptp(X[rows], axis=0).argmax()], kind="stable")]
+        left = parts // 2
+        at = len(rows) * left // parts
+        todo += [(order[:at], left), (order[at:], parts - left)]
+    blocks = np.full((len(found), max(map(len, found))), -1, dtype=np.intp)
+    for block, rows in zip(blocks, found, strict=True):
+        block[: len(rows)] = rows
+    return blocks
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPrior(LatentPrior):
+    """Independent blocks of rows."""
+
+    problem: Problem
+    blocks: IntArray  # (B, s), −1 for none
+    k: int  # rows that predict a new point
+
+    @property
+    def L(self) -> int:
+        """Latent values per row."""
+        return self.problem.n_latents
+
+    def per_latent(self, found: list[Any]) -> list[Any]:
+        """One item per latent value, from one per kernel."""
+        return per_latent(found, self.L)
+
+    def chunks(self, groups: IntArray) -> Iterator[slice]:
+        """Groups of rows (g, s) in chunks of bounded memory."""
+        each = groups.shape[1] ** 2 * max(self.L**2, self.problem.n_features // 4)  # the kernel takes pairs by column
+        step = max(1, ELEMENTS // each)
+        return (slice(a, min(a + step, len(groups))) for a in range(0, len(groups), step))
+
+    def covariances_of(self, points: Array, groups: IntArray) -> list[Array]:
+        """Between the points of each group (g, s): arrays (g, s, s), one per kernel. Missing rows are any row."""
+        g, s = groups.shape
+        i, j = np.tril_indices(s, -1)
+        out = []
+        for covariance in self.problem.covariances:
+            K = np.empty((g, s, s))
+            K[:, range(s), range(s)] = covariance.diag(points[groups.ravel()]).reshape(g, s)
+            if len(i):
+                left, right = points[groups[:, i].ravel()], points[groups[:, j].ravel()]
+                K[:, i, j] = K[:, j, i] = covariance.pairs(left, right)[0].reshape(g, -1)
+            out.append(K)
+        return out
+
+    @cached_property
+    def K(self) -> list[Array]:
+        """Covariances of the blocks (B, s, s), one array per kernel."""
+        parts = [self.covariances_of(self.problem.X, self.blocks[some]) for some in self.chunks(self.blocks)]
+        return [np.concatenate(each) for each in zip(*parts, strict=True)]
+
+    def given(self, held: Held, rule: SiteRule) -> LocalGaussian:
+        from gpclass.latent.local_gaussian import LocalGaussian  # it builds on this module
+
+        likelihood = self.problem.likelihood
+        (shard,) = held
+        labels = labels_of(shard, likelihood)
+        sites = rule.sites(likelihood, labels, shard.kept[: rule.numbers(likelihood, self.L)])
+        return LocalGaussian(self, sites, labels.copies)
+
+    def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
+        n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
+        (shard,) = self.problem.rows.held
+        cov = np.zeros((n, L, L))
+        variances = self.per_latent([covariance.diag(self.problem.X) for covariance in self.problem.covariances])
+        cov[:, range(L), range(L)] = np.stack(variances, axis=1)
+        flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
+        numbers = rule.first(likelihood, labels_of(shard, likelihood), RowMarginals(np.zeros((L, n)), cov, flat))
+        held = (shard.with_values(numbers),)
+        return held, self.given(held, rule)
+
+    def times(self, held: Held) -> Held:
+        """Rows with f = K (c∘α)."""
+        (shard,) = held
+        labels, values = labels_of(shard, self.problem.likelihood), shard.kept.copy()
+        view = values.reshape(base.NEWTON, self.L, -1)
+        known = self.blocks >= 0
+        for c, K in enumerate(self.per_latent(self.K)):
+            alpha = np.where(known, (np.asarray(labels.copies) * view[base.ALPHA, c])[self.blocks], 0.0)
+            view[base.F, c, self.blocks[known]] = np.einsum("gij,gj->gi", K, alpha)[known]
+        return (shard.with_values(values),)
+
+    def from_vectors(self, vectors: Array) -> LocalGaussian:
+        """Precisions and shifts of the sites."""
+        L = self.L
+        return self.from_kept({"W": vectors[: L * L].reshape(L, L, -1).transpose(2, 0, 1), "b": vectors[L * L :]})
+
+    def from_kept(self, kept: dict[str, Array]) -> LocalGaussian:
+        from gpclass.latent.local_gaussian import LocalGaussian  # it builds on this module
+
+        return LocalGaussian(self, RowSites(b=kept["b"], full=kept["W"]))
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        return cKDTree(scaled(self.problem.kernels[0], self.problem.X))
+
+    def nearest(self, X_new: Array) -> IntArray:
+        """The k nearest rows of new points, (p, k)."""
+        found = self._tree.query(scaled(self.problem.kernels[0], X_new), self.k)[1]
+        return np.asarray(found, dtype=np.intp).reshape(len(X_new), self.k)
+
+    def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
+        """In white coordinates of the blocks, from what the nearest rows say of a new point: for few rows."""
+        n, near, V, rest = self.problem.n, self.nearest(X_new), [], []
+        known = self.blocks >= 0
+        for covariance, K, K_near in zip(
+            self.problem.covariances, self.K, self.covariances_of(self.problem.X, near), strict=True
+        ):
+            whole = np.zeros((n, n))
+            for rows, own, there in zip(self.blocks, K, known, strict=True):
+                whole[np.ix_(rows[there], rows[there])] = own[np.ix_(there, there)]
+            P, X_of = self.problem.X[near.ravel()], np.repeat(X_new, self.k, axis=0)
+            cross = covariance.pairs(P, X_of)[0].reshape(near.shape)
+            b = np.linalg.solve(K_near, cross[:, :, None])[:, :, 0]
+            spread = np.zeros((n, len(X_new)))
+            np.add.at(spread, (near, np.arange(len(X_new))[:, None]), b)
+            V.append(factor(whole, what="the prior covariance of the blocks")[0].T @ spread)
+            rest.append(np.maximum(covariance.diag(X_new) - np.einsum("pk,pk->p", b, cross), 0.0))
+        return Features(V, rest)
+
+    def white_dimension(self) -> int:
+        return self.L * self.problem.n
+
+    def survey(self) -> dict[str, Any]:
+        """Blocks, and rows that predict a new point."""
+        return {"blocks": len(self.blocks), "rows_of_a_block": self.blocks.shape[1], "rows_of_a_prediction": self.k}

@@ -1,0 +1,115 @@
+"""The local prior: all rows in one block are the dense prior, and its gradients are those of differences."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from gpclass import GPClassifier, load_model
+from gpclass.inference import EP, Laplace, Variational
+from gpclass.latent import local
+from gpclass.latent.dense import Dense
+from gpclass.latent.local import LocalBlocks, cut
+from gpclass.likelihoods import get_likelihood
+from gpclass.model.problem import Problem
+
+RNG = np.random.default_rng(0)
+n = 90
+X = RNG.uniform(size=(n, 2))
+TWO = np.where(np.sin(6 * X[:, 0]) + 0.5 * RNG.normal(size=n) > 0, 1, -1)
+MANY = RNG.integers(0, 3, n)
+NEW = RNG.uniform(size=(15, 2))
+KERNEL = ConstantKernel(2.0) * Matern([0.3, 0.5], nu=1.5) + WhiteKernel(0.05)
+CASES = {
+    "laplace": ("probit", TWO, Laplace()),
+    "ep": ("probit", TWO, EP(tol=1e-10)),
+    "variational": ("logit", TWO, Variational(tol=1e-10)),
+    "softmax": ("softmax", MANY, Laplace()),
+    "multinomial probit": ("multinomial-probit", MANY, EP(tol=1e-10)),
+}
+
+
+def problem(case, form, kernel=KERNEL, weights=None):
+    name, y, _ = CASES[case]
+    return Problem.of(X, y, kernel, get_likelihood(name), weights, None, form)
+
+
+def found(case, form, weights=None):
+    posterior = CASES[case][2](problem(case, form, weights=weights), gradient=True)
+    latent = posterior.latent(NEW)
+    return posterior.evidence.log_z, posterior.evidence.gradient, latent.means, latent.covariances
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_block_is_the_dense_prior(case, weighted):
+    weights = RNG.integers(1, 4, n).astype(float) if weighted else None
+    for ours, dense in zip(found(case, LocalBlocks(n), weights), found(case, Dense(), weights), strict=True):
+        assert np.allclose(ours, dense, atol=1e-7, rtol=1e-7)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_are_those_of_differences(case):
+    at, method = problem(case, LocalBlocks(20)), CASES[case][2]
+    at = at.placed(RNG)
+    slope = method(at, gradient=True).evidence.gradient
+    for p, step in enumerate(1e-4 * np.eye(len(at.theta))):
+        up, down = (method(at.at(at.theta + sign * step)).evidence.log_z for sign in (1.0, -1.0))
+        assert np.isclose((up - down) / 2e-4, slope[p], rtol=1e-4, atol=1e-4)
+
+
+def test_the_evidence_is_the_sum_over_blocks():
+    at = problem("ep", LocalBlocks(20)).placed(RNG)
+    each = [at.subset(rows[rows >= 0]) for rows in at.form.blocks]
+    apart = [EP(tol=1e-10)(Problem.of(part.X, part.y, KERNEL, part.likelihood)).evidence.log_z for part in each]
+    assert np.isclose(EP(tol=1e-10)(at).evidence.log_z, sum(apart), atol=1e-6)
+
+
+def test_blocks_are_all_rows_once_and_compact():
+    blocks = cut(X, 20)
+    rows = blocks[blocks >= 0]
+    assert np.array_equal(np.sort(rows), np.arange(n))
+    assert np.min(np.sum(blocks >= 0, axis=1)) >= blocks.shape[1] - 1
+    spread = np.mean([np.ptp(X[block[block >= 0]], axis=0).max() for block in blocks])
+    assert spread < 0.75
+
+
+def test_draws_agree_with_the_latent_values_that_are_predicted():
+    posterior = EP()(problem("ep", LocalBlocks(20)))
+    latent, draws = posterior.latent(NEW), posterior.draw(NEW, 4000, np.random.default_rng(1))[..., 0]
+    sd = np.sqrt(latent.covariances[0, :, 0, 0])
+    assert np.max(np.abs(draws.mean(axis=0) - latent.means[0, :, 0]) / sd) < 0.3  # later points see earlier ones too
+    assert np.allclose(draws.std(axis=0), sd, rtol=0.1)
+    both = (EP()(problem("ep", form)) for form in (Dense(), LocalBlocks(n)))
+    dense, mine = (posterior.draw(NEW, 4000, np.random.default_rng(1)) for posterior in both)
+    assert np.allclose(np.cov(dense[..., 0].T), np.cov(mine[..., 0].T), atol=0.15)
+
+
+@pytest.mark.filterwarnings("ignore:probabilities under the prior")
+@pytest.mark.parametrize(("most", "prior"), [(1, "inducing"), (3, "neighbours")])
+def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, most, prior):
+    monkeypatch.setattr(local, "FEW", 40)
+    monkeypatch.setattr(local, "MAP", most)
+    seen, infer = [], EP.infer
+
+    def watched(inference, problem, *others):
+        seen.append((problem.form.name, problem.n))
+        return infer(inference, problem, *others)
+
+    monkeypatch.setattr(EP, "infer", watched)
+    kernel = ConstantKernel(2.0) * RBF([0.3, 0.5])
+    clf = GPClassifier(kernel, inference="ep", latent_prior=LocalBlocks(20), random_state=0).fit(X, TWO)
+    searched, last = seen[:-3], seen[-3]  # the last two are the comparison with the dense prior
+    assert {name for name, _ in searched} == {prior}
+    assert max(rows for _, rows in searched) <= 40
+    assert last == ("local", n)
+    assert clf.fit_report_.details["rows_of_a_prediction"] == 20
+    assert clf.fit_report_.details["rows_of_the_search"] == 40
+    clf.save(tmp_path / "model")
+    assert np.array_equal(load_model(tmp_path / "model").predict_proba(NEW), clf.predict_proba(NEW))
+
+
+def test_settings_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match="k of the local prior"):
+        GPClassifier(latent_prior=LocalBlocks(0), inference="ep").fit(X, TWO)
+    with pytest.raises(ValueError, match="does not run with the prior 'local'"):
+        GPClassifier(latent_prior="local", inference="gibbs").fit(X, TWO)
