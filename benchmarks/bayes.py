@@ -6,7 +6,7 @@ runs what ``bayes.json`` does not hold yet, a process for each case and side, an
 ``docs/bayes.md``. The earlier commit's chains are its own defaults with 500 draws per chain, those of this one with its
 own 200; both counts include the warm-up. Filippone's scheme, annealed estimates under a random walk, is the third side;
 ``alternate``, latent values and θ in turn, is measured on both commits.
-Give the names of data sets to run some, ``--page`` to write the page alone.
+Give the names of data sets to run some, ``--sides`` for some sides, ``--page`` to write the page alone.
 """
 
 import argparse
@@ -17,12 +17,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.common import HERE, between, cpu
 
 KEPT = HERE / "bayes.json"
 PAGE = HERE.parent / "docs" / "bayes.md"
 FIGURE = HERE.parent / "docs" / "figures" / "bayes.png"
-DATA, SMALL = ("thyroid", "glass", "pima", "breast"), ("thyroid", "glass")
+DATA, SMALL, ALTERNATED = ("thyroid", "glass", "pima", "breast"), ("thyroid", "glass"), ("thyroid", "glass", "pima")
 SIDES = {
     "before": ("exact", 500), "annealed": ("annealed", 500), "now": ("exact", 200),
     "alternate before": ("alternate", 500), "alternate now": ("alternate", 200),
@@ -33,10 +35,11 @@ MARK = "<!-- measured -->"
 
 def cases():
     """Covariance, data and side of every run; annealed and alternating chains on the small isotropic sets alone."""
+    few = {"annealed": SMALL, "alternate before": SMALL, "alternate now": ALTERNATED}
     for covariance in ("isotropic", "ard"):
         for data in DATA:
             for side in SIDES:
-                if side in ("before", "now") or (data in SMALL and covariance == "isotropic"):
+                if side not in few or (data in few[side] and covariance == "isotropic"):
                     yield covariance, data, side
 
 
@@ -116,17 +119,19 @@ def table(stored):
 def alternating(stored):
     """The table of latent values and θ in turn."""
     lines = ""
-    for data in SMALL:
+    for data in ALTERNATED:
         old, new, default = (
             stored.get(f"isotropic / {data} / {s}") for s in ("alternate before", "alternate now", "now")
         )
-        if old and new and default:
-            rates = [one["effective"] / one["seconds"] for one in (old, new, default)]
-            shares = [one["effective"] / (one["chains"] * one["draws"]) for one in (old, new, default)]
+        if new and default:
+            rates = [one["effective"] / one["seconds"] if one else np.nan for one in (old, new, default)]
+            shares = [
+                one["effective"] / (one["chains"] * one["draws"]) if one else np.nan for one in (old, new, default)
+            ]
+            before = (f"{shares[0]:.3f}", f"{rates[0]:.2g}", f"**{rates[1] / rates[0]:.0f}**") if old else ("",) * 3
             lines += (
-                f"| {data} | {shares[0]:.3f} | {shares[1]:.2f} | {shares[2]:.2f} | {rates[0]:.2g} | {rates[1]:.3g} | "
-                f"**{rates[1] / rates[0]:.0f}** | {rates[2] / rates[1]:.1f} | {new['rhat']:.3f} | "
-                f"{agreement(new, default):.1f} |\n"
+                f"| {data} | {before[0]} | {shares[1]:.2f} | {shares[2]:.2f} | {before[1]} | {rates[1]:.3g} | "
+                f"{before[2]} | {rates[2] / rates[1]:.1f} | {new['rhat']:.3f} | {agreement(new, default):.1f} |\n"
             )
     head = (
         "\nLatent values and θ in turn (`alternate` around EP's Gaussian), and how many times faster `pseudo-marginal` "
@@ -168,12 +173,14 @@ def page():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", nargs="*", help=f"of {', '.join(DATA)}; all by default")
+    parser.add_argument("--sides", nargs="*", choices=SIDES, default=list(SIDES), help="all by default")
     parser.add_argument("--before", help="checkout of an earlier commit")
     parser.add_argument("--page", action="store_true", help="write the page alone")
     asked = parser.parse_args()
     for covariance, data, side in () if asked.page else cases():
         key = f"{covariance} / {data} / {side}"
-        if key in kept() or data not in (asked.data or DATA) or (not side.endswith("now") and asked.before is None):
+        wanted = data in (asked.data or DATA) and side in asked.sides
+        if key in kept() or not wanted or (not side.endswith("now") and asked.before is None):
             continue
         keep(key, measure(covariance, data, side, asked.before))
         print(key, kept()[key]["effective"], kept()[key]["seconds"], flush=True)

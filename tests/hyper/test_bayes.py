@@ -395,7 +395,8 @@ def test_chains_are_doubled_until_they_have_mixed(problem, short_first, monkeypa
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief_chains")
 def test_doubling_ends_and_then_warns(problem, short_first):
-    found = run(PseudoMarginal(**short_first), problem, Impatient([], None))
+    slow = PseudoMarginal(**short_first, proposal="walk")  # trajectories mix in fewer draws
+    found = run(slow, problem, Impatient([], None))
     assert draws_of(found).shape[1] == 10 * 2**full_bayes.DOUBLINGS
     assert any("more draws than 80" in text for text in (found.reason, *found.warnings))
 

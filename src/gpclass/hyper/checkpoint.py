@@ -21,7 +21,7 @@ from gpclass.numerics.files import replacing
 if TYPE_CHECKING:
     from gpclass.hyper.chains import Chain
 
-VERSION = 3
+VERSION = 4
 
 
 def save(path: Path, fingerprint: str, seed: str, chains: list[Chain], stage: int) -> None:

@@ -9,10 +9,10 @@ same place at every θ.
 
 - ``Walk``: steps of a Gaussian whose covariance and size adapt. It needs no gradient.
 - ``Trajectories``: one trajectory of length π/2 in the coordinates of the mode, on the evidence itself.
-- ``Fitted``: the same on a fit of the evidence (:mod:`gpclass.hyper.surface`), which costs nothing, so that two
+- ``Fitted``: the same on a fit of the evidence (:mod:`gpclass.hyper.surface`), which costs nothing, so that four
   trajectories nearly forget where they began. Each warm-up iteration evaluates the evidence at the end of a move and
-  adds value and gradient to the fit. If the warm-up rejects some moves, as many are short afterwards: where the fit is
-  too low, its error is nearly the same at both ends of a short move, and cancels, so that the chain leaves.
+  adds value and gradient to the points of the fit. If the warm-up rejects some moves, a few are short afterwards: where
+  the fit is too low, its error is nearly the same at both ends of a short move, and cancels, so that the chain leaves.
 
 Reference: Neal (2011); Rasmussen (2003); Andrieu & Thoms (2008).
 """
@@ -37,10 +37,11 @@ Evaluate: TypeAlias = "Callable[[Array], tuple[float, Array]]"
 MOST_STEPS = 20  # leapfrog steps of a trajectory
 FIRST_SIZE = 0.35  # of a leapfrog step, in the coordinates of the mode
 WANTED = 0.9  # acceptance of trajectories on their own density
-REPEATS = 2  # trajectories per move, on a fit
-SHORT, MOST_SHORT = 0.3, 0.3  # length of a short move, and the largest share of these, on a fit
+REPEATS = 4  # trajectories per move, on a fit, where they cost nothing
+SHORT, MOST_SHORT = 0.3, 0.1  # length of a short move, and the largest share of these, on a fit
 MEMORY = 0.1  # of an iteration in the mean acceptance of the warm-up
 EXPLORED = 300  # trajectories on the fit that give its mean and covariance
+GROWTH = 1.15  # of the number of points, in the warm-up, from one fit to the next
 MOST_FITTED = 20  # parameters up to which an evidence is fitted
 
 
@@ -187,8 +188,8 @@ class Fitted(Trajectories):
         return {**state, "seen": new[None], "surface_root": root, "passed": np.asarray(1.0)}
 
     def adapting(self, state: State, rng: np.random.Generator, k: int) -> tuple[State, float]:
-        surface = self._fit(state["seen"], self.mode.theta, self.mode.covariance)
-        evaluate = self._fitted(surface)
+        state = self._refitted(state)
+        evaluate = self._fitted(Surface.of(state))
         here = state["theta"], *evaluate(state["theta"])
         (theta, aim, _), chance = self._moved(state, here, evaluate, REPEATS, rng)
         state = {**after(state, 1), "log_size": _sized(state["log_size"], chance, k)}
@@ -201,6 +202,14 @@ class Fitted(Trajectories):
             state = {**state, "theta": theta, "value": np.asarray(value), "slope": slope}
         chance = float(np.exp(min(gain, 0.0)))
         return {**state, "passed": state["passed"] + MEMORY * (chance - state["passed"])}, chance
+
+    def _refitted(self, state: State) -> State:
+        """The state with a fit to the points so far, a new one if they have become many more."""
+        points = len(self.design) + len(state["seen"])
+        if points < GROWTH * float(state.get("fitted", 0.0)):
+            return state
+        surface = self._fit(state["seen"], self.mode.theta, self.mode.covariance)
+        return {**state, **surface.state(), "fitted": np.asarray(float(points))}
 
     def pool(self, states: list[State]) -> State:
         """One fit of what all chains have seen, in the coordinates of its own mean and covariance."""

@@ -10,10 +10,10 @@ exact posterior of θ for any g and any noise of p̃; both lower the acceptance.
 estimate chose by their weights, so predictions integrate θ and f (the particle marginal form). By default g is a fit
 of a deterministic posterior, EP's or Laplace's, made in the warm-up and then fixed; for a random walk it is constant.
 The estimate does not depend on the past: its sites start from those at one θ, the same for all, and its number of
-particles is fixed.
+particles is fixed before the chains begin, by repeated estimates about the mode that are discarded.
 With ``screen`` a proposal first passes a test on a deterministic evidence, and only then is p̃ drawn; each test divides
 by the ratio of the one before: still exact, and most estimates of a random walk are saved (delayed acceptance).
-Cost: one estimate per iteration; ``exact`` with 64 draws costs little more than EP.
+Cost: one estimate per iteration; ``exact`` with 16 to 64 draws costs little more than EP.
 Fails when: the standard deviation of log p̃ (``sd_log_evidence`` of the fit report) is well above one: chains
 stick; use ``exact``, or more particles. Heavy tails of p̃ do the same.
 Reference: Andrieu & Roberts (2009); Filippone (2014); Christen & Fox (2005) for the screen;
@@ -46,7 +46,10 @@ from gpclass.priors import PriorSet
 
 START_TOL = 1e-4  # of the sites that all estimates start from
 SITE_TOL = 0.01  # of the deterministic evidence, which is stationary in the sites: its own error is 1e-6
-FEWEST_WARMUP, PER_PARAMETER, WALK_WARMUP = 16, 4, 300  # iterations of the warm-up, by default
+FEWEST_WARMUP, PER_PARAMETER, WALK_WARMUP = 16, 6, 300  # iterations of the warm-up, by default
+PARTICLES = (16, 32, 64, 128, 256, 512)  # draws per estimate that are tried
+NOISE = 0.3  # standard deviation of a log estimate: one below it costs more draws than it saves rejections
+PILOTS, REPEATED = 6, 4  # points about the mode at which that is measured, and estimates at each
 WIDE = 0.5  # standard deviation of the first proposal, in logs, if chains start from the prior
 
 
@@ -57,7 +60,7 @@ class PseudoMarginal(FullBayes):
     Parameters
     ----------
     warmup : int, optional
-        By default 4 per parameter, at least 16, and 300 for a random walk.
+        By default 6 per parameter, at least 16, and 300 for a random walk.
     discard : int
         Further dropped iterations, on the unbiased evidence with the proposal fixed: the chain moves from one density
         to the other.
@@ -75,8 +78,9 @@ class PseudoMarginal(FullBayes):
         Draw the estimate only for proposals that pass a first test on a deterministic evidence. With ``exact`` that is
         EP's, which is accurate: half the time is saved, and it is the default. Otherwise it is the guide's; if that
         is inaccurate, chains stick.
-    particles : int
-        Draws per estimate if the inference does not fix their number (``exact``).
+    particles : int, optional
+        Draws per estimate if the inference does not fix their number (``exact``); by default the fewest of 16, 32, ...,
+        512 with which the log of an estimate varies by less than 0.3 about the mode.
     vectors : int
         Latent draws for each of the ``keep`` draws of θ: memory keep · vectors · n.
     approximate : bool
@@ -92,7 +96,7 @@ class PseudoMarginal(FullBayes):
     guide: str | None = None
     start: str = "mode"
     screen: bool | None = None
-    particles: int = 64
+    particles: int | None = None
     keep: int = 200
     vectors: int = 4
     default_priors: str = "weak"
@@ -105,6 +109,7 @@ class PseudoMarginal(FullBayes):
     needs: ClassVar[str] = "unbiased"
     limits: ClassVar = {
         "discard": 0,
+        "particles": 1,
         "acceptance": SHARE,
         "guide": tuple(BASES),
         "proposal": ("fitted", "hmc", "walk"),
@@ -142,16 +147,29 @@ class PseudoMarginal(FullBayes):
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
         """θ, and f by the draws of the accepted estimates."""
-        inference = inference.for_chains(self.particles)
-        guide = LogDensity(problem, self._guide(problem, inference), prior)
+        guide = LogDensity(problem, self._guide(problem, inference.for_chains(PARTICLES[0])), prior)
         wide = Mode(problem.theta, WIDE**2 * np.eye(len(problem.theta)), 0)
         mode = find_mode(guide) if self.start == "mode" else wide
         guide = replace(guide, start=guide.inference(problem.at(mode.theta)).start)
-        inference = inference.settled(problem.at(mode.theta))
         density = LogDensity(problem, inference, prior, common_start(problem.at(mode.theta), inference))
-        of = inference.posterior_type(problem)
+        density, tried = self._settled(density, mode)
+        of = density.inference.posterior_type(problem)
         sampler = MetropolisSampler(self.with_warmup(len(mode.theta)), guide, density, mode, of)
-        return Sampling(sampler, inference, prior, of, mode.evaluations + sampler.moves.evaluations)
+        spent = mode.evaluations + tried + sampler.moves.evaluations
+        return Sampling(sampler, density.inference, prior, of, spent)
+
+    def _settled(self, density: LogDensity, mode: Mode) -> tuple[LogDensity, int]:
+        """The density with everything fixed that its estimates would find out, and the estimates that were tried."""
+        at_mode, tried = density.problem.at(mode.theta), 0
+        for M in PARTICLES if self.particles is None else [self.particles]:
+            inference = density.inference.for_chains(M)
+            fixed = replace(density, inference=inference.settled(at_mode))
+            if inference == density.inference.for_chains(2 * M) or self.particles is not None:
+                break
+            tried += PILOTS * REPEATED
+            if noise(fixed, mode) < NOISE:
+                break
+        return fixed, tried
 
     def _guide(self, problem: Problem, inference: Inference) -> Inference:
         """The evidence to tune on: the one asked for, Laplace's for a walk, else the one closest to the inference's."""
@@ -160,6 +178,17 @@ class PseudoMarginal(FullBayes):
         near = inference.guide(problem.likelihood)
         near = near if near.gaussian else guide_for(problem.likelihood)
         return near.with_site_tol(max(near.site_tol, SITE_TOL))
+
+
+def noise(density: LogDensity, mode: Mode) -> float:
+    """Standard deviation of one log estimate at a θ, over some about the mode."""
+    rng, variances = np.random.default_rng(0), []
+    for _ in range(PILOTS):
+        theta = scattered(mode, density, rng)
+        found = [density.posterior(theta, rng) for _ in range(REPEATED)]
+        logs = [one.evidence.log_z for one in found if one is not None and one.evidence is not None]
+        variances += [np.var(logs, ddof=1)] if len(logs) > 1 else []
+    return float(np.sqrt(np.mean(variances))) if variances else 0.0
 
 
 def common_start(problem: Problem, inference: Inference) -> Start | None:

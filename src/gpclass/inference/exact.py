@@ -63,7 +63,7 @@ from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 SHARPEST = 1e-3  # share of a site's variance that noise leaves, at least
-FEW_SWEEPS = 4  # of EP, if many short-lived guides are needed
+FEW_SWEEPS = 2  # of EP, if many short-lived guides are needed
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites suffice
 EP_SWEEPS = 60
 LOOK_AT = (200, 60)  # rows at which the error is measured, for one latent value per row and for several
@@ -111,8 +111,8 @@ class Exact(Inference):
         Largest number of draws for ``tol``; by default 50,000 for two classes, 10,000 for more, 20,000 with
         inducing inputs.
     sweeps : int, optional
-        Largest number of EP sweeps; by default until convergence. After four the weights are as even, for half of
-        the time, and any number leaves the draws exact.
+        Largest number of EP sweeps; by default until convergence. From a start at a similar θ, two make weights that
+        are nearly as even, for a fraction of the time; any number leaves the draws exact.
     """
 
     tol: float = 1e-3
