@@ -176,7 +176,7 @@ class _Task:
         if self.tol is None or error <= self.tol:
             return []
         remedy = "raise max_samples" if spent >= self.max_samples else "ask for a smaller tol"
-        return [f"the standard error {error:.2g} is above tol={self.tol:g} after {spent} draws; {remedy} or accept it"]
+        return [f"the standard error {error:.3g} is above tol={self.tol:g} after {spent} draws; {remedy} or accept it"]
 
 
 def _guided(task: _Task) -> OrthantEstimate:
