@@ -56,7 +56,7 @@ print("   ", *(f"{m.__name__} {m.__version__}" for m in (np, scipy, sklearn)))
 
 
 def surroundings() -> dict[str, str]:
-    """Environment variables without this session's paths, and with all versions that pyenv has."""
+    """Environment variables without this process's paths, and with all versions that pyenv has."""
     found = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     found |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "UV_PYTHON_DOWNLOADS": "never"}
     if shutil.which("pyenv"):

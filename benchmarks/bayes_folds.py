@@ -21,6 +21,7 @@ from benchmarks.common import HERE, between
 from gpclass import GPClassifier
 from gpclass.datasets import load
 from gpclass.hyper import PseudoMarginal
+from gpclass.inference.diagnostics import RHAT_LIMIT
 
 KEPT = HERE / "bayes_folds.json"
 PAGE = HERE.parent / "docs" / "bayes.md"
@@ -83,7 +84,19 @@ def table(stored):
             f"{np.mean(seconds['ML-II']):.0f} | {np.mean(seconds['full Bayes']):.0f} | "
             f"{max(run['full Bayes']['rhat'] for run in runs):.3f} |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *(progress(name, runs) for name, runs in stored.items())]) + "\n"
+
+
+def progress(name, runs):
+    """How many folds have run, and in how many of them the chains had not mixed."""
+    apart = sum(run["full Bayes"]["rhat"] > RHAT_LIMIT for run in runs)
+    mixed = (
+        f"in {apart} of them R-hat is above {RHAT_LIMIT:g}, so that the chains had not mixed, and the figures of "
+        "full Bayes are preliminary."
+        if apart
+        else "the chains of all have mixed."
+    )
+    return f"{name.capitalize()}: {len(runs)} of {FOLDS} folds have run; {mixed}"
 
 
 def main():

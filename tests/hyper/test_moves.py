@@ -235,12 +235,26 @@ def test_the_number_of_particles_follows_the_noise(small, monkeypatch):
     prior = resolve_priors(PRIORS, small.names, small.theta)
     made = PseudoMarginal().sampling(small, Exact(), prior)
     assert made.inference.n_samples == PARTICLES[0]
-    assert noise(made.sampler.density, made.sampler.mode) < NOISE
-    monkeypatch.setattr("gpclass.hyper.pseudo_marginal.NOISE", 0.5 * noise(made.sampler.density, made.sampler.mode))
+    spread, _ = noise(made.sampler.density, made.sampler.mode)
+    assert spread < NOISE
+    monkeypatch.setattr("gpclass.hyper.pseudo_marginal.NOISE", 0.5 * spread)
     assert PseudoMarginal().sampling(small, Exact(), prior).inference.n_samples > PARTICLES[0]
     assert PseudoMarginal(particles=5).sampling(small, Exact(), prior).inference.n_samples == 5
     assert PseudoMarginal().sampling(small, Exact(n_samples=7), prior).inference.n_samples == 7
     assert PseudoMarginal().sampling(small, Importance(9), prior).inference == Importance(9)
+
+
+@pytest.mark.parametrize(("lost", "made"), [(24, 0), (3, 21)])
+def test_estimates_that_fail_do_not_count_as_free_of_noise(small, monkeypatch, lost, made):
+    density, mode = guide_of(small, Exact(n_samples=16)), Mode(small.theta, 0.01 * np.eye(len(small.theta)), 0)
+    right, asked = LogDensity.posterior, []
+    monkeypatch.setattr(
+        LogDensity, "posterior", lambda *args: asked.append(1) or (None if len(asked) <= lost else right(*args))
+    )
+    spread, counted = noise(density, mode)
+    assert counted == made
+    assert np.isfinite(spread) == (made > 0)
+    assert spread > 0.0
 
 
 def test_the_deterministic_evidence_depends_on_theta_alone(small):

@@ -58,7 +58,7 @@ def test_the_draws_that_count_are_never_looked_at(noise):
         seen.append(drawn[0])
         return Law(pairs=3e-3 * np.sqrt(1000 / made[drawn[0]]) * drawn[1], M=made[drawn[0]], n=10, removed=0.0)
 
-    got = enough(draw, law, np.random.default_rng(0), tol=1e-3, first=1000, most=50_000)
+    got = enough(draw, lambda M, rng: law(draw(M, rng)), np.random.default_rng(0), tol=1e-3, first=1000, most=50_000)
     assert seen == [0, 1]
     assert got.drawn == (2, noise)
     assert got.met

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 
 from gpclass.orthant import METHODS, api, orthant_probability
 from gpclass.orthant.bootstrap import bootstrap_run, predicted_error
-from gpclass.orthant.box import standard_form
+from gpclass.orthant.box import Box, standard_form
 from gpclass.orthant.sov import greedy_order
 from tests.normal import box_probability
 
@@ -263,6 +263,32 @@ def test_draws_that_count_are_not_looked_at(method, monkeypatch):
     assert got.converged
     assert got.standard_error < 0.03
     assert sum(drawn[1:] if name == "bootstrap" else drawn[-1:]) == got.n_samples < sum(drawn)
+
+
+@pytest.mark.parametrize("method", ["guided", "bootstrap-soft"])
+def test_the_message_is_about_the_error_of_the_final_draws(method):
+    """Whatever the pilots had predicted."""
+    S, tol = equal(6)[0], {"guided": 6.4e-4, "bootstrap-soft": 0.039}[method]
+    found = [orthant_probability(S, method=method, tol=tol, max_samples=3000, random_state=seed) for seed in range(12)]
+    above = [one.standard_error > tol for one in found]
+    assert 0 < sum(above) < len(above)
+    for one in found:
+        assert one.converged == (one.standard_error <= tol)
+        assert ("above tol" in one.message) == (one.standard_error > tol)
+        assert one.converged or one.n_samples < 3000 or "max_samples" in one.message
+
+
+@pytest.mark.parametrize("method", ["guided", "bootstrap-hard"])
+def test_pilots_keep_no_points(method, monkeypatch):
+    restored, right = [], Box.restore
+    monkeypatch.setattr(Box, "restore", lambda box, x: restored.append(x.shape[1]) or right(box, x))
+    kept, run = [], api.bootstrap
+    monkeypatch.setattr(api, "bootstrap", lambda *args, **kw: kept.append(kw["keep"]) or run(*args, **kw))
+    got = orthant_probability(equal(6)[0], method=method, tol=0.02, return_samples=True, random_state=0)
+    assert got.samples.shape == (got.n_samples, 6)
+    assert sum(restored) == got.n_samples
+    assert kept[:1] == ([] if method == "guided" else [False])
+    assert all(kept[1:])
 
 
 def test_repeatable_and_order_free():

@@ -159,15 +159,16 @@ class PseudoMarginal(FullBayes):
         return Sampling(sampler, density.inference, prior, of, spent)
 
     def _settled(self, density: LogDensity, mode: Mode) -> tuple[LogDensity, int]:
-        """The density with everything fixed that its estimates would find out, and the estimates that were tried."""
+        """The density with everything fixed that its estimates would find out, and the number of estimates made."""
         at_mode, tried = density.problem.at(mode.theta), 0
         for M in PARTICLES if self.particles is None else [self.particles]:
             inference = density.inference.for_chains(M)
             fixed = replace(density, inference=inference.settled(at_mode))
             if inference == density.inference.for_chains(2 * M) or self.particles is not None:
                 break
-            tried += PILOTS * REPEATED
-            if noise(fixed, mode) < NOISE:
+            spread, made = noise(fixed, mode)
+            tried += made
+            if spread < NOISE:
                 break
         return fixed, tried
 
@@ -180,15 +181,16 @@ class PseudoMarginal(FullBayes):
         return near.with_site_tol(max(near.site_tol, SITE_TOL))
 
 
-def noise(density: LogDensity, mode: Mode) -> float:
-    """Standard deviation of one log estimate at a θ, over some about the mode."""
-    rng, variances = np.random.default_rng(0), []
+def noise(density: LogDensity, mode: Mode) -> tuple[float, int]:
+    """Standard deviation of one log estimate at a θ, over some about the mode; inf if none succeeds; their number."""
+    rng, variances, made = np.random.default_rng(0), [], 0
     for _ in range(PILOTS):
         theta = scattered(mode, density, rng)
         found = [density.posterior(theta, rng) for _ in range(REPEATED)]
         logs = [one.evidence.log_z for one in found if one is not None and one.evidence is not None]
+        made += len(logs)
         variances += [np.var(logs, ddof=1)] if len(logs) > 1 else []
-    return float(np.sqrt(np.mean(variances))) if variances else 0.0
+    return (float(np.sqrt(np.mean(variances))) if variances else np.inf), made
 
 
 def common_start(problem: Problem, inference: Inference) -> Start | None:

@@ -209,7 +209,7 @@ class Exact(Inference):
         else:
             law = _law_at(problem, found, look or Looked.at_rows(problem), rng)
             got = enough(
-                lambda M, one: draw_box(plan, M, one), law, rng,
+                lambda M, one: draw_box(plan, M, one), lambda M, one: law(draw_box(plan, M, one)), rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
             )  # fmt: skip
         drawn = got.drawn

@@ -103,11 +103,11 @@ def around_ep(
 
         X = problem.rows.take(look_at(problem))[0]
 
-        def law(posterior: WhiteDraws) -> Law:
-            return Law.of(posterior.latent(X), problem.likelihood, targets[0].dimension)
+        def pilot(M: int, rng: np.random.Generator) -> Law:
+            return Law.of(draws(M, rng).latent(X), problem.likelihood, targets[0].dimension)
 
         most = settings.most_draws(problem, problem.n)
-        got = enough(draws, law, rng, tol=settings.tol, first=settings.first, most=most)
+        got = enough(draws, pilot, rng, tol=settings.tol, first=settings.first, most=most)
     posterior = got.drawn
     if not got.met:
         text = unmet(got.expected, settings.tol, len(posterior.weights))

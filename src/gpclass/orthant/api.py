@@ -30,7 +30,7 @@ from gpclass.names import did_you_mean
 from gpclass.orthant.batches import batches
 from gpclass.orthant.bootstrap import BootstrapResult, bootstrap
 from gpclass.orthant.box import Box, standard_form
-from gpclass.orthant.enough import SLACK, SPARE, Enough, RootLaw, enough
+from gpclass.orthant.enough import SPARE, RootLaw, enough
 from gpclass.orthant.guided import propose
 from gpclass.orthant.plan import Order, Plan, coordinate_order, fit_sites, make_plan, permutation
 from gpclass.orthant.sov import greedy_order
@@ -43,7 +43,7 @@ MAX_SAMPLES = 200_000  # default budget with tol=
 FEWEST_EFFECTIVE = 50  # fewer effective draws make a standard error unreliable
 SLIGHT = 1e-2  # nats that jitter may change log P by without a remark
 ROUNDING = 1e-6  # nats of rounding error that are not reported
-FIRST = 1000  # draws of the first pilot with tol=
+FIRST = 2000  # draws of the first pilot with tol=; errors of fewer lattice points are too noisy
 NAN = float("nan")
 
 
@@ -117,8 +117,8 @@ def orthant_probability(
         Number of draws. By default 2000 for ``guided``, more for the others.
     tol : float, optional
         Target standard error of the log probability, instead of n_samples. Pilots, which are discarded, decide how
-        many draws it needs, ``max_samples`` at most (``message`` then reports it); the draws that count are not
-        looked at, so that the probability stays unbiased.
+        many draws it needs, with room for the noise of error estimates, ``max_samples`` at most; the draws that count
+        are not looked at, so that the probability stays unbiased. ``message`` tells if their error is above ``tol``.
     max_samples : int
         Maximum number of draws with ``tol``.
     order : {"sites", "given", "random", "interleaved"} or permutation, optional
@@ -171,6 +171,13 @@ class _Task:
     keep: bool
     rng: np.random.Generator
 
+    def unmet(self, error: float, spent: int) -> list[str]:
+        """What to say of the error of the final draws, if it is above ``tol``."""
+        if self.tol is None or error <= self.tol:
+            return []
+        remedy = "raise max_samples" if spent >= self.max_samples else "ask for a smaller tol"
+        return [f"the standard error {error:.3g} is above tol={self.tol:g} after {spent} draws; {remedy} or accept it"]
+
 
 def _guided(task: _Task) -> OrthantEstimate:
     ep = fit_sites(task.box)
@@ -196,19 +203,22 @@ def _sov(task: _Task) -> OrthantEstimate:
 def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
     """As many draws as n_samples or tol ask for, in independent randomisations, and check the weights."""
 
-    def draw(M: int, rng: np.random.Generator) -> _Weighted:
+    def draw(M: int, rng: np.random.Generator, keep: bool = task.keep) -> _Weighted:
         x, log_w, group = zip(*batches(plan, task.points, M, rng), strict=True)
-        kept = np.concatenate([plan.box.restore(part) for part in x]) if task.keep else None
+        kept = np.concatenate([plan.box.restore(part) for part in x]) if keep else None
         each = task.points == "random" and len(plan.shares) == 1  # all draws are independent
         return _Weighted(np.concatenate(log_w), np.arange(M) if each else np.concatenate(group), kept)
 
+    def pilot(M: int, rng: np.random.Generator) -> RootLaw:
+        made = draw(M, rng, keep=False)
+        return RootLaw(made.error, M, len(np.unique(made.group)))
+
     if task.tol is None:
-        M = task.n_samples or N_SAMPLES[task.method]
-        got = Enough(draw(M, task.rng.spawn(1)[0]), 0.0, True)
+        drawn = draw(task.n_samples or N_SAMPLES[task.method], task.rng.spawn(1)[0])
     else:
         most = task.max_samples
-        got = enough(draw, _Weighted.law, task.rng, tol=task.tol, first=min(FIRST, most), most=most)
-    return _judged(task, got, plan.bounded, _rounding(plan))
+        drawn = enough(draw, pilot, task.rng, tol=task.tol, first=min(FIRST, most), most=most).drawn
+    return _judged(task, drawn, plan.bounded, _rounding(plan))
 
 
 @dataclass(frozen=True)
@@ -223,9 +233,6 @@ class _Weighted:
     def error(self) -> float:
         return relative_error(self.log_w, self.group)
 
-    def law(self) -> RootLaw:
-        return RootLaw(self.error, len(self.log_w))
-
 
 def _rounding(plan: Plan) -> float:
     """Size of the rounding error of log P: quadratic forms of the sites cancel if the limits are far out."""
@@ -233,9 +240,9 @@ def _rounding(plan: Plan) -> float:
     return float(np.finfo(float).eps * max(terms))
 
 
-def _judged(task: _Task, got: Enough[_Weighted], bounded: bool, rounding: float) -> OrthantEstimate:
-    log_w, group, error = got.drawn.log_w, got.drawn.group, got.drawn.error
-    remarks = [] if got.met else [_unmet(error, task.tol, f"{len(log_w)} draws")]
+def _judged(task: _Task, drawn: _Weighted, bounded: bool, rounding: float) -> OrthantEstimate:
+    log_w, group, error = drawn.log_w, drawn.group, drawn.error
+    remarks = task.unmet(error, len(log_w))
     if heavy(log_w) and not bounded:
         remarks.append("the weights have a heavy tail (k-hat > 0.7): the standard error may be too small")
     ess, log_p = effective_size(log_w), log_mean(log_w)
@@ -247,12 +254,8 @@ def _judged(task: _Task, got: Enough[_Weighted], bounded: bool, rounding: float)
     error = float(np.hypot(error, rounding)) if rounding > ROUNDING else error
     return OrthantEstimate(
         log_p, error, task.method, len(log_w), ess, pareto_khat(log_w),
-        not remarks, "; ".join(remarks), got.drawn.samples, log_w, group,
+        not remarks, "; ".join(remarks), drawn.samples, log_w, group,
     )  # fmt: skip
-
-
-def _unmet(error: float, tol: float | None, spent: str) -> str:
-    return f"the standard error {error:.2g} is above tol={tol:g} after {spent}; raise max_samples or accept the error"
 
 
 def _bootstrap(task: _Task) -> OrthantEstimate:
@@ -260,14 +263,14 @@ def _bootstrap(task: _Task) -> OrthantEstimate:
     soft, box = task.method == "bootstrap-soft", task.box.take(place)
     M = task.n_samples or min(N_SAMPLES[task.method], task.max_samples)
 
-    def draw(M: int) -> BootstrapResult:
-        return bootstrap(box, M, task.rng.spawn(1)[0], soft=soft, runs=task.runs, keep=task.keep)
+    def draw(M: int, keep: bool = task.keep) -> BootstrapResult:
+        return bootstrap(box, M, task.rng.spawn(1)[0], soft=soft, runs=task.runs, keep=keep)
 
-    spent, expected = M, 0.0
+    spent = M
     if task.tol is not None:  # a pilot, which is discarded, decides
-        law = RootLaw(draw(M).error, M)
+        pilot = draw(M, keep=False)
+        law = RootLaw(pilot.error, M, pilot.groups)
         spent = int(np.clip(SPARE * law.needed(task.tol, M, task.max_samples), M, task.max_samples))
-        expected = law.error(spent)
     sizes = np.diff(np.linspace(0, spent, -(-spent // M) + 1).astype(int))
     parts = [draw(size) for size in sizes.tolist()]
     shares, log_ps = sizes / spent, np.array([p.log_p for p in parts])
@@ -282,8 +285,7 @@ def _bootstrap(task: _Task) -> OrthantEstimate:
             f"no point survived coordinate {extinct[0]} (step {steps[0] + 1} of {box.n}) in "
             f"{len(extinct)} run(s), counted as 0; use more samples or method='guided'"
         )
-    if task.tol is not None and not expected <= SLACK * task.tol:
-        remarks.append(_unmet(error, task.tol, f"{spent} points"))
+    remarks += task.unmet(error, spent)
     log_w = np.concatenate([p.log_w for p in parts])
     samples = None
     if task.keep:

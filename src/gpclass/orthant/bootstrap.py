@@ -33,6 +33,7 @@ from gpclass.orthant.box import Box
 
 BLOCK = 32
 ROOM = 20_000_000  # largest array of a run
+MANY = 8  # runs, from which their spread tells the error
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class BootstrapResult:
     log_w: Array  # (M,)
     group: IntArray  # (M,), the run
     extinct: tuple[int, ...]  # steps at which runs became extinct
+    groups: int  # that told the error: the runs, or the points of few runs
 
 
 def bootstrap(
@@ -119,6 +121,7 @@ def bootstrap(
         np.repeat(log_ps, left),
         np.repeat(np.arange(R), left),
         tuple(run.extinct for run in done if run.extinct is not None),
+        R if R >= MANY else M,
     )
 
 
@@ -127,7 +130,7 @@ def _error(log_ps: Array, variances: Array, share: Array, log_p: float) -> float
     if log_p == -np.inf:
         return float("nan")
     relative = np.exp(log_ps - log_p)
-    if len(relative) >= 8:
+    if len(relative) >= MANY:
         return float(group_error(share * (relative - 1)))
     inner = np.where(relative > 0, relative, 0.0) ** 2 * np.where(np.isfinite(variances), variances, 0.0)
     return float(np.sqrt(share**2 @ inner))

@@ -3,7 +3,8 @@
 A pilot predicts the error of other numbers of draws. If many more than the pilot's are needed, a larger pilot runs
 first. The number is fixed by draws that are discarded: an estimate accepted because its own error looked small would be
 biased.
-Cost: the pilots, together less than half of the final draws.
+Cost: the pilots. If the number of the first is enough, it costs nearly as much as the final draws; every later one is
+a quarter of the draws wanted, or as large as the one before.
 """
 
 from __future__ import annotations
@@ -14,19 +15,30 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
+from scipy.special import fdtri
 
 PILOTS = 4  # at most
 GROWTH = 5  # of a pilot over the last, at most
-WORTH = 4  # draws that are wanted, over those of a pilot, at least
+WORTH = 4  # draws that are wanted, over those of a later pilot, at least
 FAR = 1.5  # times ``tol``, above which no other pilot brings it within reach
-SPARE = 1.2  # more draws than predicted
+SPARE = 1.2  # times the draws predicted
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
+SURE = 0.975  # probability that draws state the error they were chosen for, were the groups Gaussian
 
 T = TypeVar("T")
 
 
 class Falling(ABC):
     """How an error falls with the number of draws."""
+
+    @property
+    def reach(self) -> float:
+        """Draws that can be decided on, over those of the last pilot."""
+        return 8.0
+
+    def after(self, earlier: Falling | None) -> Falling:
+        """What is known with the earlier pilots; by default the last alone."""
+        return self
 
     @abstractmethod
     def error(self, M: int) -> float:
@@ -43,13 +55,34 @@ class Falling(ABC):
 
 @dataclass(frozen=True)
 class RootLaw(Falling):
-    """As the root of the number of draws."""
+    """As the root of the number of draws, with room for the noise of errors stated by few groups.
+
+    The variances that a pilot and the final draws state from G groups each are in a ratio that follows an F
+    distribution of G − 1 and G − 1 degrees of freedom. The variances per draw of all pilots are pooled, and one pilot
+    alone decides on hardly more than its own number of draws: one of a few may state far too little.
+    """
 
     stated: float  # by M draws
     M: int
+    groups: int
+    pilots: int = 1
+
+    @property
+    def reach(self) -> float:
+        return 4.0 if self.pilots > 1 else 1.25
+
+    def after(self, earlier: Falling | None) -> Falling:
+        if not isinstance(earlier, RootLaw) or not np.isfinite([self.stated, earlier.stated]).all():
+            return self
+        M, pilots = self.M + earlier.M, self.pilots + earlier.pilots
+        stated = float(np.hypot(self.stated * self.M, earlier.stated * earlier.M)) / M
+        return RootLaw(stated, M, self.groups, pilots)
 
     def error(self, M: int) -> float:
-        return self.stated * float(np.sqrt(self.M / M)) if np.isfinite(self.stated) else np.inf
+        if self.groups < 2 or not np.isfinite(self.stated):
+            return np.inf
+        room = fdtri(self.groups - 1, self.groups - 1, SURE)
+        return self.stated * float(np.sqrt(room * self.M / M))
 
 
 @dataclass(frozen=True)
@@ -57,13 +90,13 @@ class Enough(Generic[T]):
     """The final draws, and their error as the pilots predict it."""
 
     drawn: T
-    expected: float  # error predicted by the last pilot
+    expected: float  # error predicted by the pilots
     met: bool  # whether that meets the tolerance
 
 
 def enough(
     draw: Callable[[int, np.random.Generator], T],
-    law: Callable[[T], Falling],
+    pilot: Callable[[int, np.random.Generator], Falling],
     rng: np.random.Generator,
     *,
     tol: float,
@@ -76,20 +109,19 @@ def enough(
     ----------
     draw : callable
         ``draw(M, rng)`` makes M draws.
-    law : callable
-        How the error of the target numbers falls, from given draws.
+    pilot : callable
+        ``pilot(M, rng)`` makes M draws that do not count: how the error falls.
     rng : Generator
     tol : float
     first, most : int
         Draws of the first pilot, and the largest number allowed.
     """
-    M = first
+    M, found = first, None
     for _ in range(PILOTS):
-        found = law(draw(M, rng.spawn(1)[0]))
+        found = pilot(M, rng.spawn(1)[0]).after(found)
         wanted = int(np.clip(SPARE * found.needed(tol, first, most), first, most))
-        larger = min(GROWTH * M, wanted // WORTH)
-        if larger < 2 * M or found.error(most) > FAR * tol:  # then it will be ``most``
+        expected = found.error(wanted)
+        if wanted < found.reach * M or found.error(most) > FAR * tol:  # then it will be ``most``
             break
-        M = larger
-    expected = found.error(wanted)
+        M = min(GROWTH * M, max(M, wanted // WORTH))
     return Enough(draw(wanted, rng.spawn(1)[0]), expected, bool(expected <= SLACK * tol))

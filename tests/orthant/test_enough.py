@@ -1,0 +1,54 @@
+"""The number of draws for a tolerance: sure enough where errors are noisy, and no pilot more than needed."""
+
+import numpy as np
+import pytest
+
+from gpclass.numerics.groups import group_error
+from gpclass.orthant.enough import RootLaw, enough
+
+GROUPS = 25
+
+
+def stated(M, rng, spread=1.0):
+    """The error of the mean of M draws, from few groups with long tails."""
+    means = spread * np.sqrt(GROUPS / M) * rng.standard_t(8, GROUPS) / np.sqrt(8 / 6)
+    return float(group_error((means - means.mean()) / GROUPS))
+
+
+def run(tol, seed, most=10**7, first=2000, spread=1.0):
+    made = []
+
+    def pilot(M, rng):
+        made.append(M)
+        return RootLaw(stated(M, rng, spread), M, GROUPS)
+
+    got = enough(lambda M, rng: (M, stated(M, rng, spread)), pilot, np.random.default_rng(seed), tol=tol, first=first,
+                 most=most)  # fmt: skip
+    return *got.drawn, made
+
+
+@pytest.mark.parametrize("needed", [1000, 4000, 30_000, 10**6])
+def test_final_draws_nearly_always_meet_the_tolerance(needed):
+    tol = needed**-0.5
+    found = [run(tol, seed)[:2] for seed in range(300)]
+    M, error = np.array(found).T
+    assert np.mean(error > tol) < 0.05
+    assert np.quantile(error, 0.99) < 1.2 * tol
+    assert np.median(M) < 3.2 * max(needed, 750)
+
+
+def test_one_pilot_where_its_own_number_is_enough():
+    M, _, made = run(0.1, seed=0)
+    assert made == [2000]
+    assert M == 2400
+    assert run(1e-9, seed=0, most=5000)[::2] == (5000, [2000])
+
+
+def test_a_lucky_pilot_does_not_decide_alone():
+    """The variances per draw of all pilots are pooled."""
+    lucky, second = RootLaw(0.1, 1000, GROUPS), RootLaw(0.4, 3000, GROUPS)
+    pooled = second.after(lucky)
+    assert pooled.stated**2 * pooled.M == pytest.approx((0.1**2 * 1000 * 1000 + 0.4**2 * 3000 * 3000) / 4000)
+    assert lucky.error(9000) < pooled.error(9000) < second.error(9000)
+    assert lucky.reach < pooled.reach
+    assert RootLaw(np.nan, 1000, 1).error(10**9) == np.inf
