@@ -6,7 +6,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from gpclass import GPClassifier, load_model
 from gpclass.inference import EP, Laplace, Variational
-from gpclass.latent import local
+from gpclass.latent import local, local_gaussian
 from gpclass.latent.dense import Dense
 from gpclass.latent.local import LocalBlocks, cut
 from gpclass.likelihoods import get_likelihood
@@ -73,15 +73,45 @@ def test_blocks_are_all_rows_once_and_compact():
     assert spread < 0.75
 
 
-def test_draws_agree_with_the_latent_values_that_are_predicted():
+def test_draws_at_one_point_agree_with_the_latent_values_that_are_predicted():
     posterior = EP()(problem("ep", LocalBlocks(20)))
-    latent, draws = posterior.latent(NEW), posterior.draw(NEW, 4000, np.random.default_rng(1))[..., 0]
+    for point in NEW[:3]:
+        latent, draws = posterior.latent(point[None]), posterior.draw(point[None], 4000, np.random.default_rng(1))
+        sd = np.sqrt(latent.covariances[0, 0, 0, 0])
+        assert abs(draws.mean() - latent.means[0, 0, 0]) < 4 * sd / np.sqrt(4000)
+        assert np.isclose(draws.std(), sd, rtol=0.05)
+
+
+@pytest.mark.parametrize("case", ["ep", "softmax"])
+def test_draws_with_all_rows_are_those_of_the_dense_prior(case):
+    line = np.column_stack([np.linspace(-0.2, 1.2, 100), np.full(100, 0.5)])
+    smooth = ConstantKernel(2.0) * RBF([0.3, 0.5])
+    both = (CASES[case][2](problem(case, form, smooth)) for form in (Dense(), LocalBlocks(n)))
+    dense, mine = (posterior.draw(line, 4000, np.random.default_rng(1)) for posterior in both)
+    sd = dense.std(axis=0)
+    assert np.all(np.abs(dense.mean(axis=0) - mine.mean(axis=0)) < 4 * sd * np.sqrt(2 / 4000))
+    assert np.allclose(sd, mine.std(axis=0), rtol=4 / np.sqrt(4000))
+
+
+def test_draws_along_a_line_stay_within_the_predicted_spread():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(600, 4))
+    labels = np.where(rows[:, 0] + 0.3 * rng.normal(size=600) > 0, 1, -1)
+    line = np.linspace(-2, 2, 200)[:, None] * np.ones(4)
+    at = Problem.of(rows, labels, ConstantKernel(1.0) * RBF(np.ones(4)), get_likelihood("probit"), form=LocalBlocks(60))
+    posterior = Laplace()(at)
+    latent, draws = posterior.latent(line), posterior.draw(line, 400, rng)[..., 0]
     sd = np.sqrt(latent.covariances[0, :, 0, 0])
-    assert np.max(np.abs(draws.mean(axis=0) - latent.means[0, :, 0]) / sd) < 0.3  # later points see earlier ones too
-    assert np.allclose(draws.std(axis=0), sd, rtol=0.1)
-    both = (EP()(problem("ep", form)) for form in (Dense(), LocalBlocks(n)))
-    dense, mine = (posterior.draw(NEW, 4000, np.random.default_rng(1)) for posterior in both)
-    assert np.allclose(np.cov(dense[..., 0].T), np.cov(mine[..., 0].T), atol=0.15)
+    assert np.max(np.abs(draws.mean(axis=0) - latent.means[0, :, 0]) / sd) < 1.0
+    assert np.all(draws.std(axis=0) < 1.2 * sd)
+
+
+def test_draws_of_too_many_points_are_refused(monkeypatch):
+    monkeypatch.setattr(local_gaussian, "MOST_DRAWN", 50)
+    posterior = Laplace()(problem("laplace", LocalBlocks(20)))
+    assert posterior.draw(NEW[:1], 2, RNG).shape == (2, 1, 1)
+    with pytest.raises(ValueError, match="draw at fewer points"):
+        posterior.draw(NEW, 2, RNG)
 
 
 @pytest.mark.filterwarnings("ignore:probabilities under the prior")

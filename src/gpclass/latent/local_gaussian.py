@@ -21,14 +21,14 @@ import numpy as np
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import base
 from gpclass.latent.base import Held, SiteRule, labels_of
-from gpclass.latent.cliques import scaled
+from gpclass.latent.dense import Dense
 from gpclass.latent.in_memory import InMemoryGaussian, only
 from gpclass.latent.local import LocalPrior
 from gpclass.likelihoods.local import RowMarginals, symmetric_root
 from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
 from gpclass.posterior import LatentMixture
 
-KNOWN = 1e8  # precision, in prior variances, of a value that was drawn
+MOST_DRAWN = 6000  # latent values of points and rows, of which joint draws take the covariance: 300 MB
 
 
 def solved(K: list[Array], W: Array) -> tuple[Array, float]:
@@ -241,25 +241,18 @@ class LocalGaussian(InMemoryGaussian):
         return LatentMixture(np.ones(1), mean[None], cov[None], np.zeros(1, dtype=np.intp))
 
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
-        """Joint draws over X_new, (n, p, L): each point given its nearest rows, and earlier new points as drawn."""
-        prior, L, rows = self.prior, self.prior.L, self.prior.problem.n
-        W, b = self._sites[0][:rows], np.repeat(self._sites[1][:rows, :, None], n, axis=2)
-        points = np.vstack([prior.problem.X, X_new])
-        flat, near = scaled(prior.problem.kernels[0], points), prior.nearest(X_new)
-        least = min(float(np.min(covariance.diag(X_new))) for covariance in prior.problem.covariances)
-        sure = KNOWN / max(least, 1e-300)
-        out = np.empty((len(X_new), L, n))
-        for p in range(len(X_new)):
-            group = np.concatenate([near[p], rows + np.arange(p)])
-            gaps = np.square(flat[group] - flat[rows + p]).sum(axis=1)
-            group = group[np.argsort(gaps, kind="stable")[: prior.k]][None]
-            drawn = group[0] >= rows
-            W_here, b_here = np.empty((1, group.shape[1], L, L)), np.empty((1, group.shape[1], L, n))
-            W_here[0, ~drawn], b_here[0, ~drawn] = W[group[0, ~drawn]], b[group[0, ~drawn]]
-            W_here[0, drawn], b_here[0, drawn] = sure * np.eye(L), sure * out[group[0, drawn] - rows]
-            mean, cov = self._new(points, group, X_new[p : p + 1], W_here, b_here)
-            out[p] = mean[0] + symmetric_root(cov[0]) @ rng.standard_normal((L, n))
-        return out.transpose(2, 0, 1)
+        """Joint draws over X_new, (n, p, L), under the dense prior of the nearest rows of all points together."""
+        prior, (W, b) = self.prior, self._sites
+        rows = np.unique(prior.nearest(X_new))
+        values = prior.L * (len(rows) + len(X_new))
+        if values > MOST_DRAWN:
+            raise ValueError(
+                f"joint draws at {len(X_new)} points need the covariance of {values} latent values, those of the "
+                f"{len(rows)} rows near them included, and at most {MOST_DRAWN} are drawn; draw at fewer points at "
+                "once, or lower k of the local prior"
+            )
+        dense = replace(prior.problem.subset(rows), form=Dense())
+        return dense.prior.from_kept({"W": W[rows], "b": b[rows].T}).draw(X_new, n, rng)
 
     def draw_rows(self, rng: Generator) -> Array:
         n, L = self.prior.problem.n, self.prior.L
