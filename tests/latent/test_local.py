@@ -143,3 +143,41 @@ def test_settings_that_make_no_sense_are_refused():
         GPClassifier(latent_prior=LocalBlocks(0), inference="ep").fit(X, TWO)
     with pytest.raises(ValueError, match="does not run with the prior 'local'"):
         GPClassifier(latent_prior="local", inference="gibbs").fit(X, TWO)
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep", "variational"])
+def test_more_equal_rows_than_neighbours_are_one_place(inference):
+    rows, labels = np.zeros((200, 1)), np.repeat([0, 1], 100)
+    settings = {"inference": inference, "hyperparameters": "fixed"}
+    both = (GPClassifier(ConstantKernel(4.0) * RBF(), latent_prior=p, **settings) for p in (None, "local"))
+    dense, mine = (clf.fit(rows, labels).predict_proba([[0.0], [0.7]]) for clf in both)
+    assert np.allclose(mine, dense, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_with_all_rows_equal_ones_are_as_under_the_dense_prior(case):
+    name, y, method = CASES[case]
+    copied = np.round(4 * X) / 4
+    weights = np.random.default_rng(5).uniform(0.5, 2.0, n)
+    kernel = ConstantKernel(2.0) * Matern([0.3, 0.5], nu=1.5)
+    results = []
+    for form in (Dense(), LocalBlocks(n)):
+        posterior = method(Problem.of(copied, y, kernel, get_likelihood(name), weights, None, form), gradient=True)
+        latent = posterior.latent(NEW)
+        results.append((posterior.evidence.log_z, posterior.evidence.gradient, latent.means, latent.covariances))
+    for dense, mine in zip(*results, strict=True):
+        assert np.allclose(mine, dense, atol=1e-6, rtol=1e-6)
+
+
+def test_equal_rows_with_white_noise_are_not_taken_in_the_order_of_their_labels():
+    rows, labels = np.zeros((400, 1)), np.repeat([-1, 1], 200)
+    kernel = ConstantKernel(4.0) * RBF() + WhiteKernel(0.1)
+    at = Problem.of(rows, labels, kernel, get_likelihood("probit"), form=LocalBlocks(60)).placed(RNG)
+    prior = at.prior
+    for group in (*at.form.blocks, *prior.nearest(np.zeros((1, 1)))):
+        assert abs(labels[prior.first[group[group >= 0]]].mean()) < 0.5
+
+
+def test_equal_rows_are_numbered_by_their_first():
+    rows = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, -0.0], [-1.0, 0.0], [0.0, 2.0]])
+    assert local.equal_rows(rows).tolist() == [0, 1, 0, 2, 1]
