@@ -141,6 +141,9 @@ def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, mos
 def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match="k of the local prior"):
         GPClassifier(latent_prior=LocalBlocks(0), inference="ep").fit(X, TWO)
+    for strategy in ("nelder-mead", "hmc"):
+        with pytest.raises(ValueError, match="the evidence of its blocks .* use hyperparameters='maximize'"):
+            GPClassifier(latent_prior="local", inference="ep", hyperparameters=strategy).fit(X, TWO)
     with pytest.raises(ValueError, match="does not run with the prior 'local'"):
         GPClassifier(latent_prior="local", inference="gibbs").fit(X, TWO)
 

@@ -28,6 +28,7 @@ SEARCHES = ("maximize", "map")  # strategies that learn θ on some rows
 def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     """Expected cost of ``clf.fit(X, y)`` with the local prior."""
     n, d = X.shape
+    classes = np.unique(y) if classes is None else classes
     rng = np.random.default_rng(0)
     rows = sample_rows(n, ROWS, rng)
     task = array_task(clf, X[rows], y[rows], None, classes)

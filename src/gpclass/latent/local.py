@@ -64,6 +64,8 @@ class LocalBlocks(Form):
     name: ClassVar[str] = "local"
     offers: ClassVar[frozenset[str]] = frozenset(["given"])
     lacks: ClassVar = {
+        "evidence": "the evidence of its blocks says little about longer distances; use hyperparameters='maximize' or "
+        "'map', which learn θ on some rows under another prior, 'cv' or 'fixed'",
         "box": "it draws the noisy latent values of all rows, whose n × n covariance the local prior avoids",
         "covariance": "it works with the n × n covariance of the latent values, which the local prior avoids",
         "whitened": "a new point has no latent values in common with the rows' blocks, so that draws do not predict it",
