@@ -8,7 +8,7 @@ from gpclass import GPClassifier, load_model
 from gpclass.inference import EP, Laplace, Variational
 from gpclass.latent import local, local_gaussian
 from gpclass.latent.dense import Dense
-from gpclass.latent.local import LocalBlocks, cut
+from gpclass.latent.local import LocalBlocks, cut, sample_of_classes
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
 
@@ -115,9 +115,11 @@ def test_draws_of_too_many_points_are_refused(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:probabilities under the prior")
-@pytest.mark.parametrize(("most", "prior"), [(1, "inducing"), (3, "neighbours")])
-def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, most, prior):
+@pytest.mark.parametrize(("full", "most", "prior"), [(0, 1, "inducing"), (0, 3, "neighbours"), (40, 1, "dense")])
+def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, full, most, prior):
     monkeypatch.setattr(local, "FEW", 40)
+    monkeypatch.setattr(local, "FULL", full)
+    monkeypatch.setattr(local, "LEAST", 5)
     monkeypatch.setattr(local, "MAP", most)
     seen, infer = [], EP.infer
 
@@ -136,6 +138,21 @@ def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, mos
     assert clf.fit_report_.details["rows_of_the_search"] == 40
     clf.save(tmp_path / "model")
     assert np.array_equal(load_model(tmp_path / "model").predict_proba(NEW), clf.predict_proba(NEW))
+
+
+def test_a_search_has_rows_of_every_class():
+    rare = np.repeat([0, 1, 2], [4000, 30, 1])
+    rows = sample_of_classes(rare, 50, np.random.default_rng(0))
+    assert np.all(np.diff(rows) > 0)
+    assert np.bincount(rare[rows]).tolist()[1:] == [20, 1]
+    assert np.array_equal(sample_of_classes(MANY, n, np.random.default_rng(0)), np.arange(n))
+
+
+def test_with_all_of_few_rows_a_fit_is_that_of_the_dense_prior():
+    settings = {"kernel": ConstantKernel(2.0) * RBF([0.3, 0.5]), "inference": "ep", "random_state": 0}
+    dense, mine = (GPClassifier(latent_prior=p, **settings).fit(X, TWO) for p in (None, LocalBlocks(n)))
+    assert np.allclose(mine.theta_, dense.theta_)
+    assert np.allclose(mine.predict_proba(NEW), dense.predict_proba(NEW), atol=1e-6)
 
 
 def test_settings_that_make_no_sense_are_refused():

@@ -1,7 +1,7 @@
 """The cost of a fit with the local prior: that of learning θ on some rows, and of one inference in blocks.
 
 The inference is timed on some blocks; its time and memory are linear in the rows.
-Cost: one inference on at most ``ROWS`` rows, and a plan with inducing inputs or neighbours.
+Cost: one inference on at most ``ROWS`` rows, and a plan of the search, under the prior that it uses.
 Fails when: a strategy other than ``maximize``, ``map`` and ``fixed`` needs many more inferences than ``OTHERS``.
 """
 
@@ -16,7 +16,7 @@ from gpclass._typing import Array
 from gpclass.estimators.planner import Plan, plan_fit
 from gpclass.estimators.task import array_task
 from gpclass.latent.inducing import sample_rows
-from gpclass.latent.local import FEW, INDUCING, MAP, NEIGHBOURS
+from gpclass.latent.local import FEW, search_form
 from gpclass.numerics.threads import few_threads
 
 ROWS = 1500
@@ -42,8 +42,7 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     calls = 1 if methods.strategy.name in ("fixed", *SEARCHES) else OTHERS
     if methods.strategy.name in SEARCHES:
         few = sample_rows(n, FEW, rng)
-        how = {"n_inducing": min(INDUCING, -(-len(few) // 10))} if d > MAP else {"n_neighbors": NEIGHBOURS}
-        asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": None, **how})
+        asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": search_form(len(few), d)})
         search = plan_fit(asked, X[few], y[few], classes=classes)
         memory, learned = memory + search.memory, search.seconds
     names = methods.inference.name, methods.strategy.name

@@ -4,14 +4,17 @@ The rows are cut into blocks of about k that lie close together in the kernel's 
 prior is the dense one, so that every cost is linear in the rows, whatever the number of columns. The blocks give the
 evidence, its gradient and the sites of the rows (:mod:`gpclass.latent.local_gaussian`). A new point does not belong to
 a block: its Gaussian is that of its k nearest rows under the dense prior, with these sites. With k = n it is the dense
-prior.
+prior. Equal rows have one latent value, if the kernel has no white noise: they are one *place*, their sites add, and
+blocks and nearest rows are those of places.
 
 The evidence of the blocks says little about what lies further apart than their rows. So ``maximize`` and ``map`` learn
-the kernel parameters on some of the rows, with inducing inputs or, in up to three columns, with neighbours, at a cost
-that does not grow with the rows.
+the kernel parameters on some of the rows of every class, with inducing inputs or, in up to three columns, with
+neighbours (:func:`search_form`), at a cost that does not grow with the rows. Up to a thousand rows they learn them under
+the dense prior.
 Cost: O(n k²) per sweep, and O(k³) and a search in a tree per new point; n k numbers in memory.
 Fails when: a field is smooth over distances that hold many more than k rows: what the others say is lost there. The
-report compares with the dense prior.
+report compares with the dense prior. With white noise and more than k equal rows, a random k of them predict. With one
+kernel per class, blocks and nearest rows are found by the first kernel's length scales for all.
 References: Tresp (2000) for the blocks; Vecchia (1988); Allison et al. (2023), Leveraging locality and robustness to
 achieve massively scalable Gaussian process regression, for kernel parameters of few rows and predictions of the
 nearest.
@@ -31,6 +34,7 @@ from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import base
 from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, labels_of, per_latent
 from gpclass.latent.cliques import ELEMENTS, random_order, scaled
+from gpclass.latent.dense import Dense
 from gpclass.latent.inducing import sample_rows
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
@@ -41,8 +45,9 @@ if TYPE_CHECKING:
     from gpclass.latent.local_gaussian import LocalGaussian
     from gpclass.model.problem import Problem
 
-FEW, INDUCING, NEIGHBOURS = 10_000, 300, 15  # rows on which θ is learned, and what represents their prior
-MAP = 3  # columns up to which it is neighbours
+FEW, LEAST = 10_000, 20  # rows on which θ is learned, and of each class at least
+FULL, MAP = 1000, 3  # rows up to which their prior is dense, and columns up to which it is neighbours
+INDUCING, NEIGHBOURS = 300, 15
 SAME = 1e-10  # share of a variance below which white noise is none
 
 
@@ -109,10 +114,9 @@ class LocalBlocks(Form):
         return self if same else replace(self, blocks=blocks)
 
     def stand_in(self, problem: Problem, rng: Generator) -> Problem:
-        """Some rows, with neighbours in few dimensions, else with inducing inputs."""
-        few = problem.subset(sample_rows(problem.n, FEW, rng))
-        low_rank = few.n_features > MAP
-        form: Form = LowRank(m=min(INDUCING, -(-few.n // 10))) if low_rank else Neighbours(NEIGHBOURS)
+        """Some rows of every class, under the form of :func:`search_form`."""
+        few = problem.subset(sample_of_classes(np.asarray(problem.y), FEW, rng))
+        form = search_form(few.n, few.n_features)
         return replace(few, form=form.checked(few.n, few.n_features, len(few.kernels)))
 
     def prior(self, problem: Problem) -> LocalPrior:
@@ -121,6 +125,25 @@ class LocalBlocks(Form):
         if blocks is None or int(np.sum(blocks >= 0)) != m:
             return self.placed(problem, np.random.default_rng(0)).prior(problem)
         return LocalPrior(problem, blocks, min(self.k, m), of)
+
+
+def search_form(n: int, d: int) -> Form:
+    """The prior under which θ is learned on n rows of d columns."""
+    if n <= FULL:
+        return Dense()
+    return Neighbours(NEIGHBOURS) if d <= MAP else LowRank(m=min(INDUCING, -(-n // 10)))
+
+
+def sample_of_classes(y: Array, most: int, rng: Generator) -> IntArray:
+    """A random sample of the rows, in increasing order, with more of a class of which it has less than ``LEAST``."""
+    rows = sample_rows(len(y), most, rng)
+    for label in np.unique(y):
+        own = np.flatnonzero(y == label)
+        others = np.setdiff1d(own, rows)
+        wanted = min(len(others), LEAST - (len(own) - len(others)))
+        if wanted > 0:
+            rows = np.union1d(rows, rng.choice(others, wanted, replace=False))
+    return rows
 
 
 def equal_rows(X: Array) -> IntArray:
