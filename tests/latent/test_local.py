@@ -1,10 +1,14 @@
 """The local prior: all rows in one block are the dense prior, and its gradients are those of differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from gpclass import GPClassifier, load_model
+from gpclass.hyper import maximize
+from gpclass.hyper.base import Run
 from gpclass.inference import EP, Laplace, Variational
 from gpclass.latent import local, local_gaussian
 from gpclass.latent.dense import Dense
@@ -155,11 +159,21 @@ def test_with_all_of_few_rows_a_fit_is_that_of_the_dense_prior():
     assert np.allclose(mine.predict_proba(NEW), dense.predict_proba(NEW), atol=1e-6)
 
 
+def test_warnings_of_the_search_are_told(monkeypatch):
+    made = maximize.fit_at
+    monkeypatch.setattr(
+        maximize, "fit_at", lambda at, *others: replace(made(at, *others), warnings=("both", at.form.name))
+    )
+    at = problem("laplace", LocalBlocks(20), ConstantKernel(2.0, "fixed") * RBF(0.3))
+    fit = maximize.Maximize(max_iter=1)(at, Laplace(), Run(np.random.default_rng(0)))
+    assert fit.warnings == ("both", "dense", "local")
+
+
 def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match="k of the local prior"):
         GPClassifier(latent_prior=LocalBlocks(0), inference="ep").fit(X, TWO)
     for strategy in ("nelder-mead", "hmc"):
-        with pytest.raises(ValueError, match="the evidence of its blocks .* use hyperparameters='maximize'"):
+        with pytest.raises(ValueError, match=r"the evidence of its blocks .* use hyperparameters='maximize'"):
             GPClassifier(latent_prior="local", inference="ep", hyperparameters=strategy).fit(X, TWO)
     with pytest.raises(ValueError, match="does not run with the prior 'local'"):
         GPClassifier(latent_prior="local", inference="gibbs").fit(X, TWO)

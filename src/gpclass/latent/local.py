@@ -9,8 +9,8 @@ blocks and nearest rows are those of places.
 
 The evidence of the blocks says little about what lies further apart than their rows. So ``maximize`` and ``map`` learn
 the kernel parameters on some of the rows of every class, with inducing inputs or, in up to three columns, with
-neighbours (:func:`search_form`), at a cost that does not grow with the rows. Up to a thousand rows they learn them under
-the dense prior.
+neighbours (:func:`search_form`), at a cost that does not grow with the rows; and on up to a thousand rows under the
+dense prior.
 Cost: O(n k²) per sweep, and O(k³) and a search in a tree per new point; n k numbers in memory.
 Fails when: a field is smooth over distances that hold many more than k rows: what the others say is lost there. The
 report compares with the dense prior. With white noise and more than k equal rows, a random k of them predict. With one
