@@ -97,7 +97,7 @@ def test_the_inference_by_name(rows, registered, tmp_path):
         "pseudo-marginal",
         "alternate",
     }
-    assert {c.form for c in running} == {"dense", "inducing", "neighbours", "patches"}
+    assert {c.form for c in running} == {"dense", "inducing", "local", "neighbours", "patches"}
     clf = GPClassifier(KERNEL, inference="least-squares", random_state=0).fit(X, y)
     assert_saved(clf, X, tmp_path)
     with pytest.raises(ValueError, match="takes two"):

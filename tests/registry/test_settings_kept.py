@@ -230,7 +230,7 @@ def test_a_gradient_that_there_is_not_is_refused():
 
 
 def test_the_gradient_of_importance_sampling_is_given():
-    clf = GPClassifier(KERNEL, inference=Importance(200), hyperparameters="fixed").fit(X, Y)
+    clf = GPClassifier(KERNEL, inference=Importance(200), hyperparameters="fixed", random_state=0).fit(X, Y)
     value, slope = clf.log_marginal_likelihood(clf.theta_, eval_gradient=True)
     assert np.isfinite(value)
     assert slope.shape == clf.theta_.shape

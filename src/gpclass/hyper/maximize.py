@@ -47,6 +47,8 @@ SHORTEST = 1e-4  # square of the shortest unit in which a parameter is moved, af
 POLISH_STEP = 0.3  # largest change of a log-parameter in one step
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
 NOTHING = 1e-3  # share of the prior variance below which a term of a sum is absent
+FLAT = 1e-3  # nats per log-parameter: a slope that counts as none if no step is found
+ABNORMAL = 2  # status of L-BFGS-B if its line search finds no step
 REFUSED = 1e12  # value of the objective if the inference fails: the line search then backtracks
 
 
@@ -260,11 +262,15 @@ def climb(
         raise ValueError(
             "the evidence is not finite at the starting parameters; standardise the features, or start from others"
         )
-    reason = "" if outcome.success else str(outcome.message)
+    done = bool(outcome.success)
+    if outcome.get("status") == ABNORMAL:  # rounding ended the line search; at a maximum, if no slope is left
+        left = outcome.x - np.clip(outcome.x - outcome.jac, bounds.lb, bounds.ub)
+        done = bool(np.abs(left).max(initial=0.0) < FLAT)
+    reason = "" if done else str(outcome.message)
     curvature = np.eye(len(theta0))
     if "hess_inv" in outcome:  # not if the bounds leave nothing to choose
         curvature = np.asarray(outcome.hess_inv @ curvature) * np.outer(unit * np.ones(len(theta0)), unit)
-    return Climb(best[1], best[0], evaluations, bool(outcome.success), reason, curvature, best[2])
+    return Climb(best[1], best[0], evaluations, done, reason, curvature, best[2])
 
 
 def polish(

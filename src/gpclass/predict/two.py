@@ -107,11 +107,10 @@ def _ordinary(
         p = np.clip(w @ np.asarray(g, dtype=np.float64), EDGE, 1.0 - EDGE)
         return p, group_error(summed(w[:, None] * (g - p), starts, order))
     ends = list(pairwise(np.append(starts, len(w))))
-    if g.dtype == np.float32:  # the few hundred terms of a group in single precision, the groups in double
+    if g.dtype == np.float32:  # sums of thousands need double precision: group by group, in the cache
         if not np.array_equal(order, np.arange(len(w))):
             w, g = w[order], g[order]
-        v = w.astype(np.float32)
-        sums = np.stack([v[begin:end] @ g[begin:end] for begin, end in ends]).astype(np.float64)
+        sums = np.stack([w[begin:end] @ g[begin:end].astype(np.float64) for begin, end in ends])
         p = np.clip(sums.sum(axis=0), EDGE, 1.0 - EDGE)
         return p, group_error(sums - np.add.reduceat(w, starts)[:, None] * p)
     shares = np.zeros((len(starts), len(w)))
