@@ -64,8 +64,8 @@ def write_page(kept):
     """The table of docs/scale.md."""
     lines = [
         "Real maps, by `python -m benchmarks.scale_real`: 10,000 cells of Walker Lake (V above 500 ppm), the",
-        "Kimmeridgian rock of the Jura on its grid, and places where Atlantic storms had hurricane force, a fifth of the",
-        "storms to predict:",
+        "Kimmeridgian rock of the Jura on its grid, and places where Atlantic storms had hurricane force, a fifth of",
+        "the storms to predict:",
         "",
     ]
     lines += ["| map | rows | method | log loss | CPU s | peak MB |", "|---|" + 5 * "---|"]
