@@ -15,8 +15,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan, plan_fit
 from gpclass.estimators.task import array_task
-from gpclass.latent.inducing import sample_rows
-from gpclass.latent.local import FEW, search_form
+from gpclass.latent.local import FEW, sample_of_classes, search_form
 from gpclass.numerics.threads import few_threads
 
 ROWS = 1500
@@ -30,7 +29,7 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     n, d = X.shape
     classes = np.unique(y) if classes is None else classes
     rng = np.random.default_rng(0)
-    rows = sample_rows(n, ROWS, rng)
+    rows = sample_of_classes(y, ROWS, rng)
     task = array_task(clf, X[rows], y[rows], None, classes)
     methods, problem = task.methods, task.problem.placed(rng)
     with few_threads(n):
@@ -41,7 +40,7 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     memory, learned = 8.0 * n * (form.blocks.shape[1] * len(problem.kernels) + PER_ROW + 2 * d), 0.0
     calls = 1 if methods.strategy.name in ("fixed", *SEARCHES) else OTHERS
     if methods.strategy.name in SEARCHES:
-        few = sample_rows(n, FEW, rng)
+        few = sample_of_classes(y, FEW, rng)
         asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": search_form(len(few), d)})
         search = plan_fit(asked, X[few], y[few], classes=classes)
         memory, learned = memory + search.memory, search.seconds
