@@ -212,6 +212,15 @@ def test_the_local_prior_is_planned_by_its_blocks_and_the_search_on_some_rows(mo
     assert GPClassifier(1.0 * RBF(0.2), hyperparameters="fixed", **settings).plan(X, y).last == 0.0
 
 
+@pytest.mark.parametrize("strategy", ["fixed", "maximize"])
+def test_the_local_prior_is_planned_with_a_class_of_one_row(monkeypatch, strategy):
+    monkeypatch.setattr(local_plan, "ROWS", 150)
+    monkeypatch.setattr(local_plan, "FEW", 300)
+    X = np.random.default_rng(0).uniform(size=(4000, 2))
+    clf = GPClassifier(1.0 * RBF(0.2), inference="laplace", latent_prior="local", hyperparameters=strategy)
+    assert clf.plan(X, np.where(np.arange(4000) == 3999, "rare", "other")).seconds > 0.0
+
+
 def test_draws_that_predictions_make_are_no_part_of_the_fit():
     X, y = make_moons(40, noise=0.3, random_state=0)
     plan = GPClassifier(RBF(), inference="local-exact", hyperparameters="fixed").plan(X, y, budget=0.02)

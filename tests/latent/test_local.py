@@ -1,14 +1,18 @@
 """The local prior: all rows in one block are the dense prior, and its gradients are those of differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from gpclass import GPClassifier, load_model
+from gpclass.hyper import maximize
+from gpclass.hyper.base import Run
 from gpclass.inference import EP, Laplace, Variational
-from gpclass.latent import local
+from gpclass.latent import local, local_gaussian
 from gpclass.latent.dense import Dense
-from gpclass.latent.local import LocalBlocks, cut
+from gpclass.latent.local import LocalBlocks, cut, sample_of_classes
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
 
@@ -73,21 +77,53 @@ def test_blocks_are_all_rows_once_and_compact():
     assert spread < 0.75
 
 
-def test_draws_agree_with_the_latent_values_that_are_predicted():
+def test_draws_at_one_point_agree_with_the_latent_values_that_are_predicted():
     posterior = EP()(problem("ep", LocalBlocks(20)))
-    latent, draws = posterior.latent(NEW), posterior.draw(NEW, 4000, np.random.default_rng(1))[..., 0]
+    for point in NEW[:3]:
+        latent, draws = posterior.latent(point[None]), posterior.draw(point[None], 4000, np.random.default_rng(1))
+        sd = np.sqrt(latent.covariances[0, 0, 0, 0])
+        assert abs(draws.mean() - latent.means[0, 0, 0]) < 4 * sd / np.sqrt(4000)
+        assert np.isclose(draws.std(), sd, rtol=0.05)
+
+
+@pytest.mark.parametrize("case", ["ep", "softmax"])
+def test_draws_with_all_rows_are_those_of_the_dense_prior(case):
+    line = np.column_stack([np.linspace(-0.2, 1.2, 100), np.full(100, 0.5)])
+    smooth = ConstantKernel(2.0) * RBF([0.3, 0.5])
+    both = (CASES[case][2](problem(case, form, smooth)) for form in (Dense(), LocalBlocks(n)))
+    dense, mine = (posterior.draw(line, 4000, np.random.default_rng(1)) for posterior in both)
+    sd = dense.std(axis=0)
+    assert np.all(np.abs(dense.mean(axis=0) - mine.mean(axis=0)) < 4 * sd * np.sqrt(2 / 4000))
+    assert np.allclose(sd, mine.std(axis=0), rtol=4 / np.sqrt(4000))
+
+
+def test_draws_along_a_line_stay_within_the_predicted_spread():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(600, 4))
+    labels = np.where(rows[:, 0] + 0.3 * rng.normal(size=600) > 0, 1, -1)
+    line = np.linspace(-2, 2, 200)[:, None] * np.ones(4)
+    at = Problem.of(rows, labels, ConstantKernel(1.0) * RBF(np.ones(4)), get_likelihood("probit"), form=LocalBlocks(60))
+    posterior = Laplace()(at)
+    latent, draws = posterior.latent(line), posterior.draw(line, 400, rng)[..., 0]
     sd = np.sqrt(latent.covariances[0, :, 0, 0])
-    assert np.max(np.abs(draws.mean(axis=0) - latent.means[0, :, 0]) / sd) < 0.3  # later points see earlier ones too
-    assert np.allclose(draws.std(axis=0), sd, rtol=0.1)
-    both = (EP()(problem("ep", form)) for form in (Dense(), LocalBlocks(n)))
-    dense, mine = (posterior.draw(NEW, 4000, np.random.default_rng(1)) for posterior in both)
-    assert np.allclose(np.cov(dense[..., 0].T), np.cov(mine[..., 0].T), atol=0.15)
+    assert np.max(np.abs(draws.mean(axis=0) - latent.means[0, :, 0]) / sd) < 1.0
+    assert np.all(draws.std(axis=0) < 1.2 * sd)
+
+
+def test_draws_of_too_many_points_are_refused(monkeypatch):
+    monkeypatch.setattr(local_gaussian, "MOST_DRAWN", 50)
+    posterior = Laplace()(problem("laplace", LocalBlocks(20)))
+    assert posterior.draw(NEW[:1], 2, RNG).shape == (2, 1, 1)
+    with pytest.raises(ValueError, match="draw at fewer points"):
+        posterior.draw(NEW, 2, RNG)
 
 
 @pytest.mark.filterwarnings("ignore:probabilities under the prior")
-@pytest.mark.parametrize(("most", "prior"), [(1, "inducing"), (3, "neighbours")])
-def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, most, prior):
+@pytest.mark.parametrize(("full", "most", "prior"), [(0, 1, "inducing"), (0, 3, "neighbours"), (40, 1, "dense")])
+def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, full, most, prior):
     monkeypatch.setattr(local, "FEW", 40)
+    monkeypatch.setattr(local, "FULL", full)
+    monkeypatch.setattr(local, "LEAST", 5)
     monkeypatch.setattr(local, "MAP", most)
     seen, infer = [], EP.infer
 
@@ -108,8 +144,74 @@ def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, mos
     assert np.array_equal(load_model(tmp_path / "model").predict_proba(NEW), clf.predict_proba(NEW))
 
 
+def test_a_search_has_rows_of_every_class():
+    rare = np.repeat([0, 1, 2], [4000, 30, 1])
+    rows = sample_of_classes(rare, 50, np.random.default_rng(0))
+    assert np.all(np.diff(rows) > 0)
+    assert np.bincount(rare[rows]).tolist()[1:] == [20, 1]
+    assert np.array_equal(sample_of_classes(MANY, n, np.random.default_rng(0)), np.arange(n))
+
+
+def test_with_all_of_few_rows_a_fit_is_that_of_the_dense_prior():
+    settings = {"kernel": ConstantKernel(2.0) * RBF([0.3, 0.5]), "inference": "ep", "random_state": 0}
+    dense, mine = (GPClassifier(latent_prior=p, **settings).fit(X, TWO) for p in (None, LocalBlocks(n)))
+    assert np.allclose(mine.theta_, dense.theta_)
+    assert np.allclose(mine.predict_proba(NEW), dense.predict_proba(NEW), atol=1e-6)
+
+
+def test_warnings_of_the_search_are_told(monkeypatch):
+    made = maximize.fit_at
+    monkeypatch.setattr(
+        maximize, "fit_at", lambda at, *others: replace(made(at, *others), warnings=("both", at.form.name))
+    )
+    at = problem("laplace", LocalBlocks(20), ConstantKernel(2.0, "fixed") * RBF(0.3))
+    fit = maximize.Maximize(max_iter=1)(at, Laplace(), Run(np.random.default_rng(0)))
+    assert fit.warnings == ("both", "dense", "local")
+
+
 def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match="k of the local prior"):
         GPClassifier(latent_prior=LocalBlocks(0), inference="ep").fit(X, TWO)
+    for strategy in ("nelder-mead", "hmc"):
+        with pytest.raises(ValueError, match=r"the evidence of its blocks .* use hyperparameters='maximize'"):
+            GPClassifier(latent_prior="local", inference="ep", hyperparameters=strategy).fit(X, TWO)
     with pytest.raises(ValueError, match="does not run with the prior 'local'"):
         GPClassifier(latent_prior="local", inference="gibbs").fit(X, TWO)
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep", "variational"])
+def test_more_equal_rows_than_neighbours_are_one_place(inference):
+    rows, labels = np.zeros((200, 1)), np.repeat([0, 1], 100)
+    settings = {"inference": inference, "hyperparameters": "fixed"}
+    both = (GPClassifier(ConstantKernel(4.0) * RBF(), latent_prior=p, **settings) for p in (None, "local"))
+    dense, mine = (clf.fit(rows, labels).predict_proba([[0.0], [0.7]]) for clf in both)
+    assert np.allclose(mine, dense, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_with_all_rows_equal_ones_are_as_under_the_dense_prior(case):
+    name, y, method = CASES[case]
+    copied = np.round(4 * X) / 4
+    weights = np.random.default_rng(5).uniform(0.5, 2.0, n)
+    kernel = ConstantKernel(2.0) * Matern([0.3, 0.5], nu=1.5)
+    results = []
+    for form in (Dense(), LocalBlocks(n)):
+        posterior = method(Problem.of(copied, y, kernel, get_likelihood(name), weights, None, form), gradient=True)
+        latent = posterior.latent(NEW)
+        results.append((posterior.evidence.log_z, posterior.evidence.gradient, latent.means, latent.covariances))
+    for dense, mine in zip(*results, strict=True):
+        assert np.allclose(mine, dense, atol=1e-6, rtol=1e-6)
+
+
+def test_equal_rows_with_white_noise_are_not_taken_in_the_order_of_their_labels():
+    rows, labels = np.zeros((400, 1)), np.repeat([-1, 1], 200)
+    kernel = ConstantKernel(4.0) * RBF() + WhiteKernel(0.1)
+    at = Problem.of(rows, labels, kernel, get_likelihood("probit"), form=LocalBlocks(60)).placed(RNG)
+    prior = at.prior
+    for group in (*at.form.blocks, *prior.nearest(np.zeros((1, 1)))):
+        assert abs(labels[prior.first[group[group >= 0]]].mean()) < 0.5
+
+
+def test_equal_rows_are_numbered_by_their_first():
+    rows = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, -0.0], [-1.0, 0.0], [0.0, 2.0]])
+    assert local.equal_rows(rows).tolist() == [0, 1, 0, 2, 1]

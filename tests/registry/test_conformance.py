@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from gpclass import GPClassifier
 from gpclass.hyper import EM, Alternate
 from gpclass.latent.base import per_latent
+from gpclass.latent.dense import Dense
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import get_likelihood
 from gpclass.likelihoods.averages import normal_points
@@ -52,9 +53,14 @@ def tiny(c, n=5):
     return Problem.of(X, likelihood.encode(index), KERNEL, likelihood, None, n_classes, form), inference
 
 
+def white_prior(problem):
+    """The prior in white coordinates: a local one, of all rows in one block, is the dense one."""
+    return (replace(problem, form=Dense()) if problem.form.name == "local" else problem).prior
+
+
 def evidence(problem):
     """Log evidence by a plain sum over white coordinates, its error, the log weights and the coordinates."""
-    prior, L, n = problem.prior, problem.n_latents, problem.n
+    prior, L, n = white_prior(problem), problem.n_latents, problem.n
     rows = prior.features(problem.X)
     k = prior.white_dimension() // L
     z = normal_points(L * k + L * n, POINTS)
@@ -71,7 +77,7 @@ def evidence(problem):
 
 def oracle(problem, X_new):
     """Log evidence and probabilities at new points."""
-    L, new = problem.n_latents, problem.prior.features(X_new)
+    L, new = problem.n_latents, white_prior(problem).features(X_new)
     log_z, error, log_w, eta = evidence(problem)
     w = np.exp(log_w - logsumexp(log_w))
     V, rest = per_latent(new.V, L), per_latent(new.rest, L)

@@ -1,7 +1,7 @@
 """The cost of a fit with the local prior: that of learning θ on some rows, and of one inference in blocks.
 
 The inference is timed on some blocks; its time and memory are linear in the rows.
-Cost: one inference on at most ``ROWS`` rows, and a plan with inducing inputs or neighbours.
+Cost: one inference on at most ``ROWS`` rows, and a plan of the search, under the prior that it uses.
 Fails when: a strategy other than ``maximize``, ``map`` and ``fixed`` needs many more inferences than ``OTHERS``.
 """
 
@@ -15,8 +15,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan, plan_fit
 from gpclass.estimators.task import array_task
-from gpclass.latent.inducing import sample_rows
-from gpclass.latent.local import FEW, INDUCING, MAP, NEIGHBOURS
+from gpclass.latent.local import FEW, sample_of_classes, search_form
 from gpclass.numerics.threads import few_threads
 
 ROWS = 1500
@@ -28,8 +27,9 @@ SEARCHES = ("maximize", "map")  # strategies that learn θ on some rows
 def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     """Expected cost of ``clf.fit(X, y)`` with the local prior."""
     n, d = X.shape
+    classes = np.unique(y) if classes is None else classes
     rng = np.random.default_rng(0)
-    rows = sample_rows(n, ROWS, rng)
+    rows = sample_of_classes(y, ROWS, rng)
     task = array_task(clf, X[rows], y[rows], None, classes)
     methods, problem = task.methods, task.problem.placed(rng)
     with few_threads(n):
@@ -40,9 +40,8 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     memory, learned = 8.0 * n * (form.blocks.shape[1] * len(problem.kernels) + PER_ROW + 2 * d), 0.0
     calls = 1 if methods.strategy.name in ("fixed", *SEARCHES) else OTHERS
     if methods.strategy.name in SEARCHES:
-        few = sample_rows(n, FEW, rng)
-        how = {"n_inducing": min(INDUCING, -(-len(few) // 10))} if d > MAP else {"n_neighbors": NEIGHBOURS}
-        asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": None, **how})
+        few = sample_of_classes(y, FEW, rng)
+        asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": search_form(len(few), d)})
         search = plan_fit(asked, X[few], y[few], classes=classes)
         memory, learned = memory + search.memory, search.seconds
     names = methods.inference.name, methods.strategy.name

@@ -117,7 +117,7 @@ class Strategy(Settings, ABC):
     @property
     def prior_needs(self) -> frozenset[str]:
         """What these settings need of the prior, in addition to the inference's needs (:mod:`gpclass.latent.base`)."""
-        return frozenset()
+        return frozenset(["evidence"] if self.needs in ("evidence", "gaussian", "unbiased") else [])
 
     @property
     def keeps_start(self) -> bool:

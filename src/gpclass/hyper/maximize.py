@@ -10,8 +10,8 @@ the exact inference. If the evidence has a Monte Carlo error, the ascent ends wi
 evidence itself, with the curvature of the guide's ascent and the same random numbers at every step; a step whose
 expected gain is within the noise is not taken. With inducing inputs the ascent goes from few rows to all, and moves the
 inducing inputs too (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the last. With many rows and
-neighbours it begins on a part of the rows, and goes on over all of them. The local prior learns θ with inducing inputs,
-on some of the rows.
+neighbours it begins on a part of the rows, and goes on over all of them. The local prior learns θ on some of the rows,
+with inducing inputs or, in up to three columns, with neighbours; all of few rows under the dense prior.
 Cost: one inference with gradient per evaluation, 20 to 100 evaluations per ascent.
 Fails when: the evidence has several modes (use ``n_restarts``), or a maximum at the edge (reported).
 Reference: Williams & Barber (1998), section 3, for the penalised form.
@@ -119,7 +119,8 @@ class Maximize(Strategy):
             at_best = problem.at(learned.problem.theta).placed(run.rng)
             fit = fit_at(at_best, inference(at_best, run.rng), learned.figures["evaluations"], prior)
             fit = fit.with_details({"rows_of_the_search": stand_in.n})
-            return replace(fit, converged=learned.converged, reason=learned.reason)
+            told = (*learned.warnings, *(text for text in fit.warnings if text not in learned.warnings))
+            return replace(fit, converged=learned.converged, reason=learned.reason, warnings=told)
         unused = [name for name in ("stages", "checkpoint") if getattr(self, name) != getattr(type(self)(), name)]
         if unused:
             raise ValueError(

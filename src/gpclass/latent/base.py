@@ -10,6 +10,7 @@ offer             what it gives
 ``given``         the Gaussian that sites make of it (Laplace, EP, variational)
 ``whitened``      the posterior in coordinates in which a Gaussian is standard normal (samplers)
 ``box``           the orthant of noisy latent values (the exact engine, gpc-mc)
+``evidence``      an evidence that tells values of θ apart (nelder-mead, hmc, pseudo-marginal)
 ``joint``         the joint Gaussian of some rows and new points, of two classes (local-exact)
 ``covariance``    all rows in memory with their covariance matrix (Gibbs, control variables)
 ``expected``      the expected log density of the latent values as a function of θ (EM)

@@ -48,7 +48,7 @@ class Dense(Form):
 
     name: ClassVar[str] = "dense"
     offers: ClassVar[frozenset[str]] = frozenset(
-        ["given", "whitened", "box", "joint", "covariance", "expected", "latents", "latent_slope"]
+        ["given", "evidence", "whitened", "box", "joint", "covariance", "expected", "latents", "latent_slope"]
     )
     predicts_from_rows: ClassVar[bool] = True
 

@@ -4,14 +4,17 @@ The rows are cut into blocks of about k that lie close together in the kernel's 
 prior is the dense one, so that every cost is linear in the rows, whatever the number of columns. The blocks give the
 evidence, its gradient and the sites of the rows (:mod:`gpclass.latent.local_gaussian`). A new point does not belong to
 a block: its Gaussian is that of its k nearest rows under the dense prior, with these sites. With k = n it is the dense
-prior.
+prior. Equal rows have one latent value, if the kernel has no white noise: they are one *place*, their sites add, and
+blocks and nearest rows are those of places.
 
 The evidence of the blocks says little about what lies further apart than their rows. So ``maximize`` and ``map`` learn
-the kernel parameters on some of the rows, with inducing inputs or, in up to three columns, with neighbours, at a cost
-that does not grow with the rows.
+the kernel parameters on some of the rows of every class, with inducing inputs or, in up to three columns, with
+neighbours (:func:`search_form`), at a cost that does not grow with the rows; and on up to a thousand rows under the
+dense prior.
 Cost: O(n k²) per sweep, and O(k³) and a search in a tree per new point; n k numbers in memory.
 Fails when: a field is smooth over distances that hold many more than k rows: what the others say is lost there. The
-report compares with the dense prior.
+report compares with the dense prior. With white noise and more than k equal rows, a random k of them predict. With one
+kernel per class, blocks and nearest rows are found by the first kernel's length scales for all.
 References: Tresp (2000) for the blocks; Vecchia (1988); Allison et al. (2023), Leveraging locality and robustness to
 achieve massively scalable Gaussian process regression, for kernel parameters of few rows and predictions of the
 nearest.
@@ -30,21 +33,22 @@ from scipy.spatial import cKDTree
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import base
 from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, labels_of, per_latent
-from gpclass.latent.cliques import ELEMENTS, scaled
-from gpclass.latent.coordinates import Features
+from gpclass.latent.cliques import ELEMENTS, random_order, scaled
+from gpclass.latent.dense import Dense
 from gpclass.latent.inducing import sample_rows
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import ArraySource, Rows, Source
-from gpclass.numerics.linalg import factor
 
 if TYPE_CHECKING:
     from gpclass.latent.local_gaussian import LocalGaussian
     from gpclass.model.problem import Problem
 
-FEW, INDUCING, NEIGHBOURS = 10_000, 300, 15  # rows on which θ is learned, and what represents their prior
-MAP = 3  # columns up to which it is neighbours
+FEW, LEAST = 10_000, 20  # rows on which θ is learned, and of each class at least
+FULL, MAP = 1000, 3  # rows up to which their prior is dense, and columns up to which it is neighbours
+INDUCING, NEIGHBOURS = 300, 15
+SAME = 1e-10  # share of a variance below which white noise is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +69,8 @@ class LocalBlocks(Form):
     name: ClassVar[str] = "local"
     offers: ClassVar[frozenset[str]] = frozenset(["given"])
     lacks: ClassVar = {
+        "evidence": "the evidence of its blocks says little about longer distances; use hyperparameters='maximize' or "
+        "'map', which learn θ on some rows under another prior, 'cv' or 'fixed'",
         "box": "it draws the noisy latent values of all rows, whose n × n covariance the local prior avoids",
         "covariance": "it works with the n × n covariance of the latent values, which the local prior avoids",
         "whitened": "a new point has no latent values in common with the rows' blocks, so that draws do not predict it",
@@ -102,22 +108,71 @@ class LocalBlocks(Form):
 
     def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> LocalBlocks:
         """Blocks at the problem's kernel parameters."""
-        blocks = cut(scaled(problem.kernels[0], problem.X), self.k)
+        first = first_rows(places(problem))
+        blocks = cut(scaled(problem.kernels[0], problem.X[first]), self.k)
         same = self.blocks is not None and np.array_equal(blocks, self.blocks)
         return self if same else replace(self, blocks=blocks)
 
     def stand_in(self, problem: Problem, rng: Generator) -> Problem:
-        """Some rows, with neighbours in few dimensions, else with inducing inputs."""
-        few = problem.subset(sample_rows(problem.n, FEW, rng))
-        low_rank = few.n_features > MAP
-        form: Form = LowRank(m=min(INDUCING, -(-few.n // 10))) if low_rank else Neighbours(NEIGHBOURS)
+        """Some rows of every class, under the form of :func:`search_form`."""
+        few = problem.subset(sample_of_classes(np.asarray(problem.y), FEW, rng))
+        form = search_form(few.n, few.n_features)
         return replace(few, form=form.checked(few.n, few.n_features, len(few.kernels)))
 
     def prior(self, problem: Problem) -> LocalPrior:
-        blocks = self.blocks
-        if blocks is None or int(np.sum(blocks >= 0)) != problem.n:
+        blocks, of = self.blocks, places(problem)
+        m = int(of.max()) + 1
+        if blocks is None or int(np.sum(blocks >= 0)) != m:
             return self.placed(problem, np.random.default_rng(0)).prior(problem)
-        return LocalPrior(problem, blocks, min(self.k, problem.n))
+        return LocalPrior(problem, blocks, min(self.k, m), of)
+
+
+def search_form(n: int, d: int) -> Form:
+    """The prior under which θ is learned on n rows of d columns."""
+    if n <= FULL:
+        return Dense()
+    return Neighbours(NEIGHBOURS) if d <= MAP else LowRank(m=min(INDUCING, -(-n // 10)))
+
+
+def sample_of_classes(y: Array, most: int, rng: Generator) -> IntArray:
+    """A random sample of the rows, in increasing order, with more of a class of which it has less than ``LEAST``."""
+    rows = sample_rows(len(y), most, rng)
+    for label in np.unique(y):
+        own = np.flatnonzero(y == label)
+        others = np.setdiff1d(own, rows)
+        wanted = min(len(others), LEAST - (len(own) - len(others)))
+        if wanted > 0:
+            rows = np.union1d(rows, rng.choice(others, wanted, replace=False))
+    return rows
+
+
+def equal_rows(X: Array) -> IntArray:
+    """A number (n,) for each row of X that equal rows share, in the order of their first ones."""
+    bits = np.ascontiguousarray(X, dtype=float) + 0.0  # −0 is 0
+    seen: dict[bytes, int] = {}
+    numbers = (seen.setdefault(row.tobytes(), len(seen)) for row in bits)
+    return np.fromiter(numbers, dtype=np.intp, count=len(bits))
+
+
+def places(problem: Problem) -> IntArray:
+    """The place of each row (n,): one for equal rows, whose latent values are then equal.
+
+    White noise makes these differ: each row is then a place of its own, and equal ones are in random order.
+    """
+    X, at = problem.X, equal_rows(problem.X)
+    own = ((covariance.pairs(X, X)[0], covariance.diag(X)) for covariance in problem.covariances)
+    if all(np.allclose(pair, variance, rtol=SAME, atol=0.0) for pair, variance in own):
+        return at
+    of = np.empty_like(at)
+    of[np.lexsort((random_order(len(X)), at))] = np.argsort(at, kind="stable")
+    return of
+
+
+def first_rows(of: IntArray) -> IntArray:
+    """The first row of each place."""
+    first = np.empty(int(of.max()) + 1, dtype=np.intp)
+    first[of[::-1]] = np.arange(len(of))[::-1]
+    return first
 
 
 def cut(X: Array, k: int) -> IntArray:
@@ -141,11 +196,28 @@ def cut(X: Array, k: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class LocalPrior(LatentPrior):
-    """Independent blocks of rows."""
+    """Independent blocks of places."""
 
     problem: Problem
     blocks: IntArray  # (B, s), −1 for none
-    k: int  # rows that predict a new point
+    k: int  # places that predict a new point
+    of: IntArray  # place of each row, (n,)
+
+    @cached_property
+    def first(self) -> IntArray:
+        """One row of each place."""
+        return first_rows(self.of)
+
+    @cached_property
+    def points(self) -> Array:
+        """The places, (m, d)."""
+        return np.asarray(self.problem.X[self.first])
+
+    def totals(self, values: Array) -> Array:
+        """Sums over the rows of each place, from (n, ...), and zero for a missing one at the end."""
+        out = np.zeros((len(self.first) + 1, *values.shape[1:]))
+        np.add.at(out, self.of, values)
+        return out
 
     @property
     def L(self) -> int:
@@ -179,7 +251,7 @@ class LocalPrior(LatentPrior):
     @cached_property
     def K(self) -> list[Array]:
         """Covariances of the blocks (B, s, s), one array per kernel."""
-        parts = [self.covariances_of(self.problem.X, self.blocks[some]) for some in self.chunks(self.blocks)]
+        parts = [self.covariances_of(self.points, self.blocks[some]) for some in self.chunks(self.blocks)]
         return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
     def given(self, held: Held, rule: SiteRule) -> LocalGaussian:
@@ -207,10 +279,11 @@ class LocalPrior(LatentPrior):
         (shard,) = held
         labels, values = labels_of(shard, self.problem.likelihood), shard.kept.copy()
         view = values.reshape(base.NEWTON, self.L, -1)
-        known = self.blocks >= 0
+        alpha = self.totals((np.asarray(labels.copies) * view[base.ALPHA]).T)
         for c, K in enumerate(self.per_latent(self.K)):
-            alpha = np.where(known, (np.asarray(labels.copies) * view[base.ALPHA, c])[self.blocks], 0.0)
-            view[base.F, c, self.blocks[known]] = np.einsum("gij,gj->gi", K, alpha)[known]
+            f = np.empty(len(alpha))
+            f[self.blocks] = np.einsum("gij,gj->gi", K, alpha[self.blocks, c])
+            view[base.F, c] = f[self.of]
         return (shard.with_values(values),)
 
     def from_vectors(self, vectors: Array) -> LocalGaussian:
@@ -225,34 +298,12 @@ class LocalPrior(LatentPrior):
 
     @cached_property
     def _tree(self) -> cKDTree:
-        return cKDTree(scaled(self.problem.kernels[0], self.problem.X))
+        return cKDTree(scaled(self.problem.kernels[0], self.points))
 
     def nearest(self, X_new: Array) -> IntArray:
-        """The k nearest rows of new points, (p, k)."""
+        """The k nearest places of new points, (p, k)."""
         found = self._tree.query(scaled(self.problem.kernels[0], X_new), self.k)[1]
         return np.asarray(found, dtype=np.intp).reshape(len(X_new), self.k)
-
-    def features(self, X_new: Array, roots: list[Array] | None = None) -> Features:
-        """In white coordinates of the blocks, from what the nearest rows say of a new point: for few rows."""
-        n, near, V, rest = self.problem.n, self.nearest(X_new), [], []
-        known = self.blocks >= 0
-        for covariance, K, K_near in zip(
-            self.problem.covariances, self.K, self.covariances_of(self.problem.X, near), strict=True
-        ):
-            whole = np.zeros((n, n))
-            for rows, own, there in zip(self.blocks, K, known, strict=True):
-                whole[np.ix_(rows[there], rows[there])] = own[np.ix_(there, there)]
-            P, X_of = self.problem.X[near.ravel()], np.repeat(X_new, self.k, axis=0)
-            cross = covariance.pairs(P, X_of)[0].reshape(near.shape)
-            b = np.linalg.solve(K_near, cross[:, :, None])[:, :, 0]
-            spread = np.zeros((n, len(X_new)))
-            np.add.at(spread, (near, np.arange(len(X_new))[:, None]), b)
-            V.append(factor(whole, what="the prior covariance of the blocks")[0].T @ spread)
-            rest.append(np.maximum(covariance.diag(X_new) - np.einsum("pk,pk->p", b, cross), 0.0))
-        return Features(V, rest)
-
-    def white_dimension(self) -> int:
-        return self.L * self.problem.n
 
     def survey(self) -> dict[str, Any]:
         """Blocks, and rows that predict a new point."""

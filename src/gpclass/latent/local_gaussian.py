@@ -21,14 +21,14 @@ import numpy as np
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import base
 from gpclass.latent.base import Held, SiteRule, labels_of
-from gpclass.latent.cliques import scaled
+from gpclass.latent.dense import Dense
 from gpclass.latent.in_memory import InMemoryGaussian, only
 from gpclass.latent.local import LocalPrior
 from gpclass.likelihoods.local import RowMarginals, symmetric_root
 from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
 from gpclass.posterior import LatentMixture
 
-KNOWN = 1e8  # precision, in prior variances, of a value that was drawn
+MOST_DRAWN = 6000  # latent values of points and rows, of which joint draws take the covariance: 300 MB
 
 
 def solved(K: list[Array], W: Array) -> tuple[Array, float]:
@@ -76,12 +76,11 @@ class LocalGaussian(InMemoryGaussian):
 
     @cached_property
     def _sites(self) -> tuple[Array, Array]:
-        """W and b of the rows, and of a missing one at the end."""
-        W, b = self.W, self.b
-        return np.concatenate([W, np.zeros_like(W[:1])]), np.concatenate([b, np.zeros_like(b[:1])])
+        """W and b of the places, and of a missing one at the end."""
+        return self.prior.totals(self.W), self.prior.totals(self.b)
 
     def _of_blocks(self) -> Any:
-        """Per chunk the rows (g, s), K, W and M, α, and ½ log |I + K W|."""
+        """Per chunk the places (g, s), K, W and M, α, and ½ log |I + K W|."""
         prior, (W, b) = self.prior, self._sites
         for some in prior.chunks(prior.blocks):
             groups = prior.blocks[some]
@@ -90,12 +89,12 @@ class LocalGaussian(InMemoryGaussian):
             yield groups, K, W[groups], M, b[groups] - times(M, through(K, b[groups])), half
 
     @cached_property
-    def _found(self) -> tuple[Array, Array, Array, float]:
-        """α and E f (n, L), covariances (n, L, L) and ½ log |I + K W|."""
-        n, L = self.prior.problem.n, self.prior.L
-        alpha, mean, cov, half = np.empty((n + 1, L)), np.empty((n + 1, L)), np.empty((n + 1, L, L)), 0.0
+    def _found(self) -> tuple[Array, Array, float]:
+        """E f (n, L) and covariances (n, L, L) of the rows, and ½ log |I + K W|."""
+        m, L, of = len(self.prior.first), self.prior.L, self.prior.of
+        mean, cov, half = np.empty((m + 1, L)), np.empty((m + 1, L, L)), 0.0
         for groups, K, _, M, own, part in self._of_blocks():
-            alpha[groups], mean[groups], half = own, through(K, own), half + part
+            mean[groups], half = through(K, own), half + part
             for a in range(L):
                 for e in range(a + 1):
                     found = -np.einsum("gij,gij->gi", K[a] @ M[:, :, a, :, e], K[e])
@@ -104,25 +103,25 @@ class LocalGaussian(InMemoryGaussian):
                     cov[groups, a, e] = cov[groups, e, a] = found
         if not np.isfinite(half):
             raise NotPositiveDefiniteError(f"the posterior precision is not finite; {CURE}")
-        return alpha[:n], mean[:n], cov[:n], half
+        return mean[of], cov[of], half
 
     @cached_property
     def alpha(self) -> Array:
-        """K⁻¹ mean, all copies together, (n, L)."""
-        return self._found[0]
+        """Of each row, all copies together, (n, L): K⁻¹ mean, if no rows share a place."""
+        return np.asarray(self.b - np.einsum("nab,nb->na", self.W, self.mean_f))
 
     @cached_property
     def mean_f(self) -> Array:
         """At the rows, (n, L)."""
-        return self._found[1]
+        return self._found[0]
 
     @cached_property
     def covariance(self) -> Array:
-        return self._found[2]
+        return self._found[1]
 
     @cached_property
     def half_log_det(self) -> float:
-        return self._found[3]
+        return self._found[2]
 
     @property
     def log_mass(self) -> float:
@@ -187,16 +186,16 @@ class LocalGaussian(InMemoryGaussian):
         return (np.append(total, scale) if problem.scale_is_free else total), None
 
     def _third(self, held: Held) -> Array:
-        """The s of Laplace's evidence, (n + 1, L)."""
+        """The s of Laplace's evidence, summed over the rows of each place."""
         likelihood = self.prior.problem.likelihood
         _, labels = only(held, likelihood)
         weight = np.asarray(labels.copies) * np.asarray(labels.power)
         s = (weight * likelihood.third(labels.y, np.ascontiguousarray(self.mean_f.T), self.covariance)).T
-        return np.concatenate([s, np.zeros_like(s[:1])])
+        return self.prior.totals(s)
 
     def _pulled(self, kernel: int, groups: IntArray, by_K: Array) -> Array:
         """From derivatives by K (g, s, s), not symmetric, to those by θ."""
-        X, covariance = self.prior.problem.X, self.prior.problem.covariances[kernel]
+        X, covariance = self.prior.points, self.prior.problem.covariances[kernel]
         s = groups.shape[1]
         i, j = np.tril_indices(s, -1)
         theta = covariance.diag_vjp(X[groups.ravel()], np.diagonal(by_K, axis1=1, axis2=2).ravel())
@@ -207,9 +206,10 @@ class LocalGaussian(InMemoryGaussian):
 
     # ---- new points -------------------------------------------------------------------------------------------
 
-    def _new(self, points: Array, groups: IntArray, X_new: Array, W: Array, b: Array) -> tuple[Array, Array]:
-        """Means (p, L, r) and covariances (p, L, L) at points, from groups (p, k), W (p, k, L, L), b (p, k, L, r)."""
-        prior, L = self.prior, self.prior.L
+    def _new(self, groups: IntArray, X_new: Array) -> tuple[Array, Array]:
+        """Means (p, L) and covariances (p, L, L) at points, each from the places of its group (p, k)."""
+        prior, L, points = self.prior, self.prior.L, self.prior.points
+        W, b = (sites[groups] for sites in self._sites)
         K = prior.per_latent(prior.covariances_of(points, groups))
         M, _ = solved(K, W)
         P = points[groups].reshape(-1, points.shape[1])
@@ -218,7 +218,7 @@ class LocalGaussian(InMemoryGaussian):
         cross = prior.per_latent([covariance.pairs(P, X_of)[0].reshape(groups.shape) for covariance in covariances])
         own = prior.per_latent([covariance.diag(X_new) for covariance in covariances])
         alpha = b - times(M, through(K, b))
-        mean = np.stack([np.einsum("gi,gir->gr", cross[c], alpha[:, :, c]) for c in range(L)], axis=1)
+        mean = np.stack([np.einsum("gi,gi->g", cross[c], alpha[:, :, c]) for c in range(L)], axis=1)
         cov = np.empty((len(X_new), L, L))
         for a in range(L):
             for e in range(L):
@@ -231,39 +231,30 @@ class LocalGaussian(InMemoryGaussian):
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per point, from its nearest rows."""
-        prior, (W, b), L = self.prior, self._sites, self.prior.L
+        prior, L = self.prior, self.prior.L
         near = prior.nearest(X_new)
         mean, cov = np.empty((len(X_new), L)), np.empty((len(X_new), L, L))
         for some in prior.chunks(near):
-            here = near[some]
-            found, cov[some] = self._new(prior.problem.X, here, X_new[some], W[here], b[here][..., None])
-            mean[some] = found[..., 0]
+            mean[some], cov[some] = self._new(near[some], X_new[some])
         return LatentMixture(np.ones(1), mean[None], cov[None], np.zeros(1, dtype=np.intp))
 
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
-        """Joint draws over X_new, (n, p, L): each point given its nearest rows, and earlier new points as drawn."""
-        prior, L, rows = self.prior, self.prior.L, self.prior.problem.n
-        W, b = self._sites[0][:rows], np.repeat(self._sites[1][:rows, :, None], n, axis=2)
-        points = np.vstack([prior.problem.X, X_new])
-        flat, near = scaled(prior.problem.kernels[0], points), prior.nearest(X_new)
-        least = min(float(np.min(covariance.diag(X_new))) for covariance in prior.problem.covariances)
-        sure = KNOWN / max(least, 1e-300)
-        out = np.empty((len(X_new), L, n))
-        for p in range(len(X_new)):
-            group = np.concatenate([near[p], rows + np.arange(p)])
-            gaps = np.square(flat[group] - flat[rows + p]).sum(axis=1)
-            group = group[np.argsort(gaps, kind="stable")[: prior.k]][None]
-            drawn = group[0] >= rows
-            W_here, b_here = np.empty((1, group.shape[1], L, L)), np.empty((1, group.shape[1], L, n))
-            W_here[0, ~drawn], b_here[0, ~drawn] = W[group[0, ~drawn]], b[group[0, ~drawn]]
-            W_here[0, drawn], b_here[0, drawn] = sure * np.eye(L), sure * out[group[0, drawn] - rows]
-            mean, cov = self._new(points, group, X_new[p : p + 1], W_here, b_here)
-            out[p] = mean[0] + symmetric_root(cov[0]) @ rng.standard_normal((L, n))
-        return out.transpose(2, 0, 1)
+        """Joint draws over X_new, (n, p, L), under the dense prior of the nearest rows of all points together."""
+        prior, (W, b) = self.prior, self._sites
+        near = np.unique(prior.nearest(X_new))
+        values = prior.L * (len(near) + len(X_new))
+        if values > MOST_DRAWN:
+            raise ValueError(
+                f"joint draws at {len(X_new)} points need the covariance of {values} latent values, those of the "
+                f"{len(near)} rows near them included, and at most {MOST_DRAWN} are drawn; draw at fewer points at "
+                "once, or lower k of the local prior"
+            )
+        dense = replace(prior.problem.subset(prior.first[near]), form=Dense())
+        return dense.prior.from_kept({"W": W[near], "b": b[near].T}).draw(X_new, n, rng)
 
     def draw_rows(self, rng: Generator) -> Array:
-        n, L = self.prior.problem.n, self.prior.L
-        f = np.empty((n + 1, L))
+        L = self.prior.L
+        f = np.empty((len(self.prior.first) + 1, L))
         for groups, K, _, M, alpha, _ in self._of_blocks():
             g, s = groups.shape
             prior = np.zeros((g, s, L, s, L))
@@ -273,7 +264,7 @@ class LocalGaussian(InMemoryGaussian):
             root = symmetric_root(flat - flat @ M.reshape(flat.shape) @ flat)
             noise = np.einsum("gij,gj->gi", root, rng.standard_normal((g, s * L))).reshape(g, s, L)
             f[groups] = through(K, alpha) + noise
-        return np.asarray(f[:n].T.ravel())
+        return np.asarray(f[self.prior.of].T.ravel())
 
     def vectors(self) -> Array:
         """W and b, (L² + L, n)."""

@@ -64,7 +64,7 @@ class LowRank(Form):
     keep: bool = True
 
     name: ClassVar[str] = "inducing"
-    offers: ClassVar[frozenset[str]] = frozenset(["given", "joint", "whitened", "expected", "latents"])
+    offers: ClassVar[frozenset[str]] = frozenset(["given", "evidence", "joint", "whitened", "expected", "latents"])
     lacks: ClassVar = {
         "box": "it draws the noisy latent values of all rows, whose n × n covariance inducing inputs avoid",
         "covariance": "it works with the n × n covariance of the latent values, which inducing inputs avoid",

@@ -81,7 +81,7 @@ class Neighbours(Form):
     near: IntArray | None = None
 
     name: ClassVar[str] = "neighbours"
-    offers: ClassVar[frozenset[str]] = frozenset(["given", "joint"])
+    offers: ClassVar[frozenset[str]] = frozenset(["given", "evidence", "joint"])
     lacks: ClassVar = {
         "box": "it draws the noisy latent values of all rows, whose n × n covariance neighbours avoid",
         "covariance": "it works with the n × n covariance of the latent values, which neighbours avoid",
