@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,9 +22,9 @@ class FixedMatrices(Dense):
 
     mean: Array | None = None  # (n,), added to the latent values by the factors of the rows
 
+    @abstractmethod
     def matrices(self, X: Array) -> list[Array]:
         """One per kernel, (n, n) each."""
-        raise NotImplementedError
 
     def prior(self, problem: Problem) -> FixedPrior:
         return FixedPrior(problem, self)

@@ -1,4 +1,4 @@
-"""Sweeps and comparison of sites of rows that are one shard in memory, for the dense and the neighbour prior.
+"""Sites of rows that are one shard in memory: sweeps, comparison and steps, for dense, neighbour and local priors.
 
 A sweep updates the sites of all rows at once, from their marginals; two Gaussians are compared by their sites, in
 units of the marginals' standard deviations.
@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from gpclass._typing import Array
 from gpclass.latent import base
-from gpclass.latent.base import Gaussian, Held, LatentPrior, SiteRule, Swept, labels_of
+from gpclass.latent.base import Gaussian, Held, LatentPrior, SiteRule, Swept, labels_of, per_latent
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Labels, Shard
@@ -85,6 +85,79 @@ class InMemoryGaussian(Gaussian):
         """Products (n, L, L) of the marginals' standard deviations, and these, (L, n)."""
         sd = np.sqrt(np.maximum(np.einsum("nll->ln", self.covariance), 1e-300))
         return sd.T[:, :, None] * sd.T[:, None, :], sd
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianByMean(InMemoryGaussian):
+    """One whose steps and α follow from its mean at the rows."""
+
+    @property
+    @abstractmethod
+    def mean_f(self) -> Array:
+        """At the rows, (n, L)."""
+
+    @property
+    def b(self) -> Array:
+        """Shifts, (n, L), all copies together."""
+        return np.ascontiguousarray((self.copies * self.sites.b).T)
+
+    @property
+    def alpha(self) -> Array:
+        """Of each row, all copies together, (n, L): K⁻¹ mean, if rows do not share a latent value."""
+        return np.asarray(self.b - np.einsum("nab,nb->na", self.W, self.mean_f))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        L = len(self.sites.b)
+        return {} if L == 1 else {"n_classes": L}
+
+    @property
+    def marginals(self) -> RowMarginals:
+        return RowMarginals(np.ascontiguousarray(self.mean_f.T), self.covariance, self.sites)
+
+    def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
+        """Newton's target is the mean of this Gaussian."""
+        shard, labels = only(held, self.prior.problem.likelihood)
+        copies, values = np.asarray(labels.copies), shard.kept.copy()
+        view = values.reshape(base.NEWTON, len(self.sites.b), -1)
+        view[base.STEP_F] = self.mean_f.T - view[base.F]
+        view[base.STEP_ALPHA] = self.alpha.T / copies - view[base.ALPHA]
+        return (shard.with_values(values),), float(np.sum(copies * view[base.STEP_F] * view[base.RESIDUAL]))
+
+    def sites_at(self, held: Held) -> RowSites:
+        """Sites whose Gaussian has the rows' f for its mean."""
+        (shard,) = held
+        view = shard.kept.reshape(base.NEWTON, len(self.sites.b), -1)
+        return replace(self.sites, b=view[base.ALPHA] + self.sites.times(view[base.F]))
+
+
+class InMemoryPrior(LatentPrior):
+    """A prior whose rows are one shard, and which starts at its own variances."""
+
+    @property
+    def L(self) -> int:
+        """Latent values per row."""
+        return self.problem.n_latents
+
+    def per_latent(self, found: list[Any]) -> list[Any]:
+        """One item per latent value, from one per kernel."""
+        return per_latent(found, self.L)
+
+    def sited(self, held: Held, rule: SiteRule) -> tuple[RowSites, Array | float]:
+        """Sites of one copy of each row, and the copies."""
+        likelihood = self.problem.likelihood
+        shard, labels = only(held, likelihood)
+        return rule.sites(likelihood, labels, shard.kept[: rule.numbers(likelihood, self.L)]), labels.copies
+
+    def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
+        n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
+        shard, labels = only(self.problem.rows.held, likelihood)
+        flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
+        cov = np.zeros((n, L, L))
+        variances = self.per_latent([covariance.diag(self.problem.X) for covariance in self.problem.covariances])
+        cov[:, range(L), range(L)] = np.stack(variances, axis=1)
+        held = (shard.with_values(rule.first(likelihood, labels, RowMarginals(np.zeros((L, n)), cov, flat))),)
+        return held, self.given(held, rule)
 
 
 def only(held: Held, likelihood: Likelihood) -> tuple[Shard, Labels]:

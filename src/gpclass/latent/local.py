@@ -32,13 +32,14 @@ from scipy.spatial import cKDTree
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import base
-from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, labels_of, per_latent
+from gpclass.latent.base import Form, Held, SiteRule, labels_of
 from gpclass.latent.cliques import ELEMENTS, random_order, scaled
 from gpclass.latent.dense import Dense
+from gpclass.latent.in_memory import InMemoryPrior
 from gpclass.latent.inducing import sample_rows
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
-from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.likelihoods.local import RowSites
 from gpclass.model.rows import ArraySource, Rows, Source
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def cut(X: Array, k: int) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalPrior(LatentPrior):
+class LocalPrior(InMemoryPrior):
     """Independent blocks of places."""
 
     problem: Problem
@@ -218,15 +219,6 @@ class LocalPrior(LatentPrior):
         out = np.zeros((len(self.first) + 1, *values.shape[1:]))
         np.add.at(out, self.of, values)
         return out
-
-    @property
-    def L(self) -> int:
-        """Latent values per row."""
-        return self.problem.n_latents
-
-    def per_latent(self, found: list[Any]) -> list[Any]:
-        """One item per latent value, from one per kernel."""
-        return per_latent(found, self.L)
 
     def chunks(self, groups: IntArray) -> Iterator[slice]:
         """Groups of rows (g, s) in chunks of bounded memory."""
@@ -257,22 +249,7 @@ class LocalPrior(LatentPrior):
     def given(self, held: Held, rule: SiteRule) -> LocalGaussian:
         from gpclass.latent.local_gaussian import LocalGaussian  # it builds on this module
 
-        likelihood = self.problem.likelihood
-        (shard,) = held
-        labels = labels_of(shard, likelihood)
-        sites = rule.sites(likelihood, labels, shard.kept[: rule.numbers(likelihood, self.L)])
-        return LocalGaussian(self, sites, labels.copies)
-
-    def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
-        n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
-        (shard,) = self.problem.rows.held
-        cov = np.zeros((n, L, L))
-        variances = self.per_latent([covariance.diag(self.problem.X) for covariance in self.problem.covariances])
-        cov[:, range(L), range(L)] = np.stack(variances, axis=1)
-        flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
-        numbers = rule.first(likelihood, labels_of(shard, likelihood), RowMarginals(np.zeros((L, n)), cov, flat))
-        held = (shard.with_values(numbers),)
-        return held, self.given(held, rule)
+        return LocalGaussian(self, *self.sited(held, rule))
 
     def times(self, held: Held) -> Held:
         """Rows with f = K (c∘α)."""

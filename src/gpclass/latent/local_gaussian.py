@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array, Generator, IntArray
-from gpclass.latent import base
-from gpclass.latent.base import Held, SiteRule, labels_of
+from gpclass.latent.base import Held, SiteRule
 from gpclass.latent.dense import Dense
-from gpclass.latent.in_memory import InMemoryGaussian, only
+from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.local import LocalPrior
-from gpclass.likelihoods.local import RowMarginals, symmetric_root
+from gpclass.likelihoods.local import symmetric_root
 from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
 from gpclass.posterior import LatentMixture
 
@@ -64,15 +63,10 @@ def times(M: Array, x: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalGaussian(InMemoryGaussian):
+class LocalGaussian(GaussianByMean):
     """The local prior times sites."""
 
     prior: LocalPrior
-
-    @property
-    def b(self) -> Array:
-        """Shifts, (n, L), all copies together."""
-        return np.ascontiguousarray((self.copies * self.sites.b).T)
 
     @cached_property
     def _sites(self) -> tuple[Array, Array]:
@@ -106,11 +100,6 @@ class LocalGaussian(InMemoryGaussian):
         return mean[of], cov[of], half
 
     @cached_property
-    def alpha(self) -> Array:
-        """Of each row, all copies together, (n, L): K⁻¹ mean, if no rows share a place."""
-        return np.asarray(self.b - np.einsum("nab,nb->na", self.W, self.mean_f))
-
-    @cached_property
     def mean_f(self) -> Array:
         """At the rows, (n, L)."""
         return self._found[0]
@@ -132,29 +121,8 @@ class LocalGaussian(InMemoryGaussian):
     def jitter(self) -> float:
         return 0.0
 
-    @property
-    def details(self) -> dict[str, Any]:
-        return {} if self.prior.L == 1 else {"n_classes": self.prior.L}
-
-    @property
-    def marginals(self) -> RowMarginals:
-        """Of all rows, one copy's site each."""
-        return RowMarginals(np.ascontiguousarray(self.mean_f.T), self.covariance, self.sites)
-
-    def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
-        """Newton's target is the mean of this Gaussian."""
-        (shard,) = held
-        copies = np.asarray(labels_of(shard, self.prior.problem.likelihood).copies)
-        values = shard.kept.copy()
-        view = values.reshape(base.NEWTON, self.prior.L, -1)
-        view[base.STEP_F] = self.mean_f.T - view[base.F]
-        view[base.STEP_ALPHA] = self.alpha.T / copies - view[base.ALPHA]
-        return (shard.with_values(values),), float(np.sum(copies * view[base.STEP_F] * view[base.RESIDUAL]))
-
     def moved_to(self, held: Held) -> LocalGaussian:
-        (shard,) = held
-        view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
-        moved = replace(self, sites=replace(self.sites, b=view[base.ALPHA] + self.sites.times(view[base.F])))
+        moved = replace(self, sites=self.sites_at(held))
         for name in ("half_log_det", "covariance"):
             if "_found" in vars(self):
                 vars(moved)[name] = getattr(self, name)

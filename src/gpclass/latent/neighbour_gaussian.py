@@ -29,14 +29,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator
-from gpclass.latent import base
-from gpclass.latent.base import Held, SiteRule, labels_of
+from gpclass.latent.base import Held, SiteRule
 from gpclass.latent.basis import BLOCK
-from gpclass.latent.in_memory import InMemoryGaussian, only
+from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.low_rank_gradient import RowSums, finish
 from gpclass.latent.low_rank_q import Spec
 from gpclass.latent.neighbours import PAIRS, NeighbourPrior
-from gpclass.likelihoods.local import RowMarginals
 from gpclass.model.rows import Sums
 from gpclass.numerics.dissection import SparseFactor
 from gpclass.numerics.linalg import cholesky
@@ -47,17 +45,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourGaussian(InMemoryGaussian):
+class NeighbourGaussian(GaussianByMean):
     """The neighbour prior times sites."""
 
     prior: NeighbourPrior
 
     # ---- the distribution -------------------------------------------------------------------------------------
-
-    @property
-    def b(self) -> Array:
-        """Shifts, (n, L), all copies together."""
-        return np.ascontiguousarray((self.copies * self.sites.b).T)
 
     @cached_property
     def factor(self) -> SparseFactor:
@@ -119,11 +112,6 @@ class NeighbourGaussian(InMemoryGaussian):
         """Of what the inducing inputs leave, (n, L)."""
         return np.asarray(self.mean_f - self._spread(self.mu))
 
-    @property
-    def alpha(self) -> Array:
-        """K⁻¹ mean, all copies together, (n, L)."""
-        return np.asarray(self.b - np.einsum("nab,nb->na", self.W, self.mean_f))
-
     @cached_property
     def _inverse(self) -> tuple[list[Array], Array]:
         return self.factor.inverse()
@@ -153,36 +141,14 @@ class NeighbourGaussian(InMemoryGaussian):
     def jitter(self) -> float:
         return self.prior.jitter
 
-    @property
-    def details(self) -> dict[str, Any]:
-        return {} if self.prior.L == 1 else {"n_classes": self.prior.L}
-
     # ---- sweeps and steps -------------------------------------------------------------------------------------
 
-    def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
-        """Newton's target is the mean of this Gaussian."""
-        (shard,) = held
-        copies = np.asarray(labels_of(shard, self.prior.problem.likelihood).copies)
-        values = shard.kept.copy()
-        view = values.reshape(base.NEWTON, self.prior.L, -1)
-        view[base.STEP_F] = self.mean_f.T - view[base.F]
-        view[base.STEP_ALPHA] = self.alpha.T / copies - view[base.ALPHA]
-        return (shard.with_values(values),), float(np.sum(copies * view[base.STEP_F] * view[base.RESIDUAL]))
-
     def moved_to(self, held: Held) -> NeighbourGaussian:
-        (shard,) = held
-        view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
-        sites = replace(self.sites, b=view[base.ALPHA] + self.sites.times(view[base.F]))
-        moved = replace(self, sites=sites)
+        moved = replace(self, sites=self.sites_at(held))
         for name in ("factor", "G", "H", "WH", "root", "half_log_det", "_inverse", "covariance"):
             if name in vars(self):
                 vars(moved)[name] = vars(self)[name]
         return moved
-
-    @property
-    def marginals(self) -> RowMarginals:
-        """Of all rows, one copy's site each."""
-        return RowMarginals(np.ascontiguousarray(self.mean_f.T), self.covariance, self.sites)
 
     # ---- the gradient -----------------------------------------------------------------------------------------
 

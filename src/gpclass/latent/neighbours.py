@@ -27,7 +27,7 @@ from scipy.spatial import cKDTree
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import base
-from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, labels_of, per_latent
+from gpclass.latent.base import Form, Held, SiteRule, labels_of
 from gpclass.latent.basis import BLOCK, Basis
 from gpclass.latent.cliques import (
     ELEMENTS,
@@ -41,8 +41,9 @@ from gpclass.latent.cliques import (
     scaled,
 )
 from gpclass.latent.coordinates import Features
+from gpclass.latent.in_memory import InMemoryPrior
 from gpclass.latent.inducing import check_inducing, choose_inducing
-from gpclass.likelihoods.local import RowMarginals, RowSites
+from gpclass.likelihoods.local import RowSites
 from gpclass.model.rows import ArraySource, Rows, Source
 from gpclass.numerics.memory import available_memory
 
@@ -184,7 +185,7 @@ class Neighbours(Form):
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourPrior(LatentPrior):
+class NeighbourPrior(InMemoryPrior):
     """f = A u + r, u ~ N(0, I), r ~ N(0, Q⁻¹)."""
 
     problem: Problem
@@ -192,18 +193,9 @@ class NeighbourPrior(LatentPrior):
     bases: list[Basis]  # none, or one per kernel
 
     @property
-    def L(self) -> int:
-        """Latent values per row."""
-        return self.problem.n_latents
-
-    @property
     def m(self) -> int:
         """Inducing inputs."""
         return self.bases[0].m if self.bases else 0
-
-    def per_latent(self, found: list[Any]) -> list[Any]:
-        """One item per latent value, from one per kernel."""
-        return per_latent(found, self.L)
 
     # ---- the distribution at the rows -------------------------------------------------------------------------
 
@@ -243,23 +235,7 @@ class NeighbourPrior(LatentPrior):
     def given(self, held: Held, rule: SiteRule) -> NeighbourGaussian:
         from gpclass.latent.neighbour_gaussian import NeighbourGaussian  # it builds on this module
 
-        likelihood = self.problem.likelihood
-        (shard,) = held
-        labels = labels_of(shard, likelihood)
-        sites = rule.sites(likelihood, labels, shard.kept[: rule.numbers(likelihood, self.L)])
-        return NeighbourGaussian(self, sites, labels.copies)
-
-    def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
-        n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
-        (shard,) = self.problem.rows.held
-        flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
-        mean, cov = np.zeros((L, n)), np.zeros((n, L, L))
-        cov[:, range(L), range(L)] = np.stack(
-            self.per_latent([covariance.diag(self.problem.X) for covariance in self.problem.covariances]), axis=1
-        )
-        numbers = rule.first(likelihood, labels_of(shard, likelihood), RowMarginals(mean, cov, flat))
-        held = (shard.with_values(numbers),)
-        return held, self.given(held, rule)
+        return NeighbourGaussian(self, *self.sited(held, rule))
 
     def times(self, held: Held) -> Held:
         """Rows with f = K (c∘α)."""
