@@ -149,7 +149,7 @@ def datasets(
 def methods(
     axis: Annotated[str, argument("AXIS", "inference or hyperparameters; omit for both.")] = "",
     matrix: Annotated[
-        bool, typer.Option("--matrix", help="What goes with what, for two and many classes, dense and inducing.")
+        bool, typer.Option("--matrix", help="What goes with what, for two and many classes and every prior.")
     ] = False,
     as_json: Json = False,
 ) -> None:
