@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 from gpclass import GPClassifier
 from gpclass.hyper import Maximize
 from gpclass.hyper.base import Run
+from gpclass.hyper.maximize import climb
 from gpclass.inference import EP, Laplace, Variational
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Probit, get_likelihood
 from gpclass.model.problem import Problem
+from gpclass.posterior import Evidence
 
 
 def problem_of(likelihood, form=None, n=60):
@@ -180,3 +183,30 @@ def test_values_within_rounding_are_told_apart_by_their_slopes():
     fitted = GPClassifier(1.0 * RBF(1.0), inference="laplace").fit(X, y)
     assert fitted.fit_report_.converged
     assert fitted.fit_report_.evaluations <= 10  # 13 by values alone
+
+
+@pytest.mark.parametrize("tol", [1e-6, 1e-4, 1e-3])
+def test_a_search_has_sites_of_three_digits_or_those_of_the_result(tol):
+    """Sites looser than 1e-3 would move the maximum of the evidence."""
+    assert EP(tol=tol).guide(Probit()).tol == 1e-3
+    assert EP(tol=0.01).guide(Probit()).tol == 0.01
+
+
+def test_values_far_apart_are_not_told_apart_by_slopes(monkeypatch):
+    """Two points on either side of a skewed maximum may have equal values, and the mean of their slopes is no gain."""
+
+    def skewed(inference, problem, rng, start, gradient):
+        (t,) = problem.theta
+        evidence = Evidence(
+            -500.0 - 3.0 * (np.exp(t) - 1.0 - t), None, "approximate", np.array([3.0 - 3.0 * np.exp(t)])
+        )
+        return replace(found, evidence=evidence)
+
+    rng, X = np.random.default_rng(0), np.linspace(-1, 1, 20)[:, None]
+    problem = Problem.of(X, np.sign(X[:, 0]), RBF(1.0, (1e-3, 1e3)), Probit())
+    found = Laplace()(problem, rng, gradient=True)
+    monkeypatch.setattr(Laplace, "infer", skewed)
+    for start in np.linspace(-3.0, 2.0, 200):
+        top = climb(problem, Laplace(), np.array([start]), None, Maximize(tol=1e-3), 0)
+        (t,) = top.theta
+        assert abs(top.value + 500.0 + 3.0 * (np.exp(t) - 1.0 - t)) < 0.5  # tol is half a nat here

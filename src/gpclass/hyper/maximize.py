@@ -250,8 +250,9 @@ def climb(
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return REFUSED, np.zeros_like(theta)
         last = posterior.start and posterior.start.light
-        if abs(value - best[0]) < ALIKE * tol * abs(value):
-            value = best[0] + 0.5 * float((slope + uphill) @ (theta - best[1]))
+        alike = ALIKE * tol * abs(value)
+        if abs(value - best[0]) < alike:
+            value = best[0] + float(np.clip(0.5 * (slope + uphill) @ (theta - best[1]), -alike, alike))
         if value > best[0]:
             best, uphill = (value, theta.copy(), last), slope
         tell(log_evidence=value)
