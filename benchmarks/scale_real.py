@@ -21,7 +21,14 @@ from benchmarks.scale import PAGE, replaced, run
 
 KEPT = HERE / "scale_real.json"
 BEGIN, END = "<!-- real maps: begin -->", "<!-- real maps: end -->"
-METHODS = ("inducing 300, ep", "neighbours 15, laplace", "neighbours 15, ep", "GPBoost Vecchia 20")
+METHODS = (
+    "inducing 300, ep",
+    "neighbours 15, laplace",
+    "neighbours 15, ep",
+    "local 60, ep",
+    "GPBoost Vecchia 20",
+    "GPBoost VIF 20, 200",
+)
 SEED = 0
 
 
