@@ -196,6 +196,15 @@ def test_auto_takes_fewer_neighbours_where_memory_is_short(monkeypatch):
     assert np.array_equal(few, free[:, : few.shape[1]])
 
 
+def test_auto_takes_fewer_neighbours_where_a_fit_would_take_hours(monkeypatch):
+    here = problem("laplace", Neighbours(None, None))
+    monkeypatch.setattr(neighbours, "HOUR", 0.5 * here.placed(RNG).prior.cliques.tree.flops)
+    figures = here.placed(RNG).prior.survey()
+    assert 1 <= figures["n_neighbors"] < 20
+    assert figures["n_neighbors_because"] == "as many as memory and about an hour allow"
+    assert figures["n_inducing_because"] == "130 rows tell nothing about the prior variance that they leave"
+
+
 def test_the_report_says_why_so_many_neighbours():
     assert (
         problem("laplace", Neighbours(None, 0)).placed(RNG).prior.survey()["n_neighbors_because"]
