@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass import GPClassifier, load_model
-from gpclass.inference import EP, Laplace, Variational
+from gpclass.inference import Laplace
 from gpclass.latent import neighbours
 from gpclass.latent.cliques import earlier_neighbours
 from gpclass.latent.dense import Dense
@@ -14,32 +14,9 @@ from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods import Probit, get_likelihood
 from gpclass.model.problem import Problem
+from tests.latent.cases import CASES, KERNEL, MANY, NEW, TWO, X, Z, found, n, problem
 
-RNG = np.random.default_rng(0)
-n = 130
-X = RNG.uniform(size=(n, 2))
-TWO = np.where(np.sin(6 * X[:, 0]) + 0.5 * RNG.normal(size=n) > 0, 1, -1)
-MANY = RNG.integers(0, 3, n)
-NEW, Z = RNG.uniform(size=(15, 2)), RNG.uniform(size=(10, 2))
-KERNEL = ConstantKernel(2.0) * Matern([0.3, 0.5], nu=1.5) + WhiteKernel(0.05)
-CASES = {
-    "laplace": ("probit", TWO, Laplace()),
-    "ep": ("probit", TWO, EP(tol=1e-10)),
-    "variational": ("logit", TWO, Variational(tol=1e-10)),
-    "softmax": ("softmax", MANY, Laplace()),
-    "multinomial probit": ("multinomial-probit", MANY, EP(tol=1e-10)),
-}
-
-
-def problem(case, form, kernel=KERNEL, weights=None):
-    name, y, _ = CASES[case]
-    return Problem.of(X, y, kernel, get_likelihood(name), weights, None, form)
-
-
-def found(case, form, weights=None):
-    posterior = CASES[case][2](problem(case, form, weights=weights), gradient=True)
-    latent = posterior.latent(NEW)
-    return posterior.evidence.log_z, posterior.evidence.gradient, latent.means, latent.covariances
+RNG = np.random.default_rng(1)
 
 
 @pytest.mark.slow
