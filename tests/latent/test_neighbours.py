@@ -147,6 +147,25 @@ def test_a_search_begins_on_a_part_of_many_rows(monkeypatch):
     assert part.log_evidence_ == pytest.approx(whole.log_evidence_, abs=0.5)
 
 
+@pytest.mark.filterwarnings("ignore:probabilities under the prior")
+def test_a_search_ends_on_some_of_very_many_rows(monkeypatch):
+    monkeypatch.setattr(neighbours, "ENOUGH", 64)
+    seen, infer = [], Laplace.infer
+
+    def watched(inference, problem, *others):
+        seen.extend([problem.n] if problem.form.name == "neighbours" else [])  # the start is found by a dense model
+        return infer(inference, problem, *others)
+
+    monkeypatch.setattr(Laplace, "infer", watched)
+    clf = GPClassifier(1.0 * Matern(0.3, nu=1.5), inference="laplace", n_neighbors=8, random_state=0).fit(X, TWO)
+    *searched, last, _ = seen  # the last is the comparison with the dense prior
+    assert last == n
+    assert set(searched) == {clf.fit_report_.details["rows_of_the_search"]}
+    assert max(searched) <= 64
+    rare = Problem.of(X, np.where(np.arange(n) == 17, 1, -1), KERNEL, Probit(), None, None, Neighbours(8, 0))
+    assert any(rare.form.stand_in(rare, np.random.default_rng(seed)) is None for seed in range(9))
+
+
 def test_settings_that_make_no_sense_are_refused():
     for k in (-1, 2.5, "many", True):
         with pytest.raises(ValueError, match="n_neighbors must be"):

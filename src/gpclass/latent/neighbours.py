@@ -42,7 +42,7 @@ from gpclass.latent.cliques import (
 )
 from gpclass.latent.coordinates import Features
 from gpclass.latent.in_memory import InMemoryPrior
-from gpclass.latent.inducing import because, check_inducing, choose_inducing
+from gpclass.latent.inducing import because, check_inducing, choose_inducing, sample_rows
 from gpclass.likelihoods.local import RowSites
 from gpclass.model.rows import ArraySource, Rows, Source
 from gpclass.numerics.memory import available_memory
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 AUTO = ((10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
 FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbourhoods that they form
+ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost of a factor grows faster than the rows
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
 HOUR = 3e11  # multiply-adds of a factor with which a fit, of some 200 factors and inverses, takes about an hour
@@ -158,13 +159,14 @@ class Neighbours(Form):
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
         """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
-        if problem.n < 2 * FEW:
+        return None if problem.n < 2 * FEW else _of_all_classes(problem, _around(problem, FEW, rng), rng)
+
+    def stand_in(self, problem: Problem, rng: Generator) -> Problem | None:
+        """Random rows for long distances, and rows around a few for short ones, if there are many."""
+        if problem.n < 2 * ENOUGH:
             return None
-        X = scaled(problem.kernels[0], problem.X)
-        centres = rng.choice(problem.n, CENTRES, replace=False)
-        rows = np.unique(cKDTree(X).query(X[centres], FEW // CENTRES)[1])
-        few = problem.subset(rows)
-        return few.placed(rng) if len(np.unique(few.y)) == len(np.unique(problem.y)) else None
+        rows = np.union1d(sample_rows(problem.n, ENOUGH // 2, rng), _around(problem, ENOUGH // 2, rng))
+        return _of_all_classes(problem, rows, rng)
 
     def prior(self, problem: Problem) -> NeighbourPrior:
         if self.near is None or len(self.near) != problem.n or (self.Z is None and self.m != 0):
@@ -185,6 +187,19 @@ class Neighbours(Form):
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: all except the cliques."""
         return {name: value for name, value in vars(self).items() if name != "_cliques"}
+
+
+def _around(problem: Problem, size: int, rng: Generator) -> IntArray:
+    """About so many rows around a few random ones, in increasing order."""
+    X = scaled(problem.kernels[0], problem.X)
+    centres = rng.choice(problem.n, CENTRES, replace=False)
+    return np.unique(cKDTree(X).query(X[centres], size // CENTRES)[1])
+
+
+def _of_all_classes(problem: Problem, rows: IntArray, rng: Generator) -> Problem | None:
+    """The problem of some rows, None if these miss a class."""
+    few = problem.subset(rows)
+    return few.placed(rng) if len(np.unique(few.y)) == len(np.unique(problem.y)) else None
 
 
 @dataclass(frozen=True, eq=False)
