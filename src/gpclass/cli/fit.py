@@ -14,7 +14,7 @@ from gpclass.cli.outputs import check_output
 from gpclass.cli.show import answer, note
 from gpclass.data.parquet import ParquetFolder
 from gpclass.estimators.tables import TableClassifier
-from gpclass.latent.low_rank import LowRank
+from gpclass.registry import FORMS
 
 
 def fit(
@@ -77,7 +77,7 @@ def fit(
     """Fit a model to a table and save it.
 
     Text columns become one column per category, numbers are standardised; both mappings are saved with the model.
-    A Parquet folder, whose rows need not fit into memory, needs --inducing.
+    A Parquet folder, whose rows need not fit into memory, needs --inducing; for rows that fit, --latent-prior local.
     """
 
     def make(columns: int) -> Any:
@@ -109,8 +109,11 @@ def fit(
     if data.is_dir():
         if plan:
             raise Mistake(f"{data} is a folder: --plan needs a table in one file; try it on a subset")
-        if not inducing and form != LowRank.name:
-            raise Mistake(f"{data} is a folder: set the number of inducing points, for example --inducing 300")
+        if not inducing and (form is None or (FORMS[form].predicts_from_rows and not FORMS[form].reads)):
+            raise Mistake(
+                f"{data} is a folder: set the number of inducing points, for example --inducing 300, or give "
+                "--latent-prior local for rows that fit into memory"
+            )
         if said:
             raise Mistake(f"{data} is a folder: write columns of names as text there, instead of --categories")
         left_out += names
