@@ -78,8 +78,9 @@ def write_page(kept):
     lines += ["| map | rows | method | log loss | CPU s | peak MB |", "|---|" + 5 * "---|"]
     for key, row in sorted(kept.items(), key=lambda item: (list(MAPS).index(item[0].split()[0]), item[0])):
         name, method = key.split(" ", 1)
-        cells = ["stopped", row["stopped"], ""]
-        if "seconds" in row:
+        if "stopped" in row:
+            cells = ["stopped", row["stopped"], ""]
+        else:
             cells = [f"{row['log_loss']:.4f}", f"{row['seconds']:.0f}", f"{row['memory_mb']:.0f}"]
         lines.append(f"| {name} | {row['rows']:,} | {method} | {' | '.join(cells)} |")
     replaced(PAGE, BEGIN, END, [*lines, "", f"One thread, {cpu()}, beside other work."])
