@@ -192,3 +192,9 @@ def test_equal_rows_with_white_noise_are_not_taken_in_the_order_of_their_labels(
 def test_equal_rows_are_numbered_by_their_first():
     rows = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, -0.0], [-1.0, 0.0], [0.0, 2.0]])
     assert local.equal_rows(rows).tolist() == [0, 1, 0, 2, 1]
+
+
+def test_too_little_memory_is_said_in_advance(monkeypatch):
+    monkeypatch.setattr(local, "available_memory", lambda: 1e4)
+    with pytest.raises(ValueError, match="lower its k, or use n_inducing"):
+        GPClassifier(1.0 * RBF(0.3), inference="laplace", latent_prior="local").fit(X, TWO)

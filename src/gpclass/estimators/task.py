@@ -139,6 +139,7 @@ def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task
     form = form_of(clf)
     if form.predicts_from_rows and form.reads:
         source, classes, names = as_source(X, y, sample_weight, None)
+        form.checked(source.n, source.d, 1)  # before they are read
         rows, index, weights = source.take(np.arange(source.n))
         return array_task(clf, rows, classes[index], weights, executor=source.executor), names
     if form.predicts_from_rows:

@@ -41,6 +41,7 @@ from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods.local import RowSites
 from gpclass.model.rows import ArraySource, Executor, Local, Rows, Shard, Source, Sums, Work, shard_size
+from gpclass.numerics.memory import available_memory
 
 if TYPE_CHECKING:
     from gpclass.latent.local_gaussian import LocalGaussian
@@ -50,6 +51,7 @@ FEW, LEAST = 10_000, 20  # rows on which θ is learned, and of each class at lea
 FULL, MAP = 1000, 3  # rows up to which their prior is dense, and columns up to which it is neighbours
 INDUCING, NEIGHBOURS = 300, 15
 SAME = 1e-10  # share of a variance below which white noise is none
+PER_ROW = 40  # numbers per row beside its features and its block's covariances: sites, marginals and history
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +92,18 @@ class LocalBlocks(Form):
     def checked(self, n: int, d: int, kernels: int) -> LocalBlocks:
         if not isinstance(self.k, (int, np.integer)) or isinstance(self.k, bool) or self.k < 1:
             raise ValueError(f"k of the local prior must be a whole number of at least 1, got {self.k!r}")
-        return replace(self, k=min(int(self.k), n))
+        k, have = min(int(self.k), n), available_memory()
+        need = LocalBlocks(k).bytes_of(n, d, kernels)
+        if need > have:
+            raise ValueError(
+                f"the local prior of {n} rows of {d} columns needs about {need / 2**30:.1f} GB, and "
+                f"{have / 2**30:.1f} GB are free; lower its k, or use n_inducing, which reads rows as it goes"
+            )
+        return replace(self, k=k)
+
+    def bytes_of(self, n: int, d: int, kernels: int) -> float:
+        """Memory for n rows of d columns: their features, scaled and in blocks too, covariances, sites."""
+        return 8.0 * n * (self.k * kernels + PER_ROW + 3 * d)
 
     @property
     def marks(self) -> tuple[Any, ...]:
