@@ -52,7 +52,8 @@ def test_more_rows_more_detail_and_more_columns_take_more(monkeypatch):
 
 def test_an_hour_and_memory_limit_them(monkeypatch):
     X, hour = places(1000), "as many as about an hour allows"
-    assert most_inducing(1000)[0] > auto(X)
+    assert most_inducing(1000) == (500, "one for 20 rows")
+    assert auto(X) < 500
     monkeypatch.setattr(inducing, "HOUR", 1000 * 60.0**2)
     assert most_inducing(1000) == (60, hour)
     assert auto(X) == 60

@@ -6,7 +6,7 @@ kernel's length scales, if it has one per column, so that an irrelevant column d
 pivoted Cholesky factorisation of a sample of rows) leaves on average a variance below 3 m/n: n labels, each worth about
 a third of an observation with unit noise, leave the m functions of the inducing inputs that uncertain, and what is
 smaller they cannot tell. So m grows with the rows. It is at least ``FEWEST``, at least what leaves one per cent of the
-prior variance (or ``USUAL``), and at most what an hour and memory allow (:func:`most_inducing`).
+prior variance (or ``USUAL``), and at most what rows, an hour and memory allow (:func:`most_inducing`).
 White noise in the kernel is excluded: no inducing input can explain it.
 Cost: O(rows × m × d) for a sample of ``SAMPLE`` rows, or 3 m if that is more; "auto" O(m² ``LOOKED_AT``).
 """
@@ -27,6 +27,7 @@ SAMPLE = 10_000  # rows for k-means
 FEWEST, USUAL, MOST = 50, 500, 3000  # inducing inputs that "auto" may choose
 LEFT = 0.01  # share of the prior variance that up to ``USUAL`` inducing inputs may not leave
 LABEL = 3.0  # variance of the noise of an observation that tells as much as a label
+EACH = 20  # rows for each inducing input beyond ``USUAL``
 LOOKED_AT = 4000  # rows examined by "auto"
 HOUR = 1e11  # n m² of a fit that takes about an hour, for one latent value per row
 ROOM = 0.1  # share of the free memory that four matrices of L m × L m may take
@@ -67,6 +68,7 @@ def most_inducing(n: int, latents: int = 1) -> tuple[int, str]:
     """The most that "auto" may choose for n rows of so many latent values, and what sets this limit."""
     limits = {
         "as many as are ever chosen": float(MOST),
+        f"one for {EACH} rows": max(USUAL, n / EACH),
         "as many as about an hour allows": np.sqrt(HOUR / n) / latents,
         "as many as memory allows": np.sqrt(ROOM * available_memory() / 32.0) / latents,
     }
