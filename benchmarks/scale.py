@@ -27,7 +27,8 @@ from benchmarks.scale_child import METHODS
 KEPT = HERE / "scale.json"
 PAGE = HERE.parent / "docs" / "scale.md"
 FIGURE = HERE.parent / "docs" / "figures" / "scale_maps.png"
-SIZES, RANGES = (2_000, 10_000, 50_000, 200_000), (0.02, 0.08, 0.3)
+SIZES, RANGES = (2_000, 10_000, 50_000, 200_000, 1_000_000), (0.02, 0.08, 0.3)
+FROM = 10_000  # rows from which exponents are measured
 TEST, GRID, VARIANCE = 2_000, 2048, 4.0
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
 
@@ -104,12 +105,25 @@ def table(kept):
     return lines
 
 
+def exponents(kept, reach=0.08):
+    """Powers of the rows with which the CPU seconds of each method grow, from ``FROM`` rows to its most."""
+    said = []
+    for method in METHODS:
+        found = {n: kept.get(f"{n} {reach:g} {method}", {}).get("seconds") for n in SIZES if n >= FROM}
+        found = {n: seconds for n, seconds in found.items() if seconds}
+        if len(found) > 1:
+            least, most = min(found), max(found)
+            power = np.log(found[most] / found[least]) / np.log(most / least)
+            said.append(f"{power:.2f} for {method} ({least:,} to {most:,} rows)")
+    return f"CPU seconds grow with the rows to the power {'; '.join(said)}, at a range of {reach:g}." if said else ""
+
+
 def write_page(kept):
     """The table and the figure of docs/scale.md."""
     figure(kept)
     losses = [row["best"] for row in kept.values()]
     note = f"Log loss of the true probabilities: {min(losses):.4f} to {max(losses):.4f}. One thread, {cpu()}."
-    replaced(PAGE, BEGIN, END, [*table(kept), "", note])
+    replaced(PAGE, BEGIN, END, [*table(kept), "", note, "", exponents(kept)])
 
 
 def replaced(page, begin, end, lines):

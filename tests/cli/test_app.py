@@ -70,6 +70,30 @@ def test_neighbours_alone_or_beside_inducing_points(folder, capsys):
         assert said in err
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_every_prior_can_be_chosen_by_its_name(folder, capsys, name):
+    fit(capsys, "--latent-prior", name, "--hyperparameters", "fixed")
+    model = load_model("model.gpclass")
+    assert model.classifier_._problem.form.name == name
+    code, out, err = gpclass(
+        capsys, "fit", "data.csv", "-t", "kind", "-m", "laplace", "--latent-prior", name, "--plan", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)[0]["fits"]
+
+
+def test_a_prior_that_does_not_go_with_other_options(folder, capsys):
+    for words, said in (
+        (("--latent-prior", "local", "--inducing", 5), "--latent-prior local and --inducing both choose the prior"),
+        (("--latent-prior", "local", "--neighbors", 5), "--latent-prior local and --neighbors both choose the prior"),
+        (("--latent-prior", "nearby"), "'dense', 'inducing', 'neighbours', 'local'"),
+        (("--latent-prior", "local", "--method", "exact"), "inference may be 'ep', "),
+    ):
+        code, _, err = gpclass(capsys, "fit", "data.csv", "--target", "kind", *words)
+        assert code == 2
+        assert said in " ".join(err.replace("│", " ").split())
+
+
 # ---- fit and predict -----------------------------------------------------------------------------------
 
 

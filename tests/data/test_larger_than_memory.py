@@ -30,10 +30,13 @@ from gpclass.data.parquet import ParquetFolder
 from gpclass.estimators.tables import TableClassifier
 from gpclass.hyper import CrossValidation, Maximize, PseudoMarginal, Stages
 from gpclass.inference import EP
+from gpclass.latent import local
+from gpclass.latent.local import LocalBlocks
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
 from gpclass.model.rows import ArraySource, Local, Rows
+from gpclass.registry import get_inference
 
 KERNEL = C(2.0) * RBF(1.3)
 N = 600
@@ -547,6 +550,23 @@ def test_many_classes_from_anywhere_are_those_of_an_array(frame, tmp_path, reque
     assert there.log_evidence_ == pytest.approx(here.log_evidence_, abs=1e-8)
     np.testing.assert_allclose(there.predict_proba(X[:50]), here.predict_proba(X[:50]), atol=1e-8)
     assert here.score(X, label) > 0.85
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_blocks_of_the_local_prior_run_on_workers(folder, frame, client, monkeypatch):
+    monkeypatch.setattr(local, "shard_size", lambda n: 150)
+    X, y = matrix(frame), frame["label"].to_numpy()
+    for inference in ("ep", "laplace"):
+        make = partial(GPClassifier, KERNEL, inference=inference, hyperparameters="fixed", latent_prior=LocalBlocks(20))
+        here, there = make().fit(X, y), make().fit(folder, "label")
+        assert type(there._problem.prior._held[0]).__name__ == "DaskExecutor"
+        assert len(there._problem.prior.shards) > 4
+        assert there.log_evidence_ == pytest.approx(here.log_evidence_, abs=1e-8)
+        np.testing.assert_allclose(there.predict_proba(X[:50]), here.predict_proba(X[:50]), atol=1e-8)
+        method = get_inference(inference)
+        gradients = [method(clf._problem, gradient=True).evidence.gradient for clf in (here, there)]
+        np.testing.assert_allclose(gradients[1], gradients[0], atol=1e-7)
 
 
 def count_passes(shard, factor):

@@ -256,3 +256,19 @@ def test_arrays_are_fitted_without_any_library_of_data():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[0]"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["parquet", "dask array", "dask frame"])
+def test_the_local_prior_reads_rows_from_anywhere(kind, tmp_path):
+    frame = make_frame()
+    settings = {"inference": "laplace", "hyperparameters": "fixed", "class_weight": "balanced"}
+    here, there = (GPClassifier(latent_prior="local", **settings) for _ in range(2))
+    X = frame[["a", "b"]].to_numpy()
+    here.fit(X, frame["label"].to_numpy(dtype=str))
+    rows = collection(kind, frame, tmp_path)
+    there.fit(*rows)
+    assert list(there.classes_) == list(here.classes_)
+    assert np.array_equal(there.predict_proba(X[:9]), here.predict_proba(X[:9]))
+    with pytest.raises(ValueError, match="or with latent_prior='local'; read them into an array for the prior 'dense'"):
+        GPClassifier(**settings).fit(*rows)

@@ -197,9 +197,10 @@ def test_neighbours_are_planned_by_their_sparse_factor(monkeypatch):
     assert fixed.inferences == 1
 
 
-def test_the_local_prior_is_planned_by_its_blocks_and_the_search_on_some_rows(monkeypatch):
+@pytest.mark.parametrize("few", [300, 1100])  # under the dense prior, and with inducing inputs
+def test_the_local_prior_is_planned_by_its_blocks_and_the_search_on_some_rows(monkeypatch, few):
     monkeypatch.setattr(local_plan, "ROWS", 150)
-    monkeypatch.setattr(local_plan, "FEW", 300)
+    monkeypatch.setattr(local_plan, "FEW", few)
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(3000, 5))
     y = (np.sin(9.0 * X[:, 0]) + 0.3 * rng.normal(size=3000) > 0).astype(int)

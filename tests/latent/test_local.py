@@ -9,38 +9,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from gpclass import GPClassifier, load_model
 from gpclass.hyper import maximize
 from gpclass.hyper.base import Run
-from gpclass.inference import EP, Laplace, Variational
+from gpclass.inference import EP, Laplace
 from gpclass.latent import local, local_gaussian
 from gpclass.latent.dense import Dense
 from gpclass.latent.local import LocalBlocks, cut, sample_of_classes
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
+from tests.latent.cases import CASES, KERNEL, MANY, NEW, TWO, X, found, n, problem
 
-RNG = np.random.default_rng(0)
-n = 90
-X = RNG.uniform(size=(n, 2))
-TWO = np.where(np.sin(6 * X[:, 0]) + 0.5 * RNG.normal(size=n) > 0, 1, -1)
-MANY = RNG.integers(0, 3, n)
-NEW = RNG.uniform(size=(15, 2))
-KERNEL = ConstantKernel(2.0) * Matern([0.3, 0.5], nu=1.5) + WhiteKernel(0.05)
-CASES = {
-    "laplace": ("probit", TWO, Laplace()),
-    "ep": ("probit", TWO, EP(tol=1e-10)),
-    "variational": ("logit", TWO, Variational(tol=1e-10)),
-    "softmax": ("softmax", MANY, Laplace()),
-    "multinomial probit": ("multinomial-probit", MANY, EP(tol=1e-10)),
-}
-
-
-def problem(case, form, kernel=KERNEL, weights=None):
-    name, y, _ = CASES[case]
-    return Problem.of(X, y, kernel, get_likelihood(name), weights, None, form)
-
-
-def found(case, form, weights=None):
-    posterior = CASES[case][2](problem(case, form, weights=weights), gradient=True)
-    latent = posterior.latent(NEW)
-    return posterior.evidence.log_z, posterior.evidence.gradient, latent.means, latent.covariances
+RNG = np.random.default_rng(1)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -118,7 +95,7 @@ def test_draws_of_too_many_points_are_refused(monkeypatch):
         posterior.draw(NEW, 2, RNG)
 
 
-@pytest.mark.filterwarnings("ignore:probabilities under the prior")
+@pytest.mark.filterwarnings("ignore:probabilities under the prior", "ignore:the log evidence")  # 40 rows tell little
 @pytest.mark.parametrize(("full", "most", "prior"), [(0, 1, "inducing"), (0, 3, "neighbours"), (40, 1, "dense")])
 def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, full, most, prior):
     monkeypatch.setattr(local, "FEW", 40)
@@ -215,3 +192,9 @@ def test_equal_rows_with_white_noise_are_not_taken_in_the_order_of_their_labels(
 def test_equal_rows_are_numbered_by_their_first():
     rows = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, -0.0], [-1.0, 0.0], [0.0, 2.0]])
     assert local.equal_rows(rows).tolist() == [0, 1, 0, 2, 1]
+
+
+def test_too_little_memory_is_said_in_advance(monkeypatch):
+    monkeypatch.setattr(local, "available_memory", lambda: 1e4)
+    with pytest.raises(ValueError, match="lower its k, or use n_inducing"):
+        GPClassifier(1.0 * RBF(0.3), inference="laplace", latent_prior="local").fit(X, TWO)

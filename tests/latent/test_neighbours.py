@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass import GPClassifier, load_model
-from gpclass.inference import EP, Laplace, Variational
+from gpclass.inference import Laplace
 from gpclass.latent import neighbours
 from gpclass.latent.cliques import earlier_neighbours
 from gpclass.latent.dense import Dense
@@ -14,32 +14,9 @@ from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods import Probit, get_likelihood
 from gpclass.model.problem import Problem
+from tests.latent.cases import CASES, KERNEL, MANY, NEW, TWO, X, Z, found, n, problem
 
-RNG = np.random.default_rng(0)
-n = 130
-X = RNG.uniform(size=(n, 2))
-TWO = np.where(np.sin(6 * X[:, 0]) + 0.5 * RNG.normal(size=n) > 0, 1, -1)
-MANY = RNG.integers(0, 3, n)
-NEW, Z = RNG.uniform(size=(15, 2)), RNG.uniform(size=(10, 2))
-KERNEL = ConstantKernel(2.0) * Matern([0.3, 0.5], nu=1.5) + WhiteKernel(0.05)
-CASES = {
-    "laplace": ("probit", TWO, Laplace()),
-    "ep": ("probit", TWO, EP(tol=1e-10)),
-    "variational": ("logit", TWO, Variational(tol=1e-10)),
-    "softmax": ("softmax", MANY, Laplace()),
-    "multinomial probit": ("multinomial-probit", MANY, EP(tol=1e-10)),
-}
-
-
-def problem(case, form, kernel=KERNEL, weights=None):
-    name, y, _ = CASES[case]
-    return Problem.of(X, y, kernel, get_likelihood(name), weights, None, form)
-
-
-def found(case, form, weights=None):
-    posterior = CASES[case][2](problem(case, form, weights=weights), gradient=True)
-    latent = posterior.latent(NEW)
-    return posterior.evidence.log_z, posterior.evidence.gradient, latent.means, latent.covariances
+RNG = np.random.default_rng(1)
 
 
 @pytest.mark.slow
@@ -170,6 +147,25 @@ def test_a_search_begins_on_a_part_of_many_rows(monkeypatch):
     assert part.log_evidence_ == pytest.approx(whole.log_evidence_, abs=0.5)
 
 
+@pytest.mark.filterwarnings("ignore:probabilities under the prior")
+def test_a_search_ends_on_some_of_very_many_rows(monkeypatch):
+    monkeypatch.setattr(neighbours, "ENOUGH", 64)
+    seen, infer = [], Laplace.infer
+
+    def watched(inference, problem, *others):
+        seen.extend([problem.n] if problem.form.name == "neighbours" else [])  # the start is found by a dense model
+        return infer(inference, problem, *others)
+
+    monkeypatch.setattr(Laplace, "infer", watched)
+    clf = GPClassifier(1.0 * Matern(0.3, nu=1.5), inference="laplace", n_neighbors=8, random_state=0).fit(X, TWO)
+    *searched, last, _ = seen  # the last is the comparison with the dense prior
+    assert last == n
+    assert set(searched) == {clf.fit_report_.details["rows_of_the_search"]}
+    assert max(searched) <= 64
+    rare = Problem.of(X, np.where(np.arange(n) == 17, 1, -1), KERNEL, Probit(), None, None, Neighbours(8, 0))
+    assert any(rare.form.stand_in(rare, np.random.default_rng(seed)) is None for seed in range(9))
+
+
 def test_settings_that_make_no_sense_are_refused():
     for k in (-1, 2.5, "many", True):
         with pytest.raises(ValueError, match="n_neighbors must be"):
@@ -194,6 +190,15 @@ def test_auto_takes_fewer_neighbours_where_memory_is_short(monkeypatch):
     few = here.placed(RNG).form.near
     assert 1 <= few.shape[1] < 20
     assert np.array_equal(few, free[:, : few.shape[1]])
+
+
+def test_auto_takes_fewer_neighbours_where_a_fit_would_take_hours(monkeypatch):
+    here = problem("laplace", Neighbours(None, None))
+    monkeypatch.setattr(neighbours, "HOUR", 0.5 * here.placed(RNG).prior.cliques.tree.flops)
+    figures = here.placed(RNG).prior.survey()
+    assert 1 <= figures["n_neighbors"] < 20
+    assert figures["n_neighbors_because"] == "as many as memory and about an hour allow"
+    assert figures["n_inducing_because"] == "130 rows tell nothing about the prior variance that they leave"
 
 
 def test_the_report_says_why_so_many_neighbours():

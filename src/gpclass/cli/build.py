@@ -13,7 +13,7 @@ from gpclass.estimators.classifier import GPClassifier
 from gpclass.hyper.base import Strategy
 from gpclass.kernels import linear
 from gpclass.likelihoods import LIKELIHOODS
-from gpclass.registry import INFERENCES, STRATEGIES
+from gpclass.registry import FORMS, INFERENCES, STRATEGIES
 
 # All lists of choices come from the registry.
 InferenceName = Enum("InferenceName", {name: name for name in INFERENCES}, type=str)  # type: ignore[misc]
@@ -21,6 +21,7 @@ StrategyName = Enum("StrategyName", {name: name for name in STRATEGIES}, type=st
 LikelihoodName = Enum(  # type: ignore[misc]  # its members are not known to mypy
     "LikelihoodName", {name: name for name in ("auto", *LIKELIHOODS)}, type=str
 )
+FormName = Enum("FormName", {name: name for name in FORMS}, type=str)  # type: ignore[misc]
 
 # The estimator's own defaults.
 METHOD = InferenceName(GPClassifier().inference)

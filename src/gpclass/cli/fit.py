@@ -14,6 +14,7 @@ from gpclass.cli.outputs import check_output
 from gpclass.cli.show import answer, note
 from gpclass.data.parquet import ParquetFolder
 from gpclass.estimators.tables import TableClassifier
+from gpclass.registry import FORMS
 
 
 def fit(
@@ -48,6 +49,13 @@ def fit(
             show_default="none",
         ),
     ] = "",
+    latent_prior: Annotated[
+        build.FormName | None,
+        typer.Option(
+            help="Form of the prior over latent values, at its own settings; local is for many rows of many columns.",
+            show_default="dense, or what --inducing and --neighbors ask for",
+        ),
+    ] = None,
     chains: Annotated[int | None, typer.Option(min=1, help="Chains over kernel parameters that are sampled.")] = None,
     draws: Annotated[
         int | None, typer.Option(min=1, help="Draws per chain.", show_default="until the chains have mixed")
@@ -69,7 +77,7 @@ def fit(
     """Fit a model to a table and save it.
 
     Text columns become one column per category, numbers are standardised; both mappings are saved with the model.
-    A Parquet folder, whose rows need not fit into memory, needs --inducing.
+    A Parquet folder, whose rows need not fit into memory, needs --inducing; for rows that fit, --latent-prior local.
     """
 
     def make(columns: int) -> Any:
@@ -82,11 +90,16 @@ def fit(
             kernel=build.make_kernel(kernel, columns),
             n_inducing=folders.check_number("--inducing", inducing, 1),
             n_neighbors=folders.check_number("--neighbors", neighbors, 0),
+            latent_prior=form,
             tol=tol,
             random_state=seed,
             verbose=options.verbosity(quiet),
         )
 
+    form = None if latent_prior is None else latent_prior.value
+    if form and (inducing or neighbors):
+        other = "--inducing" if inducing else "--neighbors"
+        raise Mistake(f"--latent-prior {form} and {other} both choose the prior: leave one of them out")
     include, left_out = options.split_names(features), options.split_names(exclude)
     names, said = options.split_names(ids), options.split_names(categories)
     places = options.split_names(spatial) or None
@@ -96,8 +109,11 @@ def fit(
     if data.is_dir():
         if plan:
             raise Mistake(f"{data} is a folder: --plan needs a table in one file; try it on a subset")
-        if not inducing:
-            raise Mistake(f"{data} is a folder: set the number of inducing points, for example --inducing 300")
+        if not inducing and (form is None or (FORMS[form].predicts_from_rows and not FORMS[form].reads)):
+            raise Mistake(
+                f"{data} is a folder: set the number of inducing points, for example --inducing 300, or give "
+                "--latent-prior local for rows that fit into memory"
+            )
         if said:
             raise Mistake(f"{data} is a folder: write columns of names as text there, instead of --categories")
         left_out += names
@@ -108,14 +124,14 @@ def fit(
         if dropped:
             note(f"{dropped} rows with missing values dropped, {rows} kept")
     else:
-        form = options.text_format(sep, decimal, encoding, missing)
+        text_format = options.text_format(sep, decimal, encoding, missing)
         table = read_labelled(
             data,
             target,
             include,
             left_out,
             drop_missing,
-            form=form,
+            form=text_format,
             ids=names,
             categories=said,
             impute=filling is not None,

@@ -68,8 +68,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         "dense". "local", for many rows of many columns, predicts every new point from its nearest rows.
     n_inducing : int, "auto" or None, default=None
         Number m of inducing inputs for many rows (10⁴ to 10⁷): the prior becomes low rank plus
-        diagonal, and every cost linear in the rows. None: the dense prior. ``fit`` then also takes a Parquet folder, a
-        memory map or a Dask collection.
+        diagonal, and every cost linear in the rows. None: the dense prior; "auto" chooses by rows,
+        columns, kernel, time and memory. ``fit`` then also takes a Parquet folder, a memory map or a Dask collection.
     inducing : "kmeans", "random" or array of shape (m, d), default="kmeans"
         Where the inducing inputs start; ``maximize`` and ``map`` move them, unless there are neighbours.
     n_neighbors : int, "auto" or None, default=None

@@ -20,7 +20,6 @@ from gpclass.numerics.threads import few_threads
 
 ROWS = 1500
 OTHERS = 50  # inferences of a strategy that works in the blocks
-PER_ROW = 40  # numbers per row beside its block's: sites, marginals and history
 SEARCHES = ("maximize", "map")  # strategies that learn θ on some rows
 
 
@@ -37,7 +36,7 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
         methods.inference(problem, rng)
         each = (time.perf_counter() - began) * n / len(rows)
     form: Any = problem.form
-    memory, learned = 8.0 * n * (form.blocks.shape[1] * len(problem.kernels) + PER_ROW + 2 * d), 0.0
+    memory, learned = form.bytes_of(n, d, len(problem.kernels)), 0.0
     calls = 1 if methods.strategy.name in ("fixed", *SEARCHES) else OTHERS
     if methods.strategy.name in SEARCHES:
         few = sample_of_classes(y, FEW, rng)

@@ -17,7 +17,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan
 from gpclass.estimators.task import array_task
-from gpclass.latent.neighbours import FEW, NeighbourPrior, bytes_of
+from gpclass.latent.neighbours import ENOUGH, FEW, NeighbourPrior, bytes_of
 from gpclass.model.problem import Problem
 from gpclass.numerics.threads import few_threads
 
@@ -25,6 +25,7 @@ ROWS = 1500
 ON_PART, ON_ALL = 12, 8  # evaluations of an ascent that begins, and of one that goes on over all rows
 SWEEPS = 6.0  # of an evaluation from neighbouring sites
 INVERSE = 3.0  # work of a factor and the entries of its inverse, over that of the factor
+POWER = 1.5  # of the rows with which the work of a factor grows
 SIZE = 500  # of the matrix product that is timed
 PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
 
@@ -59,6 +60,9 @@ def plan_neighbours(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
         calls = ON_PART + 2
     else:
         calls, few = ON_ALL + 2, ON_PART * seconds(FEW, _work(part) * FEW / len(rows))
+        if n >= 2 * ENOUGH and methods.strategy.name in ("maximize", "map"):
+            work = _work(whole) * (ENOUGH / n) ** POWER
+            calls, few = 2, few + calls * seconds(ENOUGH, work)  # one, from the first sites
     cliques = _prior(whole).cliques
     return Plan(
         n,

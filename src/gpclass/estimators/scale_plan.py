@@ -18,14 +18,13 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan
-from gpclass.estimators.task import array_task
+from gpclass.estimators.task import array_task, form_of
 from gpclass.hyper.staged.ascent import loose
 from gpclass.hyper.staged.climb import SOME_ITERATIONS, growing
 from gpclass.hyper.staged.quality import compare_with_dense
 from gpclass.hyper.staged.settings import Stages
 from gpclass.inference.base import Inference
-from gpclass.latent.inducing import check_inducing, sample_rows
-from gpclass.latent.low_rank import LowRank
+from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Local, shard_size
 from gpclass.numerics.threads import allowed_threads, one_thread
@@ -42,12 +41,14 @@ def plan_inducing(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     """Expected cost of ``clf.fit(X, y)`` with inducing inputs."""
     n, d = X.shape
     rows = sample_rows(n, ROWS, np.random.default_rng(0))
-    m = check_inducing(clf.n_inducing, clf.inducing, n, d)
+    form: Any = form_of(clf)
+    form = form.checked(n, d, 1)
     # The task of these rows, its inducing inputs placed at random, on one thread.
-    few = {}
-    if m is not None and isinstance(clf.inducing, str):
-        few = {"n_inducing": min(m, len(rows)), "inducing": "random"}
-    task = array_task(type(clf)(**{**clf.get_params(deep=False), **few}), X[rows], y[rows], None, classes)
+    few = form
+    if form.m is not None and isinstance(form.how, str):
+        few = replace(form, m=min(form.m, len(rows)), how="random")
+    asked = {**clf.get_params(deep=False), "latent_prior": few, "n_inducing": None, "inducing": "kmeans"}
+    task = array_task(type(clf)(**asked), X[rows], y[rows], None, classes)
     problem = task.problem.placed(np.random.default_rng(0))
     problem = replace(problem, rows=replace(problem.rows, executor=Local(1)))
     methods, L = task.methods, problem.n_latents
@@ -67,7 +68,7 @@ def plan_inducing(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
         inferences = EVALUATIONS + round(earlier / n)
     last = _last_step(problem, methods.inference, n, workers)
     kernels = len(problem.kernels)
-    kept = placed * kernels if LowRank(m=m, how=clf.inducing).checked(n, d, kernels).keep else 0
+    kept = placed * kernels if form.checked(n, d, kernels).keep else 0
     return Plan(
         n,
         d,

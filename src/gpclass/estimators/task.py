@@ -27,7 +27,7 @@ from gpclass.latent.inducing import sample_rows
 from gpclass.likelihoods import LIKELIHOODS, Likelihood
 from gpclass.model.labels import Labelled, check_learnable, encode
 from gpclass.model.problem import Problem
-from gpclass.model.rows import ArraySource, Source
+from gpclass.model.rows import ArraySource, Executor, Source
 from gpclass.numerics.threads import few_threads, one_thread, workers
 from gpclass.registry import FORMS, check_combination, choose_likelihood, get_form, get_inference, get_strategy
 
@@ -107,7 +107,9 @@ def chosen_inference(clf: Settings) -> Inference:
     return inference.with_tol(float(clf.tol)) if isinstance(clf.inference, str) else inference
 
 
-def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any, named: Any = None) -> Task:
+def array_task(
+    clf: Settings, X: Array, y: Any, sample_weight: Any, named: Any = None, executor: Executor | None = None
+) -> Task:
     """The task of ``clf`` on a checked array (n, d); ``named`` are all classes, if the user gives them."""
     classes, index = encode(y, named)
     methods = Methods.of(clf, len(classes))
@@ -125,7 +127,8 @@ def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any, named: Any =
     if noisy:
         checks.check_copies(n, X.shape[1])
         rows = rows.unrolled()
-    task = _task(clf, ArraySource(rows.X, rows.index, rows.weights), kernel, methods, classes)
+    source = ArraySource(rows.X, rows.index, rows.weights, executor=executor)
+    task = _task(clf, source, kernel, methods, classes)
     if methods.strategy.name != "fixed" and len(task.problem.theta):
         check_learnable(rows.index, "kernel parameters", "give a kernel and set hyperparameters='fixed'")
     return task
@@ -133,11 +136,17 @@ def array_task(clf: Settings, X: Array, y: Any, sample_weight: Any, named: Any =
 
 def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task, list[str] | None]:
     """The task of ``clf`` on rows that are not an ordinary array, and the names of their columns."""
-    if form_of(clf).predicts_from_rows:
+    form = form_of(clf)
+    if form.predicts_from_rows and form.reads:
+        source, classes, names = as_source(X, y, sample_weight, None)
+        form.checked(source.n, source.d, 1)  # before they are read
+        rows, index, weights = source.take(np.arange(source.n))
+        return array_task(clf, rows, classes[index], weights, executor=source.executor), names
+    if form.predicts_from_rows:
         what = "folder" if isinstance(X, str | os.PathLike) else type(X).__name__
         raise ValueError(
-            f"rows in a {what} are fitted through inducing inputs: set n_inducing, such as n_inducing=300; "
-            f"or read the rows into an array for the prior {form_of(clf).name!r}"
+            f"rows in a {what} are fitted through inducing inputs, such as n_inducing=300, or with "
+            f"latent_prior='local'; read them into an array for the prior {form.name!r}"
         )
     source, classes, names = as_source(X, y, sample_weight, clf.class_weight)
     methods = Methods.of(clf, len(classes))

@@ -299,6 +299,7 @@ class Form(ABC):
     offers: ClassVar[frozenset[str]]  # what its priors give (the module's table)
     lacks: ClassVar[Mapping[str, str]] = {}  # why it does not offer something
     predicts_from_rows: ClassVar[bool]  # whether predictions need the rows, so that a file must store them
+    reads: ClassVar[bool] = False  # whether it then takes rows of files or collections too, read into memory
     moves: ClassVar[bool] = False  # whether it has inputs of its own that an ascent of the evidence moves
 
     @classmethod

@@ -2,11 +2,13 @@
 
 k-means centres lie where the rows lie, more of them where there are more rows. Columns are first divided by the
 kernel's length scales, if it has one per column, so that an irrelevant column does not spread the centres.
-``"auto"`` takes the smallest number whose greedy choice (always the row of largest remaining prior variance, a pivoted
-Cholesky factorisation) leaves on average less than one per cent of the prior variance of a sample of rows, between
-``FEWEST`` and ``MOST``.
+``"auto"`` takes the smallest number m whose greedy choice (always the row of largest remaining prior variance, a
+pivoted Cholesky factorisation of a sample of rows) leaves on average a variance below 3 m/n: n labels, each worth about
+a third of an observation with unit noise, leave the m functions of the inducing inputs that uncertain, and what is
+smaller they cannot tell. So m grows with the rows. It is at least ``FEWEST``, at least what leaves one per cent of the
+prior variance (or ``USUAL``), and at most what rows, an hour and memory allow (:func:`most_inducing`).
 White noise in the kernel is excluded: no inducing input can explain it.
-Cost: O(rows × m × d) for a sample of ``SAMPLE`` rows, or 3 m if that is more.
+Cost: O(rows × m × d) for a sample of ``SAMPLE`` rows, or 3 m if that is more; "auto" O(m² ``LOOKED_AT``).
 """
 
 from __future__ import annotations
@@ -19,11 +21,16 @@ from sklearn.gaussian_process.kernels import Kernel
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.covariance import compile_kernel
 from gpclass.model.rows import Source
+from gpclass.numerics.memory import available_memory
 
 SAMPLE = 10_000  # rows for k-means
-FEWEST, MOST = 50, 500  # inducing inputs that "auto" may choose
-LEFT = 0.01  # share of the prior variance that "auto" leaves unexplained
-LOOKED_AT = 1000  # rows examined by "auto"
+FEWEST, USUAL, MOST = 50, 500, 3000  # inducing inputs that "auto" may choose
+LEFT = 0.01  # share of the prior variance that up to ``USUAL`` inducing inputs may not leave
+LABEL = 3.0  # variance of the noise of an observation that tells as much as a label
+EACH = 20  # rows for each inducing input beyond ``USUAL``
+LOOKED_AT = 4000  # rows examined by "auto"
+HOUR = 1e11  # n m² of a fit that takes about an hour, for one latent value per row
+ROOM = 0.1  # share of the free memory that four matrices of L m × L m may take
 
 
 def check_inducing(n_inducing: Any, inducing: Any, n: int, d: int) -> int | None:
@@ -57,14 +64,34 @@ def check_inducing(n_inducing: Any, inducing: Any, n: int, d: int) -> int | None
     return int(n_inducing)
 
 
-def choose_inducing(source: Source, kernel: Kernel, m: int | None, inducing: Any, rng: Generator) -> Array:
-    """Inducing inputs to start from, (m, d)."""
+def most_inducing(n: int, latents: int = 1) -> tuple[int, str]:
+    """The most that "auto" may choose for n rows of so many latent values, and what sets this limit."""
+    limits = {
+        "as many as are ever chosen": float(MOST),
+        f"one for {EACH} rows": max(USUAL, n / EACH),
+        "as many as about an hour allows": np.sqrt(HOUR / n) / latents,
+        "as many as memory allows": np.sqrt(ROOM * available_memory() / 32.0) / latents,
+    }
+    why = min(limits, key=lambda name: limits[name])
+    return max(FEWEST, int(limits[why])), why
+
+
+def because(m: int, n: int, latents: int) -> str:
+    """Why "auto" chose m inducing inputs."""
+    most, limit = most_inducing(n, latents)
+    return limit if m >= most else f"{n} rows tell nothing about the prior variance that they leave"
+
+
+def choose_inducing(
+    source: Source, kernel: Kernel, m: int | None, inducing: Any, rng: Generator, latents: int = 1
+) -> Array:
+    """Inducing inputs to start from, (m, d), for so many latent values per row."""
     if not isinstance(inducing, str):
         return np.array(inducing, dtype=float)
     rows = sample_rows(source.n, max(SAMPLE, 3 * (m or 0)), rng)
     X = np.unique(source.take(rows)[0], axis=0)
     if m is None:
-        m = _enough(X, kernel, rng)
+        m = _enough(X, kernel, source.n, most_inducing(source.n, latents)[0], rng)
     if m >= len(X):  # as many as there are distinct rows
         return X
     if inducing == "random":
@@ -93,15 +120,17 @@ def length_scales(kernel: Kernel, X: Array) -> Array:
     return np.where(spread > 0, spread, 1.0)
 
 
-def _enough(X: Array, kernel: Kernel, rng: Generator) -> int:
-    """How many inducing inputs explain most of the prior variance, by greedy choice."""
+def _enough(X: Array, kernel: Kernel, n: int, most: int, rng: Generator) -> int:
+    """How many inducing inputs, found by greedy choice among some of n rows, leave what these cannot tell."""
     X = X[sample_rows(len(X), LOOKED_AT, rng)]
     covariance = compile_kernel(kernel)
-    left = total = np.diag(covariance(X, X.copy()))  # as of different points: without white noise
-    most = min(MOST, len(X))
+    left = total = covariance.pairs(X, X)[0]  # as of different points: without white noise
+    most = min(most, len(X))
     C = np.empty((most, len(X)))
     for k in range(most):
-        if k >= FEWEST and np.mean(left / total) < LEFT:
+        others = len(X) - k  # nothing is left at those chosen
+        smooth = k >= USUAL or np.sum(left / total) < LEFT * others
+        if k >= FEWEST and smooth and np.sum(left) < LABEL * k / n * others:
             return k
         i = int(np.argmax(left))
         if left[i] <= 1e-10 * total[i]:

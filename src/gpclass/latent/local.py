@@ -22,7 +22,6 @@ nearest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -33,14 +32,16 @@ from scipy.spatial import cKDTree
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import base
 from gpclass.latent.base import Form, Held, SiteRule, labels_of
-from gpclass.latent.cliques import ELEMENTS, random_order, scaled
+from gpclass.latent.cliques import random_order, scaled
 from gpclass.latent.dense import Dense
 from gpclass.latent.in_memory import InMemoryPrior
 from gpclass.latent.inducing import sample_rows
+from gpclass.latent.local_passes import Spec, products
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods.local import RowSites
-from gpclass.model.rows import ArraySource, Rows, Source
+from gpclass.model.rows import ArraySource, Executor, Local, Rows, Shard, Source, Sums, Work, shard_size
+from gpclass.numerics.memory import available_memory
 
 if TYPE_CHECKING:
     from gpclass.latent.local_gaussian import LocalGaussian
@@ -50,6 +51,7 @@ FEW, LEAST = 10_000, 20  # rows on which θ is learned, and of each class at lea
 FULL, MAP = 1000, 3  # rows up to which their prior is dense, and columns up to which it is neighbours
 INDUCING, NEIGHBOURS = 300, 15
 SAME = 1e-10  # share of a variance below which white noise is none
+PER_ROW = 40  # numbers per row beside its features and its block's covariances: sites, marginals and history
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,7 @@ class LocalBlocks(Form):
         "joint": "the joint Gaussian of rows of different blocks and new points is not defined under the local prior",
     }
     predicts_from_rows: ClassVar[bool] = True
+    reads: ClassVar[bool] = True
 
     @classmethod
     def example(cls, X: Array) -> LocalBlocks:
@@ -89,7 +92,18 @@ class LocalBlocks(Form):
     def checked(self, n: int, d: int, kernels: int) -> LocalBlocks:
         if not isinstance(self.k, (int, np.integer)) or isinstance(self.k, bool) or self.k < 1:
             raise ValueError(f"k of the local prior must be a whole number of at least 1, got {self.k!r}")
-        return replace(self, k=min(int(self.k), n))
+        k, have = min(int(self.k), n), available_memory()
+        need = LocalBlocks(k).bytes_of(n, d, kernels)
+        if need > have:
+            raise ValueError(
+                f"the local prior of {n} rows of {d} columns needs about {need / 2**30:.1f} GB, and "
+                f"{have / 2**30:.1f} GB are free; lower its k, or use n_inducing, which reads rows as it goes"
+            )
+        return replace(self, k=k)
+
+    def bytes_of(self, n: int, d: int, kernels: int) -> float:
+        """Memory for n rows of d columns: their features, scaled and in blocks too, covariances, sites."""
+        return 8.0 * n * (self.k * kernels + PER_ROW + 3 * d)
 
     @property
     def marks(self) -> tuple[Any, ...]:
@@ -103,9 +117,9 @@ class LocalBlocks(Form):
         return replace(self, blocks=None)
 
     def rows(self, source: Source) -> Rows:
-        """One shard in memory."""
+        """One shard in memory; the executor of the source runs the passes over the blocks."""
         whole = source if isinstance(source, ArraySource) else ArraySource(*source.take(np.arange(source.n)))
-        return Rows.in_memory(whole.X, whole.y, whole.weights)
+        return Rows.of(replace(whole, shard_rows=max(1, source.n), executor=source.executor), Local())
 
     def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> LocalBlocks:
         """Blocks at the problem's kernel parameters."""
@@ -220,31 +234,39 @@ class LocalPrior(InMemoryPrior):
         np.add.at(out, self.of, values)
         return out
 
-    def chunks(self, groups: IntArray) -> Iterator[slice]:
-        """Groups of rows (g, s) in chunks of bounded memory."""
-        each = groups.shape[1] ** 2 * max(self.L**2, self.problem.n_features // 4)  # the kernel takes pairs by column
-        step = max(1, ELEMENTS // each)
-        return (slice(a, min(a + step, len(groups))) for a in range(0, len(groups), step))
-
-    def covariances_of(self, points: Array, groups: IntArray) -> list[Array]:
-        """Between the points of each group (g, s): arrays (g, s, s), one per kernel. Missing rows are any row."""
-        g, s = groups.shape
-        i, j = np.tril_indices(s, -1)
-        out = []
-        for covariance in self.problem.covariances:
-            K = np.empty((g, s, s))
-            K[:, range(s), range(s)] = covariance.diag(points[groups.ravel()]).reshape(g, s)
-            if len(i):
-                left, right = points[groups[:, i].ravel()], points[groups[:, j].ravel()]
-                K[:, i, j] = K[:, j, i] = covariance.pairs(left, right)[0].reshape(g, -1)
-            out.append(K)
-        return out
+    @cached_property
+    def spec(self) -> Spec:
+        """What is sent to the shards."""
+        return Spec(self.problem.kernels, self.blocks.shape[1], self.L)
 
     @cached_property
-    def K(self) -> list[Array]:
-        """Covariances of the blocks (B, s, s), one array per kernel."""
-        parts = [self.covariances_of(self.points, self.blocks[some]) for some in self.chunks(self.blocks)]
-        return [np.concatenate(each) for each in zip(*parts, strict=True)]
+    def shards(self) -> list[Shard]:
+        """The blocks, in shards of about as many rows as those of an array."""
+        s, made = self.blocks.shape[1], []
+        step = max(1, shard_size(self.problem.n) // s)
+        for first in range(0, len(self.blocks), step):
+            places = self.blocks[first : first + step].ravel()
+            made.append(Shard(self.points[places], places, first=first * s))
+        return made
+
+    @cached_property
+    def _held(self) -> tuple[Executor, list[Any]]:
+        """Where the blocks are: on the workers that the rows came from, if any."""
+        source = self.problem.rows.source
+        executor: Executor = (source and source.executor) or Local()
+        return executor, executor.place(self.shards)
+
+    def map(self, work: Work, *arguments: Any) -> Sums:
+        """Sums of a pass over the blocks."""
+        executor, held = self._held
+        return executor.map_reduce(work, held, self.spec, *arguments)[1]
+
+    def at_rows(self, found: list[Array]) -> Array:
+        """Values (n, ...) of the rows, from those at the places of all blocks."""
+        values = np.concatenate(found)
+        out = np.empty((len(self.first) + 1, *values.shape[1:]))
+        out[self.blocks.ravel()] = values
+        return np.asarray(out[self.of])
 
     def given(self, held: Held, rule: SiteRule) -> LocalGaussian:
         from gpclass.latent.local_gaussian import LocalGaussian  # it builds on this module
@@ -257,10 +279,7 @@ class LocalPrior(InMemoryPrior):
         labels, values = labels_of(shard, self.problem.likelihood), shard.kept.copy()
         view = values.reshape(base.NEWTON, self.L, -1)
         alpha = self.totals((np.asarray(labels.copies) * view[base.ALPHA]).T)
-        for c, K in enumerate(self.per_latent(self.K)):
-            f = np.empty(len(alpha))
-            f[self.blocks] = np.einsum("gij,gj->gi", K, alpha[self.blocks, c])
-            view[base.F, c] = f[self.of]
+        view[base.F] = self.at_rows(self.map(products, alpha)["f"]).T
         return (shard.with_values(values),)
 
     def from_vectors(self, vectors: Array) -> LocalGaussian:

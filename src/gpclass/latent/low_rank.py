@@ -25,7 +25,7 @@ from gpclass.latent import low_rank_passes as passes
 from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, Swept, per_latent
 from gpclass.latent.basis import Basis
 from gpclass.latent.coordinates import Features, GivenLatents, Target
-from gpclass.latent.inducing import MOST, check_inducing, choose_inducing, sample_rows
+from gpclass.latent.inducing import because, check_inducing, choose_inducing, most_inducing, sample_rows
 from gpclass.latent.low_rank_gradient import gaussian_gradient, score
 from gpclass.latent.low_rank_q import Q, Spec
 from gpclass.model.rows import Rows, Source
@@ -88,7 +88,7 @@ class LowRank(Form):
     def checked(self, n: int, d: int, kernels: int) -> LowRank:
         """Blocks are stored if memory allows."""
         m = check_inducing("auto" if self.m is None else self.m, self.how, n, d)
-        return replace(self, m=m, keep=8.0 * n * (m or MOST) * kernels < KEPT * available_memory())
+        return replace(self, m=m, keep=8.0 * n * (m or most_inducing(n)[0]) * kernels < KEPT * available_memory())
 
     @property
     def marks(self) -> tuple[Any, ...]:
@@ -122,7 +122,7 @@ class LowRank(Form):
         assert source is not None
         if at_most is not None and isinstance(how, str):
             m = at_most if m is None else min(m, at_most)
-        Z = choose_inducing(source, problem.kernels[0], m, how, rng)
+        Z = choose_inducing(source, problem.kernels[0], m, how, rng, problem.n_latents)
         if at_most is not None and len(Z) > at_most:
             Z = Z[sample_rows(len(Z), at_most, rng)]
         return replace(self, Z=Z)
@@ -182,7 +182,10 @@ class LowRankPrior(LatentPrior):
         floor = max(float(K.min()), 0.0) if len(Z) > 1 else 0.0
         noise = float(np.mean(covariance.diag(Z) - np.diag(K)))
         _, sums = problem.map(passes.survey, problem.rows.held, self.spec, floor, noise)
-        return {"n_inducing": len(Z), "far_rows": sums["far"], "prior_variance_left": sums["left"] / problem.n}
+        figures = {"n_inducing": len(Z), "far_rows": sums["far"], "prior_variance_left": sums["left"] / problem.n}
+        if isinstance(problem.form, LowRank) and problem.form.m is None:
+            figures["n_inducing_because"] = because(len(Z), problem.n, problem.n_latents)
+        return figures
 
     def as_dense(self) -> Problem | None:
         from gpclass.latent.low_rank_dense import as_dense  # it builds on the dense prior

@@ -42,7 +42,7 @@ from gpclass.latent.cliques import (
 )
 from gpclass.latent.coordinates import Features
 from gpclass.latent.in_memory import InMemoryPrior
-from gpclass.latent.inducing import check_inducing, choose_inducing
+from gpclass.latent.inducing import because, check_inducing, choose_inducing, sample_rows
 from gpclass.likelihoods.local import RowSites
 from gpclass.model.rows import ArraySource, Rows, Source
 from gpclass.numerics.memory import available_memory
@@ -53,8 +53,10 @@ if TYPE_CHECKING:
 
 AUTO = ((10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
 FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbourhoods that they form
+ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost of a factor grows faster than the rows
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
+HOUR = 3e11  # multiply-adds of a factor with which a fit, of some 200 factors and inverses, takes about an hour
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,8 @@ class Neighbours(Form):
     Parameters
     ----------
     k : int, optional
-        Neighbours of a row; by default 10 to 20, the fewer the more rows there are, and as many as memory allows.
+        Neighbours of a row; by default 10 to 20, the fewer the more rows there are, and as many as memory and about an
+        hour allow.
     m : int, optional
         Inducing inputs; 0: none. None: as many as explain most of the prior variance.
     how : "kmeans", "random" or (m, d) array
@@ -141,13 +144,14 @@ class Neighbours(Form):
         form, source = self, problem.rows.source
         if self.Z is None and self.m != 0:
             assert source is not None
-            form = replace(self, Z=choose_inducing(source, problem.kernels[0], self.m, self.how, rng))
+            Z = choose_inducing(source, problem.kernels[0], self.m, self.how, rng, problem.n_latents)
+            form = replace(self, Z=Z)
         X, k, auto = scaled(problem.kernels[0], problem.X), self.k, self.k is None
         if k is None:
-            k = next(few for most, few in AUTO if problem.n <= most)
+            k = k_of(problem.n)
         k = min(k, problem.n)
         near = neighbours_of(X, k)  # nearest first, so that fewer are the first ones
-        while auto and k > 1 and bytes_of(Cliques.of(near[:, :k], X), problem) > available_memory():
+        while auto and k > 1 and too_much(Cliques.of(near[:, :k], X), problem):
             k //= 2
         near = np.ascontiguousarray(near[:, :k])
         same = self.near is not None and np.array_equal(near, self.near)
@@ -155,13 +159,14 @@ class Neighbours(Form):
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
         """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
-        if problem.n < 2 * FEW:
+        return None if problem.n < 2 * FEW else _of_all_classes(problem, _around(problem, FEW, rng), rng)
+
+    def stand_in(self, problem: Problem, rng: Generator) -> Problem | None:
+        """Random rows for long distances, and rows around a few for short ones, if there are many."""
+        if problem.n < 2 * ENOUGH:
             return None
-        X = scaled(problem.kernels[0], problem.X)
-        centres = rng.choice(problem.n, CENTRES, replace=False)
-        rows = np.unique(cKDTree(X).query(X[centres], FEW // CENTRES)[1])
-        few = problem.subset(rows)
-        return few.placed(rng) if len(np.unique(few.y)) == len(np.unique(problem.y)) else None
+        rows = np.union1d(sample_rows(problem.n, ENOUGH // 2, rng), _around(problem, ENOUGH // 2, rng))
+        return _of_all_classes(problem, rows, rng)
 
     def prior(self, problem: Problem) -> NeighbourPrior:
         if self.near is None or len(self.near) != problem.n or (self.Z is None and self.m != 0):
@@ -182,6 +187,19 @@ class Neighbours(Form):
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: all except the cliques."""
         return {name: value for name, value in vars(self).items() if name != "_cliques"}
+
+
+def _around(problem: Problem, size: int, rng: Generator) -> IntArray:
+    """About so many rows around a few random ones, in increasing order."""
+    X = scaled(problem.kernels[0], problem.X)
+    centres = rng.choice(problem.n, CENTRES, replace=False)
+    return np.unique(cKDTree(X).query(X[centres], size // CENTRES)[1])
+
+
+def _of_all_classes(problem: Problem, rows: IntArray, rng: Generator) -> Problem | None:
+    """The problem of some rows, None if these miss a class."""
+    few = problem.subset(rows)
+    return few.placed(rng) if len(np.unique(few.y)) == len(np.unique(problem.y)) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,18 +363,31 @@ class NeighbourPrior(InMemoryPrior):
     def survey(self) -> dict[str, Any]:
         """Neighbours, inducing inputs, and the work of a factor."""
         tree, form, k = self.cliques.tree, self.problem.form, self.cliques.k
-        chosen = {}
+        n, because_of = self.problem.n, {}
         if isinstance(form, Neighbours) and form.k is None:
-            usual = next(few for most, few in AUTO if self.problem.n <= most)
-            why = f"usual for {self.problem.n} rows" if k == min(usual, self.problem.n) else "as memory allows"
-            chosen = {"n_neighbors_because": why}
+            usual = min(k_of(n), n)
+            why = f"usual for {n} rows" if k == usual else "as many as memory and about an hour allow"
+            because_of["n_neighbors_because"] = why
+        if isinstance(form, Neighbours) and form.m is None:
+            because_of["n_inducing_because"] = because(self.m, n, self.L)
         return {
             "n_neighbors": k,
-            **chosen,
             "n_inducing": self.m,
+            **because_of,
             "factor_gflops": 2e-9 * tree.flops * self.L**3,
             "factor_mb": 8.0 * tree.numbers * self.L**2 / 2**20,
         }
+
+
+def k_of(n: int) -> int:
+    """Neighbours of each of n rows by default."""
+    return next(few for most, few in AUTO if n <= most)
+
+
+def too_much(cliques: Cliques, problem: Problem) -> bool:
+    """Whether factors exceed memory, or take a fit more than about an hour."""
+    work = cliques.tree.flops * problem.n_latents**3
+    return work > HOUR or bytes_of(cliques, problem) > available_memory()
 
 
 def bytes_of(cliques: Cliques, problem: Problem) -> float:

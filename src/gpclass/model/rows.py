@@ -188,6 +188,7 @@ class ArraySource:
     y: npt.NDArray[Any]  # (n,)
     weights: Array | None = None
     shard_rows: int | None = None  # None: chosen from the number of rows
+    executor: Executor | None = None  # of passes over the rows; None: this process
 
     @property
     def n(self) -> int:
@@ -198,11 +199,6 @@ class ArraySource:
     def d(self) -> int:
         """Number of columns."""
         return int(self.X.shape[1])
-
-    @property
-    def executor(self) -> Executor | None:
-        """None: this process."""
-        return None
 
     def shards(self) -> list[Shard]:
         """Consecutive rows; views, no copies."""
