@@ -23,6 +23,7 @@ from gpclass.inference import EP, GPCMC, Exact, Laplace
 from gpclass.likelihoods import Probit
 from gpclass.priors import Flat, LogNormal
 from gpclass.registry import INFERENCES
+from tests.short import short
 
 NAMES = list(INFERENCES)
 PAIRS = [(row.name, link) for row in INFERENCES.values() for link in row.likelihoods if link in ("probit", "logit")]
@@ -48,7 +49,7 @@ def fit_of(moons):
 
     def fit(name):
         if name not in fits:
-            fits[name] = fixed(name).fit(*moons)
+            fits[name] = fixed(short(name)).fit(*moons)
         return fits[name]
 
     return fit
@@ -84,7 +85,7 @@ def test_prediction_is_never_random(moons, fit_of, name):
     X, y = moons
     clf = fit_of(name)
     np.testing.assert_array_equal(clf.predict_proba(X), clf.predict_proba(X))
-    again = fixed(name).fit(X, y)
+    again = fixed(short(name)).fit(X, y)
     np.testing.assert_array_equal(clf.predict_proba(X), again.predict_proba(X))
 
 
