@@ -57,7 +57,7 @@ def test_hmc_reproduces_quadrature_over_laplaces_evidence(by_laplace):
 def truth_of_eight():
     rng = np.random.default_rng(7)
     estimate = Importance(400, around="laplace")
-    return Quadrature(problem(n=8), lambda at: estimate(at, rng).evidence.log_z)
+    return Quadrature(problem(n=8), lambda at: estimate(at, rng).evidence.log_z, size=10)
 
 
 @pytest.mark.slow
