@@ -9,7 +9,7 @@ SHORT = {
     "elliptical-slice": EllipticalSlice(chains=2, draws=20, thin=1),
     "hmc": LatentHMC(chains=4, draws=20),
     "control-variables": ControlVariables(chains=2, draws=20),
-    "gibbs": Gibbs(chains=8, warmup=10, draws=20, jitter=0.3),
+    "gibbs": Gibbs(chains=8, warmup=4, draws=8, jitter=0.3),
     "gpc-mc": GPCMC(n_samples=2000, runs=4),
     "gpc-mc-hard": GPCMC(n_samples=2000, runs=4, soft=False),
 }
