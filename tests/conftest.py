@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from gpclass.hyper import full_bayes, loo, moves
+from gpclass.hyper import full_bayes, hmc, loo, moves
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
 from gpclass.plots import maps
@@ -28,11 +28,19 @@ def coarse_maps(monkeypatch):
 
 
 @pytest.fixture
-def brief_chains(monkeypatch):
-    """Little of what every chain over θ does before and after its draws: it takes most of a brief run."""
-    monkeypatch.setattr(moves, "EXPLORED", 20)
+def brief_ends(monkeypatch):
+    """Little of what is done before and after all chains over θ have drawn: it takes most of a brief run."""
+    monkeypatch.setattr(moves, "EXPLORED", 10)
     monkeypatch.setattr(full_bayes, "REPEATS", 2)
     monkeypatch.setattr(loo, "MOST", 2)
+
+
+@pytest.fixture
+def brief_chains(brief_ends, monkeypatch):
+    """Short trajectories as well; chains in other processes do not see it."""
+    monkeypatch.setattr(moves, "REPEATS", 1)
+    for module in (moves, hmc):
+        monkeypatch.setattr(module, "MOST_STEPS", 5)
 
 
 def make_problem(n=30, d=2, likelihood="probit", kernel=None, seed=0, weights=None):

@@ -17,6 +17,7 @@ from papers.cho2015.methods import log_loss, methods
 from papers.common import Section, Setting, Table, Verdict, tell
 
 BAYES = 0.082
+SIDE = 120  # points of the map along each axis
 
 
 def run(setting: Setting) -> Section:
@@ -72,7 +73,7 @@ def draw(clf: Any, train: Any, test: Any, wrong: Any) -> Any:
     X, Z = np.asarray(train.X), np.asarray(test.X)
     classes = np.unique(train.y)
     low, high = np.vstack([X, Z]).min(axis=0) - 0.5, np.vstack([X, Z]).max(axis=0) + 0.5
-    a, b = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
+    a, b = np.meshgrid(*np.linspace(low, high, SIDE).T)
     region = np.searchsorted(classes, clf.predict(np.column_stack([a.ravel(), b.ravel()]))).reshape(a.shape)
     colours = ListedColormap(["#4477aa", "#ee6677", "#228833", "#ccbb44"])
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), sharex=True, sharey=True, constrained_layout=True)

@@ -405,15 +405,13 @@ def test_codes_with_letters_among_them_are_categories():
 
 
 @pytest.mark.slow
-def test_completion_is_offered(folder):
-    words = [sys.executable, "-m", "gpclass", "--show-completion", "bash"]
+def test_completion_is_offered(folder, capsys, monkeypatch):
     # the shell by its name, not by what runs the tests, which may be plain sh
-    named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ | named)
-    assert "complete" in done.stdout
-    ask = {"_GPCLASS_COMPLETE": "complete_bash", "COMP_WORDS": "gpclass comp", "COMP_CWORD": "1"}
-    done = subprocess.run(words[:3], capture_output=True, text=True, check=False, env=os.environ | ask)
-    assert "compare" in done.stdout
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    assert "_GPCLASS_COMPLETE=complete_bash" in gpclass(capsys, "--show-completion", "bash")[1]
+    for name, value in (("_GPCLASS_COMPLETE", "complete_bash"), ("COMP_WORDS", "gpclass comp"), ("COMP_CWORD", "1")):
+        monkeypatch.setenv(name, value)
+    assert gpclass(capsys)[1].split() == ["compare"]
 
 
 def test_a_model_from_python_is_not_a_table_model(folder, capsys):
@@ -468,7 +466,7 @@ def test_lengths_of_chains_and_a_checkpoint_from_the_command_line(folder, capsys
 
 
 @pytest.mark.slow
-def test_compare_writes_a_report(folder, capsys):
+def test_compare_writes_a_report(folder, capsys, coarse_maps):
     code, out, err = gpclass(
         capsys, "compare", "data.csv", "-t", "kind", "-m", "ep,laplace", "--folds", "3", "-o", "out/r.html"
     )
@@ -639,7 +637,7 @@ def test_datasets_lists_and_writes(folder, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_demo(folder, capsys):
+def test_demo(folder, capsys, coarse_maps):
     code, out, err = gpclass(capsys, "demo", "--n", "40", "-m", "ep,laplace", "-o", "d")
     assert code == 0, err
     assert (folder / "d" / "report.html").exists()

@@ -187,7 +187,7 @@ def test_fit_and_compare_judge_the_same_model(frame, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_report_of_words_and_gaps(frame, capsys):
+def test_a_report_of_words_and_gaps(frame, capsys, coarse_maps):
     frame.loc[[1, 4], "north"] = np.nan
     frame.loc[7, "soil"] = None
     frame.assign(flag=frame.index % 2 == 0).to_csv("a.csv", index=False)

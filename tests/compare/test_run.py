@@ -280,7 +280,7 @@ def test_a_method_without_gradient_takes_the_kernel_of_ep():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_sampled_parameters_have_intervals():
+def test_sampled_parameters_have_intervals(coarse_maps, brief_chains):
     X, y = problem(n=40)
     short = STRATEGIES["hmc"].factory.brief()
     sampled = GPClassifier(1.0 * RBF([1.0, 1.0]), inference="laplace", hyperparameters=short, random_state=0)
@@ -310,13 +310,18 @@ def test_sampled_parameters_have_intervals():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "cv", [SpatialBlocks(4), SpatialBlocks(4, random_state=None), RepeatedKFold(n_splits=3)], ids=str
+    "cv", [SpatialBlocks(4), SpatialBlocks(4, random_state=None), RepeatedKFold(n_splits=3, n_repeats=2)], ids=str
 )
 def test_a_splitter_is_asked_once_so_that_folds_are_paired(cv):
     X, y = problem()
     c = compare(X, y, {"a": LogisticRegression(), "b": LogisticRegression()}, cv=cv)
     np.testing.assert_array_equal(c.results["a"].proba, c.results["b"].proba)
-    assert type(cv).__name__ in render_report(c)
+
+
+@pytest.mark.slow
+def test_a_report_names_its_splitter(coarse_maps):
+    X, y = problem()
+    assert "SpatialBlocks" in render_report(compare(X, y, {"nb": GaussianNB()}, cv=SpatialBlocks(4)))
 
 
 def test_folds_of_a_splitter_are_its_own():

@@ -515,15 +515,29 @@ def test_two_workers_give_the_answer_of_one_process(folder, frame, client, monke
     assert {len(found) for found in client.has_what().values()} != {0}
 
 
+@pytest.fixture(scope="module")
+def weather():
+    """The frame with three classes, and a fit to it as an array."""
+    frame = make_frame()
+    three = np.array(["dry", "mist", "rain"])[np.digitize(frame["a"] + frame["b"] ** 2, [0.4, 1.4])]
+    return frame.assign(label=three), fit_of_weather(matrix(frame), three)
+
+
+def fit_of_weather(*given):
+    """Kernel parameters and inducing inputs learned by EP."""
+    strategy = Maximize(max_iter=4, stages=Stages(stop="evidence"))
+    clf = GPClassifier(KERNEL, n_inducing=12, inference="ep", hyperparameters=strategy, random_state=0)
+    return quietly(clf.fit, *given)
+
+
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("place", ["parquet", "memmap", "dask", "workers"])
-def test_many_classes_from_anywhere_are_those_of_an_array(frame, tmp_path, request, monkeypatch, place):
-    """Kernel parameters and inducing inputs learned by EP from rows in memory, in files and on other processes."""
+def test_many_classes_from_anywhere_are_those_of_an_array(weather, tmp_path, request, monkeypatch, place):
+    """Rows in memory, in files and on other processes."""
     monkeypatch.setattr(parquet, "SHARD_ROWS", 150)
-    label = np.array(["dry", "mist", "rain"])[np.digitize(frame["a"] + frame["b"] ** 2, [0.4, 1.4])]
-    frame = frame.assign(label=label)
-    X = matrix(frame)
+    frame, here = weather
+    X, label = matrix(frame), frame["label"].to_numpy()
     if place == "memmap":
         mapped = np.memmap(tmp_path / "x.bin", np.float64, "w+", shape=X.shape)
         mapped[:] = X
@@ -537,12 +551,7 @@ def test_many_classes_from_anywhere_are_those_of_an_array(frame, tmp_path, reque
         if place == "workers":
             request.getfixturevalue("client")
 
-    def fitted(*given):
-        strategy = Maximize(max_iter=4, stages=Stages(stop="evidence"))
-        settings = {"inference": "ep", "hyperparameters": strategy, "random_state": 0}
-        return GPClassifier(KERNEL, n_inducing=12, **settings).fit(*given)
-
-    here, there = fitted(X, label), fitted(*rows)
+    there = fit_of_weather(*rows)
     assert list(there.classes_) == ["dry", "mist", "rain"]
     assert there.likelihood_.name == "multinomial-probit"
     np.testing.assert_allclose(there.theta_, here.theta_, atol=1e-8)

@@ -23,6 +23,7 @@ from gpclass.inference import EP, GPCMC, Exact, Laplace
 from gpclass.likelihoods import Probit
 from gpclass.priors import Flat, LogNormal
 from gpclass.registry import INFERENCES
+from tests.short import short
 
 NAMES = list(INFERENCES)
 PAIRS = [(row.name, link) for row in INFERENCES.values() for link in row.likelihoods if link in ("probit", "logit")]
@@ -48,7 +49,7 @@ def fit_of(moons):
 
     def fit(name):
         if name not in fits:
-            fits[name] = fixed(name).fit(*moons)
+            fits[name] = fixed(short(name)).fit(*moons)
         return fits[name]
 
     return fit
@@ -84,7 +85,7 @@ def test_prediction_is_never_random(moons, fit_of, name):
     X, y = moons
     clf = fit_of(name)
     np.testing.assert_array_equal(clf.predict_proba(X), clf.predict_proba(X))
-    again = fixed(name).fit(X, y)
+    again = fixed(short(name)).fit(X, y)
     np.testing.assert_array_equal(clf.predict_proba(X), again.predict_proba(X))
 
 
@@ -488,15 +489,17 @@ def test_hard_problems_stay_finite(name, likelihood):
     X = np.repeat(rng.standard_normal((15, 2)), 2, axis=0)
     y = (X[:, 0] > 0).astype(int)
     y[:2] = [0, 1]
+    method = name if name == "exact" else short(name)  # the others are asked for no accuracy
     for kernel in (1e4 * RBF(1.0), 1.0 * RBF(1e3), 1e-4 * RBF(1.0), RBF(1.0) + WhiteKernel(1e-8)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            clf = fixed(name, likelihood=likelihood, kernel=kernel, tol=5e-3).fit(X, y)
+            clf = fixed(method, likelihood=likelihood, kernel=kernel, tol=2e-2).fit(X, y)
         # Chains may honestly say that they have not mixed.
         assert clf.fit_report_.converged or "R-hat" in clf.fit_report_.reason, clf.fit_report_
         assert INFERENCES[name].evidence is None or np.isfinite(clf.log_evidence_)
-        assert np.all(np.isfinite(clf.predict_log_proba(X)))
-        np.testing.assert_allclose(clf.predict_proba(X[:1])[0, 1], 0.5, atol=0.35)
+        log_proba = clf.predict_log_proba(X[::2])  # every place once
+        assert np.all(np.isfinite(log_proba))
+        np.testing.assert_allclose(np.exp(log_proba[0, 1]), 0.5, atol=0.35)
 
 
 def test_tail_probabilities_are_right_in_logs():

@@ -59,9 +59,10 @@ def test_decisions_plans_files_and_reports_of_every_inference(rocks, name, kerne
     assert "memory" in text
     assert choose_likelihood("auto", INFERENCES[name].default, 3, Dense).name in text
     assert ("2: 1.22**2 * RBF(length_scale=1.5)" in text) == (kernel == "own")
-    plan = clf.plan(X, y, budget=0.05)
-    assert plan.seconds > 0
-    assert plan.memory > 0
+    if kernel == "shared" or name == "laplace":  # most of this test's time
+        plan = clf.plan(X, y, budget=0.05)
+        assert plan.seconds > 0
+        assert plan.memory > 0
 
 
 @pytest.mark.slow

@@ -13,18 +13,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpclass import GPClassifier
 from gpclass.hyper import Maximize
-from gpclass.inference import EP, GPCMC, ControlVariables, EllipticalSlice, Exact, Importance, LatentHMC
+from gpclass.inference import EP, GPCMC, Exact, Gibbs, LatentHMC
 from gpclass.registry import INFERENCES
 from tests.estimators.checks import few_checks
+from tests.short import SHORT
 
 TIGHT = Maximize(tol=1e-12, gradient_tol=1e-7)  # the checks compare fits to seven digits
 BRIEF = Maximize(max_iter=2, polish_steps=1)  # they ask for equal fits, not for converged ones
-SHORT = {  # chains whose default lengths the checks of behaviour do not need
-    "exact": Exact(n_samples=200),
-    "elliptical-slice": EllipticalSlice(chains=4, warmup=40, draws=60, thin=1),
-    "hmc": LatentHMC(chains=4, warmup=40, draws=60),
-    "control-variables": ControlVariables(chains=4, warmup=40, draws=60),
-    "importance": Importance(200),
+SHORTEST = SHORT | {  # of hundreds of rows, and whose scans are as many steps
+    "hmc": LatentHMC(chains=2, warmup=20, draws=20),
+    "gibbs": Gibbs(chains=8, warmup=2, draws=4, jitter=0.3),
     "gpc-mc": GPCMC(n_samples=400, runs=4),
     "gpc-mc-hard": GPCMC(n_samples=400, runs=4, soft=False),
 }
@@ -32,7 +30,7 @@ SHORT = {  # chains whose default lengths the checks of behaviour do not need
 
 def at_fixed_parameters(name):
     tol = {} if name == "exact" else {"tol": 0.02}  # it has a number of draws instead
-    return GPClassifier(inference=SHORT.get(name, name), hyperparameters="fixed", **tol)
+    return GPClassifier(inference=SHORTEST.get(name, name), hyperparameters="fixed", **tol)
 
 
 # Every check for the default and a deterministic inference; those of the inference for the others.

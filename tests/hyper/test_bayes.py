@@ -454,7 +454,7 @@ def test_an_interrupt_before_the_first_draw_is_passed_on(problem):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("brief_chains")
+@pytest.mark.usefixtures("brief_ends")
 @pytest.mark.parametrize(
     ("strategy", "inference"),
     [

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from papers.common import Setting
-from papers.filippone2014 import figure1, figure2, shared, speed, table1
+from papers.filippone2014 import figure2, shared, speed, table1
 from papers.filippone2014.__main__ import main
 from papers.store import Limit, NoTime, cell
 from sklearn.gaussian_process.kernels import RBF
@@ -27,11 +27,10 @@ def test_published_table():
 @pytest.mark.slow
 def test_annealing_in_two_dimensions(tmp_path):
     """Both labels +1 of two nearly independent points: the evidence is near a quarter."""
-    section = figure1.run(Setting())
+    (section,) = main(["figure1"], results=tmp_path, docs=tmp_path)
     for _, log_z, error, share, *_ in section.tables[0].rows:
         assert abs(log_z - np.log(0.25)) < 4 * error + 0.02
         assert 0 < share <= 1
-    main(["figure1"], results=tmp_path, docs=tmp_path)
     assert (tmp_path / "filippone2014" / "figure1.png").exists()
 
 
@@ -49,10 +48,14 @@ def test_chains_with_a_tuned_proposal():
     assert found["IS, 1"] < found["EP's evidence"]
 
 
+@pytest.fixture(scope="module")
+def tuned():
+    return shared.tune(make_problem(15, kernel=shared.filippone(5.0, 1.0)), 30, seed=0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [100.0, 0.01])
-def test_a_proposal_is_scaled_until_the_known_evidence_accepts_a_quarter(factor):
-    tuned = shared.tune(make_problem(15, kernel=shared.filippone(5.0, 1.0)), 30, seed=0)
+def test_a_proposal_is_scaled_until_the_known_evidence_accepts_a_quarter(factor, tuned):
     wrong = replace(tuned, mode=replace(tuned.mode, covariance=factor * tuned.mode.covariance))
     found = shared.settled(wrong, 60, seed=1)
     assert 0.2 <= found.acceptance <= 0.3
@@ -96,36 +99,44 @@ def test_no_cell_is_begun_after_the_limit(tmp_path):
     assert cell("paper", "b", {}, lambda: {"x": 2.0}, tmp_path) == {"x": 2.0}
 
 
-def test_table_one_shows_the_rows_that_are_complete(monkeypatch):
+@pytest.fixture
+def table_of(monkeypatch):
+    """Table 1 at full size, of every set, from made-up measurements."""
+    monkeypatch.setattr(table1, "missing", lambda name: "")
+    monkeypatch.setattr(table1, "left_out", lambda names: ())
+    monkeypatch.setattr(table1, "tuned_proposal", lambda *asked: SimpleNamespace(acceptance=0.25))
+    monkeypatch.setattr(table1, "data_set", lambda name, covariance: SimpleNamespace(n=200 if name == "pima" else 100))
+
+    def run(measured):
+        monkeypatch.setattr(table1, "measured", measured)
+        return table1.run(Setting(full=True))
+
+    return run
+
+
+MADE_UP = {"n": 100, "percent": 25.0, "error": 1.0, "spread": 1.0, "sd": 0.1, "effective": 9.0, "seconds": 0.36}
+
+
+def test_table_one_shows_the_rows_that_are_complete(table_of):
     def measured(setting, covariance, name, label):
         if (name, covariance) != ("glass", "isotropic"):
             raise NoTime("not yet")
-        return {"n": 3, "percent": 25.0, "error": 1.0, "spread": 1.0, "sd": 0.1, "effective": 9.0, "seconds": 0.1}
+        return MADE_UP
 
-    monkeypatch.setattr(table1, "missing", lambda name: "")
-    monkeypatch.setattr(table1, "left_out", lambda names: ())
-    monkeypatch.setattr(table1, "measured", measured)
-    monkeypatch.setattr(table1, "tuned_proposal", lambda *asked: SimpleNamespace(acceptance=0.25))
-    section = table1.run(Setting(full=True))
+    section = table_of(measured)
     assert len(section.tables[0].rows) == len(shared.ESTIMATORS)
     assert "Not measured yet, and so not shown: glass ard, thyroid isotropic" in section.notes[-1]
-    monkeypatch.setattr(table1, "measured", lambda *asked: measured(*asked[:2], "none", ""))
     with pytest.raises(NoTime):
-        table1.run(Setting(full=True))
+        table_of(lambda *asked: measured(*asked[:2], "none", ""))
 
 
-def test_rows_of_a_full_run_that_are_not_reached_are_shorter_and_say_so(monkeypatch):
+def test_rows_of_a_full_run_that_are_not_reached_are_shorter_and_say_so(table_of):
     def measured(setting, covariance, name, label):
         if setting.full and name != "glass":
             raise NoTime("not yet")
-        return {"n": 100, "percent": 25.0, "error": 1.0, "spread": 1.0, "sd": 0.1, "effective": 9.0, "seconds": 0.36}
+        return MADE_UP
 
-    monkeypatch.setattr(table1, "missing", lambda name: "")
-    monkeypatch.setattr(table1, "left_out", lambda names: ())
-    monkeypatch.setattr(table1, "measured", measured)
-    monkeypatch.setattr(table1, "tuned_proposal", lambda *asked: SimpleNamespace(acceptance=0.25))
-    monkeypatch.setattr(table1, "data_set", lambda name, covariance: SimpleNamespace(n=200 if name == "pima" else 100))
-    section = table1.run(Setting(full=True))
+    section = table_of(measured)
     length = {row[1]: row[4] for row in section.tables[0].rows}
     assert length["glass"] == "5 x 1500"
     assert set(length.values()) == {"5 x 1500", "2 x 120", "2 x 150"}
@@ -179,11 +190,17 @@ def test_every_estimator_has_an_evidence(estimator):
     assert np.isfinite(posterior.evidence.log_z)
 
 
+@pytest.fixture(scope="module")
+def known():
+    """A problem and its log evidence."""
+    problem = make_problem(30, kernel=4.0 * RBF(1.0))
+    return problem, Exact(n_samples=20_000)(problem, np.random.default_rng(1)).evidence.log_z
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("label", [name for name in figure2.METHODS if name != "AIS (prior)"])
-def test_estimates_of_figure_2_are_unbiased_and_as_spread_as_one_by_one(label):
-    problem = make_problem(30, kernel=4.0 * RBF(1.0))
-    log_z = Exact(n_samples=20_000)(problem, np.random.default_rng(1)).evidence.log_z
+def test_estimates_of_figure_2_are_unbiased_and_as_spread_as_one_by_one(label, known):
+    problem, log_z = known
     log_w = figure2.METHODS[label](problem, 400, np.random.default_rng(0))
     assert log_w.shape == (400, figure2.PARTICLES)
     estimates = np.exp(log_w - log_z).mean(axis=1)

@@ -54,6 +54,7 @@ def test_iris_and_its_confusion_matrix(monkeypatch, tmp_path):
 def test_four_gaussians_with_map_and_wrong_points(monkeypatch, tmp_path):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.setattr(synthetic, "methods", cheap)
+    monkeypatch.setattr(synthetic, "SIDE", 20)
     section = synthetic.run(Setting(repeats=1))
     rows = {row[0]: row[1] for row in section.tables[0].rows}
     assert rows["Bayes' rule"] == pytest.approx(synthetic.BAYES, abs=0.05)

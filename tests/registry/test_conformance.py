@@ -110,7 +110,7 @@ def test_inferences_agree_with_a_plain_sum(c):
 def assert_agrees(c):
     """Probabilities and evidence are right, but for their stated errors and what the registry's row says is left."""
     problem, inference = tiny(c)
-    key = (c.classes, c.form, repr(problem.likelihood))
+    key = (c.classes, white_prior(problem).problem.form.name, repr(problem.likelihood))
     if key not in TRUTHS:
         TRUTHS[key] = oracle(problem, NEW)
     log_z, log_error, proba, error = TRUTHS[key]
@@ -181,7 +181,7 @@ def test_every_cell_that_says_yes_runs(c):
     proba = clf.predict_proba(X)
     assert np.allclose(proba.sum(axis=1), 1.0, atol=1e-6)
     assert clf.likelihood_.name == c.likelihood
-    assert np.mean(clf.predict(X) == y) > np.bincount(y).max() / len(y)
+    assert np.mean(proba.argmax(axis=1) == y) > np.bincount(y).max() / len(y)
 
 
 @pytest.mark.parametrize("c", [c for c in cells() if not c.runs], ids=name_of)

@@ -35,8 +35,8 @@ class Constant(Node, Bound):
         return self.c
 
     def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
-        if theta is not None and self.place is not None:
-            theta[self.place] += self.c * float(np.sum(G))
+        if theta is not None:
+            self.diag_pull(G, G, theta)
         return None
 
     def diag(self, X: Array) -> Value:
@@ -102,8 +102,7 @@ class BoundLinear(Bound):
     def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
         if theta is None:
             return G @ self.Z[tile.columns], G.T @ self.X[tile.rows]
-        if self.node.place is not None:
-            theta[self.node.place] += 2.0 * self.node.sigma_0**2 * float(np.sum(G))
+        self.node.diag_pull(self.X, G, theta)  # the slope by σ₀ is the same everywhere
         return None
 
 

@@ -7,13 +7,12 @@ Fails when: a strategy other than ``maximize``, ``map`` and ``fixed`` needs many
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.estimators.planner import Plan, plan_fit
+from gpclass.estimators.planner import Plan, plan_fit, seconds_of
 from gpclass.estimators.task import array_task
 from gpclass.latent.local import FEW, sample_of_classes, search_form
 from gpclass.numerics.threads import few_threads
@@ -32,9 +31,7 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     task = array_task(clf, X[rows], y[rows], None, classes)
     methods, problem = task.methods, task.problem.placed(rng)
     with few_threads(n):
-        began = time.perf_counter()
-        methods.inference(problem, rng)
-        each = (time.perf_counter() - began) * n / len(rows)
+        each = seconds_of(lambda: methods.inference(problem, rng)) * n / len(rows)
     form: Any = problem.form
     memory, learned = form.bytes_of(n, d, len(problem.kernels)), 0.0
     calls = 1 if methods.strategy.name in ("fixed", *SEARCHES) else OTHERS

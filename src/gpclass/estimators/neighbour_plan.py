@@ -8,14 +8,13 @@ evaluations than usual.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.estimators.planner import Plan
+from gpclass.estimators.planner import Plan, seconds_of
 from gpclass.estimators.task import array_task
 from gpclass.latent.neighbours import ENOUGH, FEW, NeighbourPrior, bytes_of
 from gpclass.model.problem import Problem
@@ -45,9 +44,9 @@ def plan_neighbours(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     guide = methods.inference.guide(methods.likelihood)
     with few_threads(n):
         first = guide(part, gradient=True)
-        each = _seconds(lambda: guide(part.at(part.theta + 0.05), start=first.start, gradient=True))
+        each = seconds_of(lambda: guide(part.at(part.theta + 0.05), start=first.start, gradient=True))
         block = np.ones((SIZE, SIZE))
-        speed = _seconds(lambda: block @ block) / SIZE**3
+        speed = seconds_of(lambda: block @ block) / SIZE**3
 
     def seconds(size: int, work: float) -> float:
         extra = max(work - _work(part) * size / len(rows), 0.0)
@@ -86,9 +85,3 @@ def _prior(problem: Problem) -> NeighbourPrior:
 def _work(problem: Problem) -> float:
     """Multiply-adds of a factor."""
     return _prior(problem).cliques.tree.flops * problem.n_latents**3
-
-
-def _seconds(work: Any) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began

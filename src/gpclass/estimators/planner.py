@@ -287,6 +287,13 @@ def _timed(work: Callable[[], Any], worth: float = np.inf) -> tuple[float, Any]:
     return best, result
 
 
+def seconds_of(work: Callable[[], Any]) -> float:
+    """Seconds of one call."""
+    began = clock()
+    work()
+    return clock() - began
+
+
 def _traced(work: Callable[[], Any]) -> float:
     gc.collect()  # what earlier work left is not counted, and does not decide when it is collected
     if tracemalloc.is_tracing():

@@ -10,14 +10,14 @@ iterations than usual.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.estimators.planner import Plan
+from gpclass.estimators.planner import Plan, seconds_of
 from gpclass.estimators.task import array_task, form_of
 from gpclass.hyper.staged.ascent import loose
 from gpclass.hyper.staged.climb import SOME_ITERATIONS, growing
@@ -55,9 +55,8 @@ def plan_inducing(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     guide = loose(methods.inference.guide(methods.likelihood))
     with one_thread():
         first = guide(problem, gradient=True)
-        began = time.perf_counter()
-        guide(problem.at(problem.theta + 0.05), start=first.start, gradient=True)
-        each = (time.perf_counter() - began) * n / len(rows)
+        again = problem.at(problem.theta + 0.05)
+        each = seconds_of(lambda: guide(again, start=first.start, gradient=True)) * n / len(rows)
     workers = min(allowed_threads(), max(1, n // shard_size(n)))
     each /= workers
     placed = len(problem.inducing) if problem.inducing is not None else 0
@@ -85,15 +84,10 @@ def plan_inducing(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
 def _last_step(part: Problem, inference: Inference, n: int, workers: int) -> float:
     """Seconds after the ascent: draws over all rows, and the comparison with the dense prior."""
     with one_thread():
-        began = time.perf_counter()
-        compare_with_dense(part, inference, np.random.default_rng(0))
-        compared = time.perf_counter() - began
-        times, most = [], inference.most_draws(part, n)
+        compared = seconds_of(lambda: compare_with_dense(part, inference, np.random.default_rng(0)))
+        most = inference.most_draws(part, n)
         if most == 0:
             return compared
-        for M in (1, DRAWS):
-            began = time.perf_counter()
-            inference.for_chains(M)(part)
-            times.append(time.perf_counter() - began)
-        each = max(times[1] - times[0], 0.0) / DRAWS
+        one, many = (seconds_of(partial(inference.for_chains(M), part)) for M in (1, DRAWS))
+        each = max(many - one, 0.0) / DRAWS
         return compared + each * (DRAWS + most) * n / part.n / workers

@@ -12,6 +12,7 @@ Cost: 25 to 60 nodes × C normal tails per row.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr
@@ -51,13 +52,13 @@ def log_largest(means: Array, sds: Array, *, fine: bool = True, single: bool = F
     -------
     (N, C) array
     """
-    sds = np.broadcast_to(sds, means.shape)
+    sds, plain = np.broadcast_to(sds, means.shape), partial(_integrate, _plain)
     if fine:
-        return _by_grid(means, sds, FINE, _integrate_plain)
+        return _by_grid(means, sds, FINE, plain)
     z = _behind_the_best(means, sds)
     doubtful = np.partition(z, -2, axis=1)[:, -2] > -SURE  # the best is at 0, the next above −SURE
     out = np.empty_like(means)
-    out[doubtful] = _by_grid(means[doubtful], sds[doubtful], COARSE, _single if single else _integrate_plain)
+    out[doubtful] = _by_grid(means[doubtful], sds[doubtful], COARSE, _single if single else plain)
     # A certain row: each other class only has to beat the best.
     log_p = log_ndtr(z[~doubtful])
     log_p[z[~doubtful] == 0.0] = 0.0
@@ -86,7 +87,7 @@ def _by_grid(means: Array, sds: Array, accuracy: tuple[float, float, float], nea
     depth = np.maximum(best[:, 0] - low, 0.7 * np.minimum((best - means).max(axis=1), farthest * wide)) / narrow
     out = np.empty_like(means)
     for J in np.unique(nodes):  # a row's nodes do not depend on the other rows
-        for near, rule in ((True, near_rule), (False, _integrate_logs)):
+        for near, rule in ((True, near_rule), (False, partial(_integrate, _in_logs))):
             rows = np.flatnonzero((nodes == J) & ((depth <= FAR) == near))
             size = max(1, CELLS // (int(J) * means.shape[1]))
             for begin in range(0, len(rows), size):
@@ -106,21 +107,13 @@ def _interval(
     return meet.min(axis=1) - reach, best[:, 0] + reach
 
 
-def _integrate(m: Array, s: Array, low: Array, high: Array, J: int, rule: Callable[[Array, Array], Array]) -> Array:
+def _integrate(rule: Callable[[Array, Array], Array], m: Array, s: Array, low: Array, high: Array, J: int) -> Array:
     h = (high - low) / (J - 1)
     t = low[:, None] + h[:, None] * np.arange(J)  # (N, J)
     z = (t[:, None, :] - m[:, :, None]) / s[:, :, None]  # (N, C, J)
     log_p = rule(z, s)
     log_p += np.log(h)[:, None]
     return np.asarray(log_p - logsumexp(log_p, axis=1, keepdims=True))
-
-
-def _integrate_plain(m: Array, s: Array, low: Array, high: Array, J: int) -> Array:
-    return _integrate(m, s, low, high, J, _plain)
-
-
-def _integrate_logs(m: Array, s: Array, low: Array, high: Array, J: int) -> Array:
-    return _integrate(m, s, low, high, J, _in_logs)
 
 
 def _single(m: Array, s: Array, low: Array, high: Array, J: int) -> Array:

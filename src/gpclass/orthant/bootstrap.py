@@ -28,7 +28,7 @@ from scipy.special import logsumexp
 from gpclass._typing import Array, IntArray
 from gpclass.numerics.groups import group_error
 from gpclass.numerics.linalg import factor
-from gpclass.numerics.special import log_diff_ndtr
+from gpclass.numerics.special import log_diff_ndtr, log_sum_exp
 from gpclass.orthant.box import Box
 
 BLOCK = 32
@@ -70,7 +70,7 @@ def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool, kee
             log_steps[k] = np.log(len(alive) / M)
             if soft:
                 limits = ((limit[k] - m) / L[k, k] for limit in (box.lower, box.upper))
-                log_steps[k] = logsumexp(log_diff_ndtr(*limits)) - np.log(M)
+                log_steps[k] = log_sum_exp(log_diff_ndtr(*limits), axis=0) - np.log(M)
             dead = np.flatnonzero(~inside)
             source = alive[rng.integers(len(alive), size=len(dead))]
             for rows in (z[a : k + 1], base[k - a + 1 :]):

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -126,12 +127,15 @@ def orthogonal(n: int, M: int, rng: np.random.Generator) -> Array:
     return np.asarray(ndtr(Z))
 
 
+@lru_cache(maxsize=8)
 def primes(n: int) -> Array:
-    """The first n primes."""
+    """The first n primes, read only: every randomisation asks for the same ones."""
     top = max(15, int(n * (np.log(n + 1) + np.log(np.log(n + 3)))) + 10)
     sieve = np.ones(top + 1, dtype=bool)
     sieve[:2] = False
     for p in range(2, int(top**0.5) + 1):
         if sieve[p]:
             sieve[p * p :: p] = False
-    return np.flatnonzero(sieve)[:n].astype(float)
+    found = np.flatnonzero(sieve)[:n].astype(float)
+    found.flags.writeable = False
+    return found

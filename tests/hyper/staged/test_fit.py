@@ -3,7 +3,6 @@
 import itertools
 import re
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from gpclass import GPClassifier, load_model
-from gpclass.estimators import checks, scale_plan
+from gpclass.estimators import checks, planner
 from gpclass.hyper import Maximize, Stages
 from gpclass.hyper.staged.climb import growing
 from gpclass.hyper.staged.quality import compare_with_dense
@@ -464,8 +463,7 @@ def test_inducing_inputs_stay_where_the_kernel_has_no_fast_derivative(moons):
 
 
 def test_plan_grows_with_the_rows(moons, monkeypatch):
-    seconds = SimpleNamespace(perf_counter=itertools.count().__next__)  # a second whenever it is asked
-    monkeypatch.setattr(scale_plan, "time", seconds)
+    monkeypatch.setattr(planner, "clock", itertools.count().__next__)  # a second whenever it is asked
     X, y, *_ = moons
     clf = GPClassifier(KERNEL, n_inducing=20, inference="ep")
     plan = clf.plan(X, y)
