@@ -5,7 +5,7 @@ import json
 import numpy as np
 from benchmarks import effective_share
 from benchmarks.calibration import KEPT, KEPT_UNBIASED
-from benchmarks.calibration_page import bias, holm, rejected, silent
+from benchmarks.calibration_page import bias, holm, low_at_the_median, new, rejected, silent
 
 
 def test_holm_against_the_definition():
@@ -17,6 +17,15 @@ def test_no_problem_misses_too_often_without_a_warning():
     kept = json.loads(KEPT.read_text())
     assert len(kept) > 90
     assert not rejected(kept)
+
+
+def test_errors_hold_at_the_median_point_too():
+    kept = json.loads(KEPT.read_text())
+    assert new(kept["probit / 200 / 1000 / separable"])  # 0.35 once, of probabilities close to 0 and 1
+    assert not low_at_the_median(kept)
+    name = next(name for name, figures in kept.items() if new(figures))
+    kept[name] = kept[name] | {"median": 0.8}
+    assert low_at_the_median(kept) == [name]
 
 
 def test_a_spoiled_problem_is_noticed():

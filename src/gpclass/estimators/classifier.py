@@ -58,7 +58,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         their starting value, or that of the strategy's ``default_priors``.
     tol : float, default=1e-3
         Target Monte Carlo standard error of the probabilities, for ``exact`` and ``dsgq``; the other methods are
-        deterministic or take the number of their draws.
+        deterministic or take the number of their draws. It is what pilots expect, and no bound
+        (:class:`gpclass.inference.Exact`).
     class_weight : dict or "balanced", default=None
         Weight of each class, multiplied into ``sample_weight``. Probabilities are then not calibrated for the
         population that the rows come from; for errors that cost differently see :meth:`decide`.

@@ -9,8 +9,8 @@ EP's sites integrate to. With z the noisy latents of a draw, the score identity
 
 gives the gradient. Under the logit, and for fractional weights, v has smooth factors instead of limits
 (:mod:`gpclass.likelihoods.split`, :mod:`gpclass.orthant.maps`); for inducing inputs see
-:mod:`gpclass.inference.exact_latent`. Draws are made until the probabilities at the training points have a Monte
-Carlo standard error below ``tol``; the number of draws, the order of coordinates and the strength of the sites are
+:mod:`gpclass.inference.exact_latent`. As many draws are made as the probabilities at the training points need for a
+Monte Carlo standard error of ``tol``; the number of draws, the order of coordinates and the strength of the sites are
 chosen on separate pilot draws, so that the evidence stays unbiased (:mod:`gpclass.orthant.enough`).
 
 "Exact" means: no approximation except the Monte Carlo error, which is reported and falls with more draws. With
@@ -101,7 +101,10 @@ class Exact(Inference):
     ----------
     tol : float
         Target Monte Carlo standard error of the probabilities at the training points. The estimator sets it from
-        its own ``tol``.
+        its own ``tol``. Pilots, which are discarded, set the number of draws so that the largest is expected there:
+        it is no bound of what the final draws state. These state it from a few groups, widened for their number, and
+        the largest of many such errors is often above ``tol`` by some ten per cent, though the true ones are not.
+        The report warns if the pilots expect more than 1.25 ``tol``, a prediction if it states more than 1.5 ``tol``.
     n_samples : int, optional
         A fixed number of draws instead of ``tol``. Nothing is then chosen by a pilot, so that the evidence is
         unbiased for any data, as pseudo-marginal sampling needs.

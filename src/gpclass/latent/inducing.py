@@ -129,9 +129,9 @@ def _enough(X: Array, kernel: Kernel, n: int, most: int, rng: Generator) -> int:
     C = np.empty((most, len(X)))
     for k in range(most):
         others = len(X) - k  # nothing is left at those chosen
-        if k >= FEWEST and np.sum(left) < LABEL * k / n * others:
-            if k >= USUAL or np.sum(left / total) < LEFT * others:
-                return k
+        little = k >= FEWEST and np.sum(left) < LABEL * k / n * others
+        if little and (k >= USUAL or np.sum(left / total) < LEFT * others):
+            return k
         i = int(np.argmax(left))
         if left[i] <= 1e-10 * total[i]:
             return max(k, min(FEWEST, len(X)))

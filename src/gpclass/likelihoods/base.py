@@ -67,6 +67,7 @@ class Likelihood(ABC):
     powers: ClassVar[bool] = True  # whether ``match`` takes powers of the factor; else a weight counts copies
     average_error: ClassVar[float] = 0.0  # of ``average``'s value, by which a bound may fall by itself
     monotone: ClassVar[bool] = False  # whether the probability of the second class rises with the one latent value
+    normal_tail: ClassVar[bool] = False  # whether a rare label's Φ⁻¹(p) is about linear in f; else its log p is
 
     @property
     def scale(self) -> float:

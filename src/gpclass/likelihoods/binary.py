@@ -254,6 +254,7 @@ class Probit(BinaryLikelihood):
     """p(y | f) = Φ(scale y f)."""
 
     name: ClassVar[str] = "probit"
+    normal_tail: ClassVar[bool] = True
 
     _link: ClassVar[np.ufunc] = ndtr
     _log_link: ClassVar[np.ufunc] = log_ndtr

@@ -162,6 +162,7 @@ class MultinomialProbit(MultiLikelihood):
     """The class of the largest utility, each utility with independent standard normal noise."""
 
     name: ClassVar[str] = "multinomial-probit"
+    normal_tail: ClassVar[bool] = True
     powers: ClassVar[bool] = False
     site_step: ClassVar[float] = 0.7
 

@@ -17,6 +17,7 @@ from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.base import Likelihood
 from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.posterior import LatentMixture
+from gpclass.predict.rare import TINY, to_look_at, unseen
 from gpclass.predict.results import (
     Prediction,
     Uncertainty,
@@ -41,9 +42,21 @@ def many_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = Tr
         each = likelihood.log_averaged(mixture.means[:, block], mixture.covariances[:, block])  # (S, r, C)
         log_proba[block] = np.minimum(log_sum(log_w + each), 0.0)  # weights sum to one except for rounding
         if len(starts) > 1 and errors:
-            off = mixture.weights[:, None, None] * (np.exp(each) - np.exp(log_proba[block]))
-            mcse[block] = group_error(summed(off, starts, order))
+            g = np.exp(each)
+            off = mixture.weights[:, None, None] * (g - np.exp(log_proba[block]))
+            mcse[block] = np.hypot(group_error(summed(off, starts, order)), _unseen(likelihood, mixture.weights, g))
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error))
+
+
+def _unseen(likelihood: Likelihood, w: Array, g: Array) -> Array:
+    """Errors (r, C) of sums of w (S,) times g (S, r, C) by draws that were not seen."""
+    S, r, C = g.shape
+    first = np.argmax(np.einsum("s,src->rc", w, g), axis=1)[None, :, None]
+    g = np.where(np.arange(C) == first, 0.0, g)
+    g = np.where(np.arange(C) == first, g.sum(axis=2, keepdims=True), g).reshape(S, -1)  # not the first class
+    at, found = np.flatnonzero(to_look_at(w, g, w @ g)), np.zeros(r * C)
+    found[at] = unseen(likelihood, w, np.log(np.maximum(g[:, at], TINY)))
+    return found.reshape(r, C)
 
 
 def many_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:

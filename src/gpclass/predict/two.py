@@ -9,9 +9,9 @@ independent groups (chains, batches, or single draws) of components that may dep
 
     mcse² = G/(G-1) Σ_g ( Σ_{s ∈ g} w_s (g_s - p) )²,
 
-widened for few groups (:func:`gpclass.numerics.groups.group_error`). It is the error of the computed number. The
-credible interval differs: it holds p(x) = Λ(f(x)) itself, and comes from the quantiles of the mixture through the
-monotone link.
+widened for few groups (:func:`gpclass.numerics.groups.group_error`), and where few draws carry p for those that were
+not seen (:mod:`gpclass.predict.rare`). It is the error of the computed number. The credible interval differs: it holds
+p(x) = Λ(f(x)) itself, and comes from the quantiles of the mixture through the monotone link.
 
 Cost: O(S m) link averages; for quantiles one pass that gathers the components in bins, and a few evaluations of the
 distribution function of these. Memory is bounded: points are taken in blocks.
@@ -31,6 +31,7 @@ from gpclass.likelihoods.base import Likelihood
 from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.numerics.products import MANY
 from gpclass.posterior import LatentMixture
+from gpclass.predict.rare import carried_by_few, to_look_at, unseen
 from gpclass.predict.results import (
     Prediction,
     Uncertainty,
@@ -59,31 +60,38 @@ def two_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = Tru
     with np.errstate(divide="ignore"):
         log_w = np.log(mixture.weights)[:, None]
     starts, order = group_starts(mixture.group)
-    few = starts[:: 1 + len(starts) // MANY_GROUPS]  # sums of a few groups, if their errors are not needed
+    errors = errors and len(starts) > 1
+    some = starts if errors else starts[:: 1 + len(starts) // MANY_GROUPS]  # sums of a few groups, if no errors
     for points in point_blocks(len(mixture.weights), m, _CELLS):
         mean, var = mixture.means[:, points, 0], mixture.covariances[:, points, 0, 0]
         block = np.arange(points.start, points.stop)
+        rare = np.full(len(block), True)  # summed in logs
         if len(mixture.weights) > 1:
             # Of many components the rarer class is averaged, in single precision; of few, the second one.
             many = len(mixture.weights) >= MANY
             second = mixture.weights.astype(mean.dtype) @ mean < 0.0 if many else np.full(len(block), True)
-            p, error = _ordinary(mixture, likelihood, mean, var, second, starts if errors else few, order)
+            p, error, g = _ordinary(mixture, likelihood, mean, var, second, some, order)
             log_p, log_q = np.log(p), np.log(1.0 - p)
             log_proba[block] = np.column_stack([np.where(second, log_q, log_p), np.where(second, log_p, log_q)])
             mcse[block] = error[:, None]
-            rare = np.flatnonzero(p < RARE if many else np.minimum(p, 1.0 - p) < FEW_RARE)
-            if len(rare) == 0:
+            rare = p < RARE if many else np.minimum(p, 1.0 - p) < FEW_RARE
+            again = rare | to_look_at(mixture.weights, g, p) if errors else rare
+            if not again.any():
                 continue
-            block, mean, var = block[rare], mean[:, rare], var[:, rare]
+            block, mean, var, rare = block[again], mean[:, again], var[:, again], rare[again]
         plus, minus = likelihood.log_predictive(mean, var)
-        log_proba[block, 0] = log_sum(log_w + minus)
-        log_proba[block, 1] = log_sum(log_w + plus)
-        if len(starts) > 1 and errors:
+        # compress keeps the order of memory, and so that of the sums
+        log_proba[block[rare], 0] = log_sum(np.compress(rare, log_w + minus, axis=1))
+        log_proba[block[rare], 1] = log_sum(np.compress(rare, log_w + plus, axis=1))
+        if errors:
             # Both classes have the same error; the rarer one shows it without cancellation.
             rarer = np.where(log_proba[block, 1] < log_proba[block, 0], plus, minus)
             log_p = log_proba[block].min(axis=1)
-            off = np.exp(log_w + (rarer - log_p)) - mixture.weights[:, None]  # (S, r) w_s (g_s - p)/p
-            mcse[block] = (np.exp(log_p) * group_error(summed(off, starts, order)))[:, None]
+            share = np.exp(log_w + (rarer - log_p))  # (S, r) w_s g_s / p
+            error = np.exp(log_p) * group_error(summed(share - mixture.weights[:, None], starts, order))
+            few = carried_by_few(share)
+            error[few] = np.hypot(error[few], unseen(likelihood, mixture.weights, rarer[:, few]))
+            mcse[block] = error[:, None]
     np.minimum(log_proba, 0.0, out=log_proba)  # weights sum to one except for rounding
     return Prediction(np.exp(log_proba), log_proba, np.maximum(mcse, mixture.least_error), mixture.truncation)
 
@@ -96,8 +104,8 @@ def _ordinary(
     second: BoolArray,
     starts: IntArray,
     order: IntArray,
-) -> tuple[Array, Array]:
-    """Probability of one class at r points (+1 where ``second``) and its error, if no logs are needed.
+) -> tuple[Array, Array, Array]:
+    """Probability of one class at r points (+1 where ``second``), its error, and each component's, without logs.
 
     Components go in their groups' order, so that sums over groups are matrix products or differences of rows.
     """
@@ -105,19 +113,20 @@ def _ordinary(
     w = mixture.weights
     if len(starts) > MANY_GROUPS:
         p = np.clip(w @ np.asarray(g, dtype=np.float64), EDGE, 1.0 - EDGE)
-        return p, group_error(summed(w[:, None] * (g - p), starts, order))
+        return p, group_error(summed(w[:, None] * (g - p), starts, order)), g
     ends = list(pairwise(np.append(starts, len(w))))
     if g.dtype == np.float32:  # sums of thousands need double precision: group by group, in the cache
+        ordered = g
         if not np.array_equal(order, np.arange(len(w))):
-            w, g = w[order], g[order]
-        sums = np.stack([w[begin:end] @ g[begin:end].astype(np.float64) for begin, end in ends])
+            w, ordered = w[order], g[order]
+        sums = np.stack([w[begin:end] @ ordered[begin:end].astype(np.float64) for begin, end in ends])
         p = np.clip(sums.sum(axis=0), EDGE, 1.0 - EDGE)
-        return p, group_error(sums - np.add.reduceat(w, starts)[:, None] * p)
+        return p, group_error(sums - np.add.reduceat(w, starts)[:, None] * p), g
     shares = np.zeros((len(starts), len(w)))
     for row, (begin, end) in enumerate(ends):
         shares[row, order[begin:end]] = w[order[begin:end]]
     p = np.clip(w @ g, EDGE, 1.0 - EDGE)
-    return p, group_error(np.asarray(shares @ g) - shares.sum(axis=1)[:, None] * p)
+    return p, group_error(np.asarray(shares @ g) - shares.sum(axis=1)[:, None] * p), g
 
 
 def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:
