@@ -37,7 +37,7 @@ from gpclass.hyper.mixture import latent_draw
 from gpclass.hyper.moves import Moves, Walk, after, moves_for
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode, from_prior, scattered
 from gpclass.inference.around import BASES, guide_for
-from gpclass.inference.base import Inference, Outline
+from gpclass.inference.base import Guides, Inference, Outline
 from gpclass.inference.ep import EP
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
@@ -47,9 +47,10 @@ from gpclass.priors import PriorSet
 START_TOL = 1e-4  # of the sites that all estimates start from
 SITE_TOL = 0.01  # of the deterministic evidence, which is stationary in the sites: its own error is 1e-6
 FEWEST_WARMUP, PER_PARAMETER, WALK_WARMUP = 16, 6, 300  # iterations of the warm-up, by default
-PARTICLES = (16, 32, 64, 128, 256, 512)  # draws per estimate that are tried
+PARTICLES = (32, 64, 128, 256, 512)  # draws per estimate that are tried
 NOISE = 0.3  # standard deviation of a log estimate: one below it costs more draws than it saves rejections
 PILOTS, REPEATED = 6, 4  # points about the mode at which that is measured, and estimates at each
+MOST_GUIDED = 4  # parameters up to which guides of the estimates are fitted
 WIDE = 0.5  # standard deviation of the first proposal, in logs, if chains start from the prior
 
 
@@ -160,10 +161,17 @@ class PseudoMarginal(FullBayes):
 
     def _settled(self, density: LogDensity, mode: Mode) -> tuple[LogDensity, int]:
         """The density with everything fixed that its estimates would find out, and the number of estimates made."""
-        at_mode, tried = density.problem.at(mode.theta), 0
+        at_mode, guides = density.problem.at(mode.theta), guides_about(density, mode)
+        tried = 0 if guides is None else guides.evaluations
         for M in PARTICLES if self.particles is None else [self.particles]:
             inference = density.inference.for_chains(M)
             fixed = replace(density, inference=inference.settled(at_mode))
+            if guides is not None:
+                guided = replace(fixed, guides=guides.of(fixed.inference))
+                spread, made = noise(guided, mode)
+                tried += made
+                if spread < NOISE:
+                    return guided, tried
             if inference == density.inference.for_chains(2 * M) or self.particles is not None:
                 break
             spread, made = noise(fixed, mode)
@@ -191,6 +199,18 @@ def noise(density: LogDensity, mode: Mode) -> tuple[float, int]:
         made += len(logs)
         variances += [np.var(logs, ddof=1)] if len(logs) > 1 else []
     return (float(np.sqrt(np.mean(variances))) if variances else np.inf), made
+
+
+def guides_about(density: LogDensity, mode: Mode) -> Guides | None:
+    """Guides of the estimates as a function of θ, if it has few parameters and the inference offers them."""
+    p, rng = len(mode.theta), np.random.default_rng(0)
+    if p > MOST_GUIDED or density.start is None:
+        return None
+    points = [mode.theta, *(scattered(mode, density, rng) for _ in range((p + 1) * (p + 2)))]
+    try:
+        return density.inference.guides(density.problem, density.start, mode.covariance, points)
+    except (np.linalg.LinAlgError, ValueError):
+        return None
 
 
 def common_start(problem: Problem, inference: Inference) -> Start | None:

@@ -134,12 +134,6 @@ class Prior:
         )
 
 
-def gaussian_from_sites(K: Array, sites: Sites, prior_mean: Array | None = None) -> tuple[Array, Array, float]:
-    """Mean (n,) and covariance (n, n) of N(m0, K) Π sites, and the log of its mass, for given sites."""
-    q = Prior(K, np.zeros(len(K)) if prior_mean is None else prior_mean).gaussian(sites)
-    return q.mean, q.covariance, q.log_sites
-
-
 def log_site_mass(mean: Array, var: Array, t: Array, h: Array) -> Array:
     """The log of ∫ N(v; mean, var) exp(h v − ½ t v²) dv."""
     g = 1 + var * t
