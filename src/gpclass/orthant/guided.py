@@ -169,24 +169,21 @@ def _draw_half_lines(proposal: Proposal, a: int, e: int, m: Array, U: Array, x: 
     (e − a, M); None if a mass is so small that :func:`_draw_one` is needed. With few draws the calls are the cost.
     """
     mc, mass = np.empty_like(m), np.empty_like(m)
-    each = (part[a:e].tolist() for part in (proposal.lower, proposal.c, proposal.pull, proposal.push))
+    numbers = (part[a:e].tolist() for part in (proposal.lower, proposal.c, proposal.pull, proposal.push))
+    rows = zip(range(a, e), *numbers, m, mc, mass, U[a:e], x[a:e], z[a:e], strict=True)
     with np.errstate(invalid="ignore"):  # masses of zero
-        for j, (low, c, pull, push) in enumerate(zip(*each, strict=True)):
-            k = a + j
-            mean, centre, p, out, white = m[j], mc[j], mass[j], x[k], z[k]
-            if j:
+        for k, low, c, pull, push, mean, centre, p, u, out, white in rows:
+            if k > a:
                 mean += proposal.L[k, a:k] @ z[a:k]
             np.multiply(pull, mean, out=centre)
             centre -= push
-            np.subtract(low, centre, out=p)
+            np.subtract(centre, low, out=p)
             p /= c
-            np.negative(p, out=p)
             ndtr(p, out=p)
-            np.multiply(p, U[k], out=out)
+            np.multiply(p, u, out=out)
             ndtri(out, out=out)
-            np.negative(out, out=out)
             out *= c
-            out += centre
+            np.subtract(centre, out, out=out)
             np.maximum(out, low, out=out)  # rounding must not move draws out of the box
             np.subtract(out, mean, out=white)
             white /= proposal.L[k, k]
