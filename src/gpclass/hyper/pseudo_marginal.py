@@ -9,11 +9,12 @@ p̃ an unbiased estimate, drawn anew for θ' and *kept* for θ while the chain s
 exact posterior of θ for any g and any noise of p̃; both lower the acceptance. Latent values: draws that the accepted
 estimate chose by their weights, so predictions integrate θ and f (the particle marginal form). By default g is a fit
 of a deterministic posterior, EP's or Laplace's, made in the warm-up and then fixed; for a random walk it is constant.
-The estimate does not depend on the past: its sites start from those at one θ, the same for all, and its number of
-particles is fixed before the chains begin, by repeated estimates about the mode that are discarded.
+The estimate does not depend on the past: its sites are a fitted function of θ (:mod:`gpclass.inference.fitted_guide`),
+or start from those at one θ, the same for all, if θ is long, far from the mode, or the fit's estimates are noisy. Its
+number of particles is fixed before the chains begin, by repeated estimates about the mode that are discarded.
 With ``screen`` a proposal first passes a test on a deterministic evidence, and only then is p̃ drawn; each test divides
 by the ratio of the one before: still exact, and most estimates of a random walk are saved (delayed acceptance).
-Cost: one estimate per iteration; ``exact`` with 16 to 64 draws costs little more than EP.
+Cost: one estimate per iteration; ``exact`` with 32 draws costs no more than EP.
 Fails when: the standard deviation of log p̃ (``sd_log_evidence`` of the fit report) is well above one: chains
 stick; use ``exact``, or more particles. Heavy tails of p̃ do the same.
 Reference: Andrieu & Roberts (2009); Filippone (2014); Christen & Fox (2005) for the screen;
@@ -80,7 +81,7 @@ class PseudoMarginal(FullBayes):
         EP's, which is accurate: half the time is saved, and it is the default. Otherwise it is the guide's; if that
         is inaccurate, chains stick.
     particles : int, optional
-        Draws per estimate if the inference does not fix their number (``exact``); by default the fewest of 16, 32, ...,
+        Draws per estimate if the inference does not fix their number (``exact``); by default the fewest of 32, 64, ...,
         512 with which the log of an estimate varies by less than 0.3 about the mode.
     vectors : int
         Latent draws for each of the ``keep`` draws of θ: memory keep · vectors · n.
