@@ -161,3 +161,22 @@ def test_an_ascent_holds_five_matrices_at_a_time(inference):
     assert model.fit_report_.evaluations >= 5
     tiles = 4 * 2**20  # bytes, whatever n is
     assert peak < 8 * 5 * n**2 + tiles
+
+
+def test_the_first_step_is_short_where_the_slope_is_steep(monkeypatch):
+    """L-BFGS-B takes the whole gradient as its first step, which ends on the bounds of parameters that have any."""
+    watch = Watch(monkeypatch, Laplace)
+    fit = Maximize()(problem_of("softmax", n=150), Laplace(), Run(np.random.default_rng(0)))
+    first, second = watch.calls[0][0], watch.calls[1][0]
+    assert 0.5 < np.linalg.norm(second - first) <= 1.0 + 1e-9
+    assert fit.converged
+
+
+def test_values_within_rounding_are_told_apart_by_their_slopes():
+    """Near the maximum gains are below the rounding of the evidence, and a line search by values finds none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.4 * rng.normal(size=400) > 0
+    fitted = GPClassifier(1.0 * RBF(1.0), inference="laplace").fit(X, y)
+    assert fitted.fit_report_.converged
+    assert fitted.fit_report_.evaluations <= 10  # 13 by values alone

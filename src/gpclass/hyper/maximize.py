@@ -44,6 +44,8 @@ MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
 TOL_WHOLE = 1e-5  # the same of an ascent that goes on after another
 LOOSE = 0.05  # tolerance of sites then: an error of 1e-3 nats, and the ascent ends with steps of 1e-2
 SHORTEST = 1e-4  # square of the shortest unit in which a parameter is moved, after an ascent on a part of the rows
+FIRST_STEP = 1.0  # length of the first step of an ascent, in log-parameters
+ALIKE = 0.1  # values that differ by less, in units of the tolerance of the ascent, are told apart by their slopes
 POLISH_STEP = 0.3  # largest change of a log-parameter in one step
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
 NOTHING = 1e-3  # share of the prior variance below which a term of a sum is absent
@@ -225,20 +227,21 @@ def climb(
     settings: Maximize,
     seed: int,
     tell: Callable[..., None] = lambda **_: None,
-    unit: Array | float = 1.0,
+    unit: Array | float | None = None,
 ) -> Climb:
     """One ascent from ``theta0``; every evaluation uses the same random numbers.
 
-    ``unit`` is about how far each parameter may be from the maximum: the first step is of that size.
+    ``unit`` is about how far each parameter may be from the maximum: the first step is of that size. By default it is
+    ``FIRST_STEP`` long: L-BFGS-B would go along the gradient to the bounds.
     """
     last: Start | None = None
     best: tuple[float, Array, Start | None] = (-np.inf, theta0, None)
-    evaluations = 0
+    uphill, evaluations = np.zeros_like(theta0), 0  # slope at the best
+    most, tol, flat = settings.max_iter or MAX_ITER, settings.tol or TOL, settings.gradient_tol
 
-    def objective(x: Array) -> tuple[float, Array]:
-        nonlocal best, evaluations, last
+    def evaluate(theta: Array) -> tuple[float, Array]:
+        nonlocal best, evaluations, last, uphill
         evaluations += 1
-        theta = x * unit
         try:
             posterior = inference(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
         except ValueError:
@@ -247,13 +250,23 @@ def climb(
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return REFUSED, np.zeros_like(theta)
         last = posterior.start and posterior.start.light
+        if abs(value - best[0]) < ALIKE * tol * abs(value):
+            value = best[0] + 0.5 * float((slope + uphill) @ (theta - best[1]))
         if value > best[0]:
-            best = (value, theta.copy(), last)
+            best, uphill = (value, theta.copy(), last), slope
         tell(log_evidence=value)
-        return -value, -slope * unit
+        return -value, -slope
 
-    most, tol = settings.max_iter or MAX_ITER, settings.tol or TOL
-    options: Any = {"maxiter": most, "ftol": tol, "gtol": settings.gradient_tol}
+    begun = [evaluate(theta0)]
+    if unit is None:
+        shorter = 1.0 / np.sqrt(max(1.0, float(np.linalg.norm(begun[0][1])) / FIRST_STEP))
+        unit, flat = shorter, shorter * flat
+
+    def objective(x: Array) -> tuple[float, Array]:
+        value, slope = begun.pop() if begun else evaluate(x * unit)
+        return value, slope * unit
+
+    options: Any = {"maxiter": most, "ftol": tol, "gtol": flat}
     bounds = Bounds(*(problem.bounds.T / unit))
     outcome = minimize(objective, theta0 / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if not np.isfinite(best[0]):

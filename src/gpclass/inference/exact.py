@@ -133,7 +133,7 @@ class Exact(Inference):
 
     def guide(self, likelihood: Likelihood) -> EP:
         """EP, whose evidence is maximised before exact steps finish."""
-        return EP(tol=EP_TOL)
+        return EP().guide(likelihood)
 
     @property
     def for_search(self) -> Exact:

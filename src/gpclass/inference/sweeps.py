@@ -31,6 +31,7 @@ from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.posterior import Evidence, Report
 
 SLOWEST = 0.05  # smallest step of a damped sweep
+LOOSER = 1000.0  # times the tolerance of sites, in a search for kernel parameters
 ROUGH = 0.1  # tolerance of sites behind an evidence that is compared with others far from it
 FIRST = 0.7  # step of a careful rule while q still moves far: parallel updates overshoot
 FAR = 3.0  # what counts as far, in standard deviations
@@ -84,8 +85,8 @@ class ByFixedPoint(Inference):
     stationary: ClassVar[bool] = True
 
     def guide(self, likelihood: Likelihood) -> Self:
-        """Itself with looser sites: the evidence is stationary, so an error of 1e-4 in them is one of 1e-8 in it."""
-        return self.with_site_tol(100 * self.tol)
+        """Itself with looser sites: the evidence is stationary, so an error of 1e-3 in them is one of 1e-6 in it."""
+        return self.with_site_tol(LOOSER * self.tol)
 
     def roughly(self) -> Self:
         return self.with_site_tol(max(self.tol, ROUGH))
