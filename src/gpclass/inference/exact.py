@@ -202,8 +202,8 @@ class Exact(Inference):
 
     def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""
-        rough = self.sweeps is not None
-        return EP(tol=ROUGH_TOL if rough else EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
+        most, tol = (EP_SWEEPS, EP_TOL) if self.sweeps is None else (self.sweeps, ROUGH_TOL)
+        return EP(tol=tol, max_sweeps=most).sites(problem, start)
 
     def complete(
         self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False, look: Looked | None = None
