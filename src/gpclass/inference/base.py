@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -189,9 +188,7 @@ class Inference(Settings, ABC):
         """What is known before the first draw, with a deterministic ``log_z``; None if nothing is."""
         return None
 
-    def guides(
-        self, problem: Problem, start: Start | None, covariance: Array, points: Sequence[Array]
-    ) -> Guides | None:
+    def guides(self, problem: Problem, start: Start | None, covariance: Array, points: list[Array]) -> Guides | None:
         """Outlines as a function of θ, fitted to those at some points, the first being the centre; None if not offered.
 
         ``covariance`` (p, p) is that of the θ at which they will be used.

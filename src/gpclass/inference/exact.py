@@ -24,7 +24,7 @@ classes, are this package's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -185,9 +185,7 @@ class Exact(Inference):
         rows = self._noisy(problem)
         return None if rows is None else self.guided(rows, self.row_sites(rows, start))
 
-    def guides(
-        self, problem: Problem, start: Start | None, covariance: Array, points: Sequence[Array]
-    ) -> Guides | None:
+    def guides(self, problem: Problem, start: Start | None, covariance: Array, points: list[Array]) -> Guides | None:
         from gpclass.inference.fitted_guide import fit_guide  # it builds on this module
 
         return fit_guide(self, problem, start, covariance, points)

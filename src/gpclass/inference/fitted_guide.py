@@ -11,7 +11,6 @@ Fails when: p is large, so that most of the posterior is far from θ₀ in φ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,7 +56,7 @@ class FittedGuide:
 
 
 def fit_guide(
-    settings: Exact, problem: Problem, start: Start | None, covariance: Array, points: Sequence[Array]
+    settings: Exact, problem: Problem, start: Start | None, covariance: Array, points: list[Array]
 ) -> FittedGuide | None:
     """The fit to EP's guides at θ₀, the first of the ``points``, and the others; None if the engine has no such guide.
 
