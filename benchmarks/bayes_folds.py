@@ -6,7 +6,6 @@ have the default priors. Results are kept fold by fold in bayes_folds.json, so t
 ``--minutes`` starts no fold after that time, and ``--page`` writes the table of ``docs/bayes.md`` alone.
 """
 
-import argparse
 import json
 import time
 import warnings
@@ -17,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.bayes_small import said
-from benchmarks.common import HERE, between
+from benchmarks.common import HERE, between, resumable
 from gpclass import GPClassifier
 from gpclass.datasets import load
 from gpclass.hyper import PseudoMarginal
@@ -28,7 +27,7 @@ PAGE = HERE.parent / "docs" / "bayes.md"
 MARK = "<!-- folds -->"
 SETS = {"iris": "iris", "glass": "glass_uci"}
 FOLDS = 10
-SIDES = {"ML-II": "maximize", "full Bayes": PseudoMarginal(chains=2, draws=50, keep=50, vectors=1)}
+SIDES = {"ML-II": "maximize", "full Bayes": PseudoMarginal(chains=2, draws=200, keep=100, vectors=1)}
 
 
 def measured(X, y, train, test):
@@ -100,15 +99,10 @@ def progress(name, runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", nargs="*", help=f"of {', '.join(SETS)}; all by default")
-    parser.add_argument("--minutes", type=float, default=np.inf, help="start no further fold after this time")
-    parser.add_argument("--page", action="store_true", help="write the page alone")
-    asked = parser.parse_args()
-    end = time.monotonic() + 60 * asked.minutes
-    for name in () if asked.page else asked.data or SETS:
+    asked = resumable(__doc__, SETS, "fold")
+    for name in asked.data:
         X, y, parts = folds(name)
-        while (done := len(kept().get(name, []))) < FOLDS and time.monotonic() < end:
+        while (done := len(kept().get(name, []))) < FOLDS and time.monotonic() < asked.end:
             new = measured(X, y, *parts[done])
             KEPT.write_text(json.dumps({**kept(), name: [*kept().get(name, []), new]}) + "\n")
             print(

@@ -7,7 +7,6 @@ kept split by split in bayes_small.json, so that an interrupted run goes on; eve
 ``docs/bayes.md``; ``--page`` writes it alone.
 """
 
-import argparse
 import json
 import time
 import warnings
@@ -19,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.common import HERE, between
+from benchmarks.common import HERE, between, resumable
 from gpclass import GPClassifier
 from gpclass.datasets import load
 from gpclass.hyper import PseudoMarginal
@@ -151,16 +150,11 @@ def said(gaps):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", nargs="*", help=f"of {', '.join(SETS)}; all by default")
-    parser.add_argument("--minutes", type=float, default=np.inf, help="start no further split after this time")
-    parser.add_argument("--page", action="store_true", help="write the page alone")
-    asked = parser.parse_args()
-    end, stored = time.monotonic() + 60 * asked.minutes, json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    for k in () if asked.page else range(SPLITS):
+    asked, stored = resumable(__doc__, SETS, "split"), json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    for k in range(SPLITS):
         for case in cases():
             runs = stored.setdefault(keyed(*case), [])
-            if (asked.data and case[0] not in asked.data) or len(runs) != k or time.monotonic() > end:
+            if case[0] not in asked.data or len(runs) != k or time.monotonic() > asked.end:
                 continue
             runs.append(measured(*case, k))
             KEPT.write_text(json.dumps(stored).replace("]], ", "]],\n").replace("]}], ", "]}],\n") + "\n")

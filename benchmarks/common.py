@@ -1,6 +1,8 @@
-"""Shared by all benchmarks: timing, memory in a separate process, the processor."""
+"""Shared by all benchmarks: timing, memory in a separate process, the processor, options of resumable runs."""
 
+import argparse
 import json
+import math
 import multiprocessing
 import platform
 import re
@@ -60,6 +62,18 @@ def between(page, mark, text):
     """Replace what stands between the two marks of a page."""
     before, _, rest = page.read_text().partition(mark)
     page.write_text(f"{before}{mark}\n\n{text.strip()}\n\n{mark}{rest.partition(mark)[2]}")
+
+
+def resumable(description, sets, part):
+    """Options of a run that is kept part by part: the data sets to run, and ``end``, when no further part starts."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("data", nargs="*", help=f"of {', '.join(sets)}; all by default")
+    parser.add_argument("--minutes", type=float, default=math.inf, help=f"start no further {part} after this time")
+    parser.add_argument("--page", action="store_true", help="write the page alone")
+    asked = parser.parse_args()
+    asked.end = -math.inf if asked.page else time.monotonic() + 60 * asked.minutes
+    asked.data = asked.data or list(sets)
+    return asked
 
 
 def show(title, rows):

@@ -235,6 +235,7 @@ def test_the_number_of_particles_follows_the_noise(small, monkeypatch):
     prior = resolve_priors(PRIORS, small.names, small.theta)
     made = PseudoMarginal().sampling(small, Exact(), prior)
     assert made.inference.n_samples == PARTICLES[0]
+    assert made.sampler.density.guides is not None  # and chains of two parameters have fitted guides
     spread, _ = noise(made.sampler.density, made.sampler.mode)
     assert spread < NOISE
     monkeypatch.setattr("gpclass.hyper.pseudo_marginal.NOISE", 0.5 * spread)

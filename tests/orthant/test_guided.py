@@ -281,3 +281,22 @@ def test_mirrored_pairs_are_found_in_sets_that_stand_one_after_another():
     for pair in np.flatnonzero(counts == 2):
         first, second = U[:, pairs == pair].T
         np.testing.assert_allclose(first + second, 1.0)
+
+
+@pytest.mark.parametrize("far", [0.0, 40.0])
+def test_few_draws_are_those_of_the_coordinates_one_by_one(monkeypatch, far):
+    """To the last bit: a saved model may hold the recipe of its draws; masses near zero take the other way."""
+    n, rng = 50, np.random.default_rng(4)
+    A = rng.standard_normal((n, n))
+    S = A @ A.T + np.eye(n)
+    S /= np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    lower = np.r_[far, rng.normal(size=n - 1)]
+    proposal = propose(S, Sites(rng.random(n), rng.random(n)), lower, np.full(n, np.inf))
+    U = rng.random((n, 20))
+    x, log_w = draw(proposal, U)
+    monkeypatch.setattr("gpclass.orthant.guided.FEW", 0)
+    again, log_w_again = draw(proposal, U)
+    np.testing.assert_array_equal(x, again)
+    np.testing.assert_array_equal(log_w, log_w_again)
+    assert np.isfinite(log_w).all()
+    assert (x >= lower[:, None]).all()

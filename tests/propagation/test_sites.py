@@ -14,7 +14,7 @@ from gpclass.model.problem import Problem
 from gpclass.numerics.special import hazard_terms, hazard_terms_scalar
 from gpclass.propagation import expectation_propagation
 from gpclass.propagation.matching import match_copies
-from gpclass.propagation.sites import Sites, gaussian_from_sites, log_site_mass
+from gpclass.propagation.sites import Prior, Sites, log_site_mass
 
 
 @dataclass(frozen=True)
@@ -207,12 +207,13 @@ def test_far_tails_and_wild_scales_stay_finite():
     assert far.log_z == pytest.approx(5 * log_ndtr(-60.0), rel=1e-10)
 
 
-def test_gaussian_from_sites_is_the_dense_formula():
+def test_the_gaussian_of_sites_is_the_dense_formula():
     K = problem(25, variance=2.0)[0] + 0.1 * np.eye(25)
     rng = np.random.default_rng(1)
     sites = Sites(np.r_[0.0, 1e-9, 1e3, rng.random(22)], rng.standard_normal(25))
     m0 = rng.standard_normal(25)
-    mean, P, log_sites = gaussian_from_sites(K, sites, m0)
+    q = Prior(K, m0).gaussian(sites)
+    mean, P, log_sites = q.mean, q.covariance, q.log_sites
     inverse = np.linalg.inv(K)
     dense = np.linalg.inv(inverse + np.diag(sites.precision))
     np.testing.assert_allclose(P, dense, atol=1e-12)

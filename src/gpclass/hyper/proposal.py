@@ -20,7 +20,7 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.hyper.maximize import Maximize, climb, value_and_slope
-from gpclass.inference.base import Inference, Outline
+from gpclass.inference.base import Guides, Inference, Outline
 from gpclass.inference.hmc import JITTER
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
@@ -40,6 +40,7 @@ class LogDensity:
     inference: Inference
     prior: PriorSet
     start: Start | None = None  # of every evaluation, so that they are independent
+    guides: Guides | None = None  # outlines that are cheaper than the inference's own
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
@@ -65,6 +66,8 @@ class LogDensity:
     ) -> Posterior | None:
         """The inference at θ, completed from its outline if there is one; None if it fails: evidence zero."""
         try:
+            if outline is None and self.guides is not None:
+                outline = self.guides(theta)
             if outline is None:
                 posterior = self.inference(self.problem.at(theta), rng, start=self.start)
             else:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from gpclass._settings import Settings
-from gpclass._typing import Generator
+from gpclass._typing import Array, Generator
 from gpclass.inference.posteriors import GaussianPosterior, WhiteDraws
 from gpclass.latent.base import SiteRule, Start
 from gpclass.likelihoods.base import Likelihood
@@ -45,6 +45,20 @@ class Outline(Protocol):
 
     def complete(self, rng: Generator) -> Posterior:
         """The posterior, by draws."""
+
+
+class Guides(Protocol):
+    """Outlines at any θ, each a function of θ alone."""
+
+    @property
+    def evaluations(self) -> int:
+        """Number of EP fits that made them."""
+
+    def __call__(self, theta: Array) -> Outline | None:
+        """The outline at θ, whose ``log_z`` may be unknown; None where there is none."""
+
+    def of(self, settings: Any) -> Guides:
+        """The same for an inference with another number of draws."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +186,13 @@ class Inference(Settings, ABC):
 
     def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """What is known before the first draw, with a deterministic ``log_z``; None if nothing is."""
+        return None
+
+    def guides(self, problem: Problem, start: Start | None, covariance: Array, points: list[Array]) -> Guides | None:
+        """Outlines as a function of θ, fitted to those at some points, the first being the centre; None if not offered.
+
+        ``covariance`` (p, p) is that of the θ at which they will be used.
+        """
         return None
 
     def posterior_type(self, problem: Problem) -> type[Posterior]:

@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import softmax
 
 from gpclass._typing import Array, IntArray
-from gpclass.inference.base import Inference, Way
+from gpclass.inference.base import Guides, Inference, Way
 from gpclass.inference.draws import HEAVY, Law, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
@@ -63,7 +63,7 @@ from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 SHARPEST = 1e-3  # share of a site's variance that noise leaves, at least
-FEW_SWEEPS = 2  # of EP, if many short-lived guides are needed
+FEW_SWEEPS, ROUGH_TOL = 15, 0.2  # of EP, if many short-lived guides are needed: one to five sweeps do
 EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites suffice
 EP_SWEEPS = 60
 LOOK_AT = (200, 60)  # rows at which the error is measured, for one latent value per row and for several
@@ -114,8 +114,8 @@ class Exact(Inference):
         Largest number of draws for ``tol``; by default 50,000 for two classes, 10,000 for more, 20,000 with
         inducing inputs.
     sweeps : int, optional
-        Largest number of EP sweeps; by default until convergence. From a start at a similar θ, two make weights that
-        are nearly as even, for a fraction of the time; any number leaves the draws exact.
+        Largest number of EP sweeps; by default until convergence. With this setting they end as soon as sites change by
+        a fifth, which makes weights nearly as even for a fraction of the time; any number leaves the draws exact.
     """
 
     tol: float = 1e-3
@@ -188,6 +188,11 @@ class Exact(Inference):
         rows = self._noisy(problem)
         return None if rows is None else self.guided(rows, self.row_sites(rows, start))
 
+    def guides(self, problem: Problem, start: Start | None, covariance: Array, points: list[Array]) -> Guides | None:
+        from gpclass.inference.fitted_guide import fit_guide  # it builds on this module
+
+        return fit_guide(self, problem, start, covariance, points)
+
     def guided(self, rows: Problem, found: FixedPoint) -> Outline:
         """The guide of EP's sites on the rows."""
         box = rows.prior.box()
@@ -198,7 +203,8 @@ class Exact(Inference):
 
     def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""
-        return EP(tol=EP_TOL, max_sweeps=self.sweeps or EP_SWEEPS).sites(problem, start)
+        most, tol = (EP_SWEEPS, EP_TOL) if self.sweeps is None else (self.sweeps, ROUGH_TOL)
+        return EP(tol=tol, max_sweeps=most).sites(problem, start)
 
     def complete(
         self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False, look: Looked | None = None

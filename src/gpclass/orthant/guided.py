@@ -38,11 +38,13 @@ from gpclass._typing import Array, IntArray
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.special import log_diff_ndtr, truncated_normal_quantile
 from gpclass.orthant.maps import SmoothFactors
-from gpclass.propagation.sites import Sites, gaussian_from_sites
+from gpclass.propagation.sites import Prior, Sites
 
 BLOCK = 32  # coordinates per matrix product
 LEAST = 1e-9  # least fraction of 1/s² left after dividing out site k
 SAFE = 25.0  # below this limit Φ of the tail and its inverse are accurate
+TINY = float(ndtr(-SAFE))
+FEW = 256  # draws up to which calls cost more than their arithmetic
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,17 @@ def propose(S: Array, sites: Sites, lower: Array, upper: Array, smooth: SmoothFa
     """Prepare the sampler for covariance S (unit diagonal, approximately) and the given sites."""
     t, h = sites.precision, sites.shift
     flat = not t.any() and not h.any()
-    mean, P, log_sites = (np.zeros(len(S)), S, 0.0) if flat else gaussian_from_sites(S, sites)
-    sd = np.sqrt(np.diag(P))
-    L, _ = factor(P / sd[:, None] / sd, what="the covariance given the sites")
+    q = Prior(S, np.zeros(len(S))).gaussian(sites)
+    sd = np.sqrt(q.P.diagonal())
+    P = q.P.T / sd[:, None]  # its lower triangle is valid, and enough
+    P /= sd
+    L, _ = factor(P, what="the covariance given the sites")
     L = np.ascontiguousarray(sd[:, None] * L)
     s2 = np.diag(L) ** 2
     c2 = s2 / np.maximum(1 - s2 * t, LEAST)
     g = 1 + c2 * t
     quadratic = np.stack([-0.5 * np.log(g) + 0.5 * c2 * h * h / g, h / g, -0.5 * t / g])
-    return Proposal(lower, upper, mean, L, np.sqrt(c2), c2 / s2, c2 * h, flat, quadratic, log_sites, smooth)
+    return Proposal(lower, upper, q.mean, L, np.sqrt(c2), c2 / s2, c2 * h, flat, quadratic, q.log_sites, smooth)
 
 
 def guided_draws(
@@ -132,22 +136,63 @@ def draw(
     """Draws x (n, M) and log weights (M,) of one proposal, relative to its log_sites."""
     n, M = U.shape
     x, z, log_w = np.empty((n, M)), np.empty((n, M)), np.zeros(M)
+    half = np.isfinite(proposal.lower) & np.isposinf(proposal.upper) & (not proposal.flat)
+    if proposal.smooth is not None:
+        half &= proposal.smooth.kind < 0
+    few = M <= FEW
     for a in range(0, n, BLOCK):
         e = min(a + BLOCK, n)
         base = proposal.L[a:e, :a] @ z[:a]  # contribution of all earlier blocks: one matrix product
         base += proposal.mean[a:e, None]
-        for k in range(a, e):
-            m = base[k - a]
-            if k > a:
-                m += proposal.L[k, a:k] @ z[a:k]
-            log_w += _draw_one(proposal, k, m, U[k], x[k])
-            np.subtract(x[k], m, out=z[k])
-            z[k] /= proposal.L[k, k]
+        rise = _draw_half_lines(proposal, a, e, base.copy(), U, x, z) if few and half[a:e].all() else None
+        if rise is not None:
+            log_w = np.add.reduce([log_w, *rise])
+        else:
+            for k in range(a, e):
+                m = base[k - a]
+                if k > a:
+                    m += proposal.L[k, a:k] @ z[a:k]
+                log_w += _draw_one(proposal, k, m, U[k], x[k])
+                np.subtract(x[k], m, out=z[k])
+                z[k] /= proposal.L[k, k]
         if resample is not None and e < n:
             keep = _resample(log_w, *resample)
             if keep is not None:
                 x[:e], z[:e] = x[:e, keep], z[:e, keep]
     return x, log_w
+
+
+def _draw_half_lines(proposal: Proposal, a: int, e: int, m: Array, U: Array, x: Array, z: Array) -> Array | None:
+    """Coordinates a to e on half-lines, as :func:`_draw_one` draws them, to the last bit, with fewer calls.
+
+    Given their means m (e − a, M) without the block's own share, writes x and z and returns the increments of log w
+    (e − a, M); None if a mass is so small that :func:`_draw_one` is needed. With few draws the calls are the cost.
+    """
+    mc, mass = np.empty_like(m), np.empty_like(m)
+    numbers = (part[a:e].tolist() for part in (proposal.lower, proposal.c, proposal.pull, proposal.push))
+    rows = zip(range(a, e), *numbers, m, mc, mass, U[a:e], x[a:e], z[a:e], strict=True)
+    with np.errstate(invalid="ignore"):  # masses of zero
+        for k, low, c, pull, push, mean, centre, p, u, out, white in rows:
+            if k > a:
+                mean += proposal.L[k, a:k] @ z[a:k]
+            np.multiply(pull, mean, out=centre)
+            centre -= push
+            np.subtract(centre, low, out=p)
+            p /= c
+            ndtr(p, out=p)
+            np.multiply(p, u, out=out)
+            ndtri(out, out=out)
+            out *= c
+            np.subtract(centre, out, out=out)
+            np.maximum(out, low, out=out)  # rounding must not move draws out of the box
+            np.subtract(out, mean, out=white)
+            white /= proposal.L[k, k]
+    if not mass.min() > TINY:  # or NaN
+        return None
+    q0, q1, q2 = proposal.quadratic[:, a:e, None]
+    np.log(mass, out=mass)
+    mass -= q0 + mc * (q1 + mc * q2)
+    return mass
 
 
 def log_weight(proposal: Proposal, x: Array) -> Array:

@@ -90,11 +90,18 @@ class Prior:
     m0: Array
 
     def gaussian(self, sites: Sites) -> Gaussian:
-        """Factor B. P = T^-½ (I − B^-1) T^-½, and K − K R K in the columns of weak sites."""
+        """The upper triangle of P, and mean and mass by it."""
         K, m0, T, h = self.K, self.m0, sites.precision, sites.shift
-        if not T.any() and not h.any():
-            return Gaussian(K.copy(), np.diag(K).copy(), m0.copy(), 0.0)
-        factor, n = SiteFactor(K, T), len(T)
+        P, half_log_det = self._spread(T) if T.any() else (K.copy(), 0.0)
+        shift = h - T * m0
+        tilt = np.asarray(blas.dsymv(1.0, P.T, shift, lower=1))  # P (h − T m0)
+        with np.errstate(over="ignore", invalid="ignore"):  # far means: no finite log Z, which callers check
+            log_sites = -half_log_det + 0.5 * shift @ tilt + h @ m0 - 0.5 * (T * m0) @ m0
+        return Gaussian(P, np.maximum(P.diagonal(), 0.0), m0 + tilt, float(log_sites))
+
+    def _spread(self, T: Array) -> tuple[Array, float]:
+        """Factor B. P = T^-½ (I − B^-1) T^-½, and K − K R K in the columns of weak sites; and ½ log |B|."""
+        K, factor, n = self.K, SiteFactor(self.K, T), len(T)
         inverse, _ = lapack.dpotri(factor.L, lower=1)
         P = np.asarray(inverse).T  # in C order; its upper triangle holds B^-1
         with np.errstate(divide="ignore"):
@@ -112,11 +119,7 @@ class Prior:
                 columns = K[:, weak] - A.T @ A[:, weak]
             P[:, weak] = columns
             P[weak] = columns.T
-        shift = h - T * m0
-        tilt = np.asarray(blas.dsymv(1.0, P.T, shift, lower=1))  # P (h − T m0)
-        with np.errstate(over="ignore", invalid="ignore"):  # far means: no finite log Z, which callers check
-            log_sites = -factor.half_log_det + 0.5 * shift @ tilt + h @ m0 - 0.5 * (T * m0) @ m0
-        return Gaussian(P, np.maximum(P.diagonal(), 0.0), m0 + tilt, float(log_sites))
+        return P, factor.half_log_det
 
     def gaussian_near(self, sites: Sites, safe: Sites) -> tuple[Gaussian, Sites]:
         """The Gaussian of these sites or, if rounding breaks it, of safe ones, weaker ones, or none."""
@@ -132,12 +135,6 @@ class Prior:
         raise NotPositiveDefiniteError(
             "the covariance matrix contains non-finite values; check the kernel and its parameters"
         )
-
-
-def gaussian_from_sites(K: Array, sites: Sites, prior_mean: Array | None = None) -> tuple[Array, Array, float]:
-    """Mean (n,) and covariance (n, n) of N(m0, K) Π sites, and the log of its mass, for given sites."""
-    q = Prior(K, np.zeros(len(K)) if prior_mean is None else prior_mean).gaussian(sites)
-    return q.mean, q.covariance, q.log_sites
 
 
 def log_site_mass(mean: Array, var: Array, t: Array, h: Array) -> Array:
