@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode
-from gpclass.hyper.pseudo_marginal import MOST_GUIDED, PseudoMarginal, common_start, guides_about
+from gpclass.hyper.pseudo_marginal import MOST_GUIDED, PseudoMarginal, as_good, common_start, guides_about
 from gpclass.inference import EP, Exact, Importance
 from gpclass.inference.fitted_guide import REACH, _packed
 from gpclass.latent.low_rank import LowRank
-from gpclass.likelihoods import MultinomialProbit
-from gpclass.priors import resolve_priors
+from gpclass.likelihoods import MultinomialProbit, Probit
+from gpclass.model.problem import Problem
+from gpclass.priors import LogNormal, resolve_priors
 from tests.conftest import make_problem
 from tests.hyper.against_quadrature import PRIORS
 from tests.inference.test_many_laplace import problem as many_problem
@@ -63,7 +65,7 @@ def test_there_is_none_far_away(density, mode, guides):
 
 @pytest.mark.parametrize("spoiled", [False, True])
 def test_estimates_are_unbiased_by_any_guide(density, mode, guides, spoiled):
-    theta, rng = somewhere(mode, 3, 2.0), np.random.default_rng(5)
+    theta, rng = somewhere(mode, 3, 1.9), np.random.default_rng(5)
     truth = Exact(n_samples=4000)(density.problem.at(theta), rng).evidence
     if spoiled:  # sites of five times the precision about means that are not theirs
         wrong = guides.coefficients.copy()
@@ -80,9 +82,51 @@ def test_noisy_guides_are_not_used(density, mode, guides, monkeypatch):
     fitted, _ = PseudoMarginal()._settled(density, mode)
     assert fitted.guides is not None
     wrong = guides.coefficients.copy()
-    wrong[0] += np.repeat([np.log(3.0), 1.0, 1.0], len(wrong[0]) // 3)
+    wrong[0] += np.repeat([np.log(5.0), 3.0, 1.0], len(wrong[0]) // 3)
     monkeypatch.setattr("gpclass.hyper.pseudo_marginal.guides_about", lambda *_: replace(guides, coefficients=wrong))
     assert PseudoMarginal()._settled(density, mode)[0].guides is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_guided_estimates_miss_nothing_within_reach(seed):
+    """Labels that say little, so that the posterior of θ is wide: a quadratic in h/t was 27 nats off there."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((100, 2))
+    y = np.where(X[:, 0] + rng.standard_normal(100) > 0, 1.0, -1.0)
+    problem = Problem.of(X, y, 1.0 * RBF(1.0), Probit())
+    prior, inference = resolve_priors({"*": LogNormal(0.0, 2.0)}, problem.names, problem.theta), Exact().for_chains(64)
+    density = LogDensity(problem, inference, prior, common_start(problem, inference))
+    mode = find_mode(replace(density, inference=EP(tol=0.01), start=None))
+    guided = replace(density, guides=guides_about(density, mode))
+    assert as_good(guided, density, mode)
+    for _ in range(10):
+        step = rng.standard_normal(2)
+        theta = mode.theta + np.linalg.cholesky(mode.covariance) @ step * min(1.0, REACH / np.linalg.norm(step))
+        found, own = (one.posterior(theta, np.random.default_rng(0)).evidence.log_z for one in (guided, density))
+        assert abs(found - own) < 0.2
+
+
+def test_guides_that_miss_something_at_their_edge_are_not_used(density, mode, guides, monkeypatch):
+    """Even if repeated estimates about the mode agree with each other."""
+    wrong = guides.coefficients.copy()
+    wrong[3:] += np.repeat([1.0, 0.0, 1.0], wrong.shape[1] // 3)  # grows with the square of the distance
+    spoiled = replace(guides, coefficients=wrong)
+    assert not as_good(replace(density, guides=spoiled), density, mode)
+
+
+def test_where_a_guide_fails_the_inference_has_its_own(density, mode):
+    def failing(theta):
+        raise ValueError("no guide")
+
+    theta, rng = somewhere(mode, 1), np.random.default_rng
+    found, own = (replace(density, guides=one).posterior(theta, rng(0)) for one in (failing, None))
+    np.testing.assert_array_equal(found.A, own.A)
+
+
+@pytest.mark.parametrize("settings", [PseudoMarginal(proposal="walk"), PseudoMarginal(screen=True)])
+def test_screened_proposals_have_no_guides(density, mode, settings):
+    """Their estimates begin at EP's outline, whose evidence screened them."""
+    assert settings._settled(density, mode)[0].guides is None
 
 
 def test_who_has_none(density, mode):

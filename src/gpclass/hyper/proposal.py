@@ -13,7 +13,7 @@ Reference: Andrieu & Thoms (2008), A tutorial on adaptive MCMC, algorithm 4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -64,7 +64,11 @@ class LogDensity:
     def posterior(
         self, theta: Array, rng: np.random.Generator | None = None, outline: Outline | None = None
     ) -> Posterior | None:
-        """The inference at θ, completed from its outline if there is one; None if it fails: evidence zero."""
+        """The inference at θ, completed from its outline if there is one; None if it fails: evidence zero.
+
+        Where guides fail, which depends on θ alone, the inference takes its own.
+        """
+        guided = outline is None and self.guides is not None
         try:
             if outline is None and self.guides is not None:
                 outline = self.guides(theta)
@@ -73,7 +77,7 @@ class LogDensity:
             else:
                 posterior = outline.complete(rng or np.random.default_rng(0))
         except (np.linalg.LinAlgError, ValueError):
-            return None
+            return replace(self, guides=None).posterior(theta, rng) if guided else None
         evidence = posterior.evidence
         return posterior if evidence is not None and np.isfinite(evidence.log_z) else None
 

@@ -40,8 +40,10 @@ from gpclass.hyper.proposal import LogDensity, Mode, find_mode, from_prior, scat
 from gpclass.inference.around import BASES, guide_for
 from gpclass.inference.base import Guides, Inference, Outline
 from gpclass.inference.ep import EP
+from gpclass.inference.fitted_guide import REACH
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import cholesky
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet
 
@@ -52,6 +54,7 @@ PARTICLES = (32, 64, 128, 256, 512)  # draws per estimate that are tried
 NOISE = 0.3  # standard deviation of a log estimate: one below it costs more draws than it saves rejections
 PILOTS, REPEATED = 6, 4  # points about the mode at which that is measured, and estimates at each
 MOST_GUIDED = 4  # parameters up to which guides of the estimates are fitted
+LOOKED_AT = 12  # points at which these are compared with EP's
 WIDE = 0.5  # standard deviation of the first proposal, in logs, if chains start from the prior
 
 
@@ -162,7 +165,8 @@ class PseudoMarginal(FullBayes):
 
     def _settled(self, density: LogDensity, mode: Mode) -> tuple[LogDensity, int]:
         """The density with everything fixed that its estimates would find out, and the number of estimates made."""
-        at_mode, guides = density.problem.at(mode.theta), guides_about(density, mode)
+        screened = self.screen or self.proposal == "walk"  # by EP's evidence at every θ, and EP is the guide
+        at_mode, guides = density.problem.at(mode.theta), None if screened else guides_about(density, mode)
         tried = 0 if guides is None else guides.evaluations
         for M in PARTICLES if self.particles is None else [self.particles]:
             inference = density.inference.for_chains(M)
@@ -170,8 +174,8 @@ class PseudoMarginal(FullBayes):
             if guides is not None:
                 guided = replace(fixed, guides=guides.of(fixed.inference))
                 spread, made = noise(guided, mode)
-                tried += made
-                if spread < NOISE:
+                tried += made + 2 * LOOKED_AT
+                if spread < NOISE and as_good(guided, fixed, mode):
                     return guided, tried
             if inference == density.inference.for_chains(2 * M) or self.particles is not None:
                 break
@@ -202,9 +206,27 @@ def noise(density: LogDensity, mode: Mode) -> tuple[float, int]:
     return (float(np.sqrt(np.mean(variances))) if variances else np.inf), made
 
 
+def as_good(guided: LogDensity, own: LogDensity, mode: Mode) -> bool:
+    """Whether guided estimates miss none of what the inference's own find, at the edge of where they are used."""
+    rng, R = np.random.default_rng(1), cholesky(mode.covariance)
+    for _ in range(LOOKED_AT):
+        step = rng.standard_normal(len(mode.theta))
+        theta = mode.theta + R @ step * (0.99 * REACH / np.linalg.norm(step))
+        if guided.log_prior(theta) > -np.inf:
+            found, wanted = (density.posterior(theta, np.random.default_rng(0)) for density in (guided, own))
+            if wanted is not None and (found is None or _log_z(found) < _log_z(wanted) - NOISE):
+                return False
+    return True
+
+
+def _log_z(posterior: Posterior) -> float:
+    assert posterior.evidence is not None
+    return posterior.evidence.log_z
+
+
 def guides_about(density: LogDensity, mode: Mode) -> Guides | None:
     """Guides of the estimates as a function of θ, if it has few parameters and the inference offers them."""
-    p, rng = len(mode.theta), np.random.default_rng(0)
+    p, rng = len(mode.theta), np.random.default_rng(2)  # other points than those of the pilots
     if p > MOST_GUIDED or density.start is None:
         return None
     points = [mode.theta, *(scattered(mode, density, rng) for _ in range((p + 1) * (p + 2)))]

@@ -1,7 +1,7 @@
 r"""EP's guide of the exact engine as a smooth function of θ, for chains that need an estimate at every θ they visit.
 
 The guide at θ is a site of precision t_k and shift h_k on each standardised noisy value, and their mean m_k. In
-coordinates φ = R⁻¹(θ − θ₀) of a Gaussian N(θ₀, R Rᵀ) each of log t_k, h_k / t_k and m_k is fitted by a quadratic in φ,
+coordinates φ = R⁻¹(θ − θ₀) of a Gaussian N(θ₀, R Rᵀ) each of log t_k, h_k / √t_k and m_k is fitted by a quadratic in φ,
 by least squares to EP's own at points that are drawn from that Gaussian once. An estimate then needs no sweep of EP.
 Any guide that is a function of θ alone leaves the estimates unbiased and chains exact; how even the weights are tells
 how good it is. Further than ``REACH`` from θ₀, where a quadratic extrapolates, there is no guide, and EP is run.
@@ -23,7 +23,7 @@ from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
 from gpclass.propagation.sites import SiteApproximation, Sites
 
-REACH = 3.0  # in standard deviations
+REACH = 2.0  # in standard deviations
 FAINTEST = 1e-12  # precision of a site
 
 
@@ -44,10 +44,11 @@ class FittedGuide:
         at = solve_triangular(self.root, theta - self.centre, lower=True)
         if at @ at > REACH**2:
             return None
-        log_t, ratio, mean = (_quadratic(at[None]) @ self.coefficients).reshape(3, -1)
+        log_t, z, mean = (_quadratic(at[None]) @ self.coefficients).reshape(3, -1)
         t, rows, none = np.exp(log_t), self.problem.at(theta).unrolled(), np.empty(0)
+        sites = Sites(t, np.sqrt(t) * z)
         # Neither the covariance nor the evidence of EP is known.
-        ep = SiteApproximation(Sites(t, t * ratio), mean, np.empty((0, 0)), np.nan, np.nan, none, none, 0, True, 0.0)
+        ep = SiteApproximation(sites, mean, np.empty((0, 0)), np.nan, np.nan, none, none, 0, True, 0.0)
         return Outline(self.settings, rows, rows.prior.box(), ep, self.start)
 
     def of(self, settings: Exact) -> FittedGuide:
@@ -75,7 +76,7 @@ def fit_guide(
 def _packed(ep: SiteApproximation) -> Array:
     """What is fitted, (3N,)."""
     t = np.maximum(ep.sites.precision, FAINTEST)
-    return np.concatenate([np.log(t), ep.sites.shift / t, ep.mean])
+    return np.concatenate([np.log(t), ep.sites.shift / np.sqrt(t), ep.mean])
 
 
 def _quadratic(at: Array) -> Array:

@@ -139,7 +139,7 @@ def draw(
     half = np.isfinite(proposal.lower) & np.isposinf(proposal.upper) & (not proposal.flat)
     if proposal.smooth is not None:
         half &= proposal.smooth.kind < 0
-    few = M <= FEW
+    few = 1 < M <= FEW  # the sum over one column has another order
     for a in range(0, n, BLOCK):
         e = min(a + BLOCK, n)
         base = proposal.L[a:e, :a] @ z[:a]  # contribution of all earlier blocks: one matrix product
