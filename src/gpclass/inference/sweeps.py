@@ -31,7 +31,7 @@ from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.posterior import Evidence, Report
 
 SLOWEST = 0.05  # smallest step of a damped sweep
-SEARCH = 1e-3  # tolerance of sites in a search for kernel parameters, unless that of the result is larger
+LOOSER, LOOSEST = 1000.0, 1e-3  # tolerance of sites in a search for kernel parameters: times the result's, at most
 ROUGH = 0.1  # tolerance of sites behind an evidence that is compared with others far from it
 FIRST = 0.7  # step of a careful rule while q still moves far: parallel updates overshoot
 FAR = 3.0  # what counts as far, in standard deviations
@@ -86,7 +86,7 @@ class ByFixedPoint(Inference):
 
     def guide(self, likelihood: Likelihood) -> Self:
         """Itself with looser sites: the evidence is stationary, so an error of 1e-3 in them is one of 1e-6 in it."""
-        return self.with_site_tol(max(self.tol, SEARCH))
+        return self.with_site_tol(max(self.tol, min(LOOSER * self.tol, LOOSEST)))
 
     def roughly(self) -> Self:
         return self.with_site_tol(max(self.tol, ROUGH))
