@@ -10,9 +10,10 @@ from gpclass import GPClassifier, load_model
 from gpclass.hyper import maximize
 from gpclass.hyper.base import Run
 from gpclass.inference import EP, Laplace
-from gpclass.latent import local, local_gaussian
+from gpclass.latent import inducing, local, local_gaussian
 from gpclass.latent.dense import Dense
-from gpclass.latent.local import LocalBlocks, cut, sample_of_classes
+from gpclass.latent.inducing import sample_of_classes
+from gpclass.latent.local import LocalBlocks, cut
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
 from tests.latent.cases import CASES, KERNEL, MANY, NEW, TWO, X, found, n, problem
@@ -100,7 +101,7 @@ def test_draws_of_too_many_points_are_refused(monkeypatch):
 def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, full, most, prior):
     monkeypatch.setattr(local, "FEW", 40)
     monkeypatch.setattr(local, "FULL", full)
-    monkeypatch.setattr(local, "LEAST", 5)
+    monkeypatch.setattr(inducing, "LEAST", 5)
     monkeypatch.setattr(local, "MAP", most)
     seen, infer = [], EP.infer
 

@@ -14,7 +14,8 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan, plan_fit, seconds_of
 from gpclass.estimators.task import array_task
-from gpclass.latent.local import FEW, sample_of_classes, search_form
+from gpclass.latent.inducing import sample_of_classes
+from gpclass.latent.local import FEW, search_form
 from gpclass.numerics.threads import few_threads
 
 ROWS = 1500

@@ -7,12 +7,14 @@ nothing, one more ascent begins at other length scales (:mod:`gpclass.hyper.star
 
 An inference may name a ``guide``, a cheaper one whose evidence is maximised first: EP with looser sites for EP, EP for
 the exact inference. If the evidence has a Monte Carlo error, the ascent ends with a few quasi-Newton steps on that
-evidence itself, with the curvature of the guide's ascent and the same random numbers at every step; a step whose
-expected gain is within the noise is not taken. With inducing inputs the ascent goes from few rows to all, and moves the
-inducing inputs too (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the last. With many rows and
-neighbours it begins on a part of the rows, and goes on over all of them. The local prior learns θ on some of the rows,
-with inducing inputs or, in up to three columns, with neighbours; all of few rows under the dense prior.
-Cost: one inference with gradient per evaluation, 20 to 100 evaluations per ascent.
+evidence itself (:mod:`gpclass.hyper.last_steps`), with the curvature of the guide's ascent and the same random numbers
+at every step; a step whose expected gain is within the noise is not taken. With many rows the ascent begins on a part
+of them, a third under the dense prior, and such steps end it over all rows. With inducing inputs it goes from few rows
+to all, and moves the inducing inputs too (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the
+last. The local prior learns θ on some of the rows, with inducing inputs or, in up to three columns, with neighbours;
+all of few rows under the dense prior.
+Cost: one inference with gradient per evaluation, 10 to 100 evaluations per ascent; from 600 rows on, 4 to 10 of them
+over all rows, but as many as before if the evidence has long ridges (irrelevant features with a length scale each).
 Fails when: the evidence has several modes (use ``n_restarts``), or a maximum at the edge (reported).
 Reference: Williams & Barber (1998), section 3, for the penalised form.
 """
@@ -31,6 +33,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product, Su
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
+from gpclass.hyper.last_steps import Seen, last_steps
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.starts import elsewhere, learned_nothing
 from gpclass.inference.base import Inference
@@ -41,12 +44,13 @@ from gpclass.priors import PriorSet, resolve_priors
 from gpclass.progress import progress
 
 MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
-TOL_WHOLE = 1e-5  # the same of an ascent that goes on after another
-LOOSE = 0.05  # tolerance of sites then: an error of 1e-3 nats, and the ascent ends with steps of 1e-2
+TOL_WHOLE = 3e-6  # the same of an ascent that goes on after another
+LOOSE = 0.02  # tolerance of sites then: an error of 1e-4 nats in the evidence, and of as much in what is left to gain
+LAST_STEPS, LEAST_GAIN = 6, 1e-3  # steps that may end such an ascent, and nats that are worth one
+REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows may make
 SHORTEST = 1e-4  # square of the shortest unit in which a parameter is moved, after an ascent on a part of the rows
 FIRST_STEP = 1.0  # length of the first step of an ascent, in log-parameters
 ALIKE = 0.1  # values that differ by less, in units of the tolerance of the ascent, are told apart by their slopes
-POLISH_STEP = 0.3  # largest change of a log-parameter in one step
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
 NOTHING = 1e-3  # share of the prior variance below which a term of a sum is absent
 FLAT = 1e-3  # nats per log-parameter: a slope that counts as none if no step is found
@@ -155,15 +159,13 @@ class Maximize(Strategy):
             raise best.refused
         evaluations = sum(c.evaluations for c in climbs)
         theta, last = best.theta, best.start
+        if part is not None:  # few rows may take a parameter to where no slope leads back
+            theta = np.clip(theta, starts[0] - REACH, starts[0] + REACH)
         there = (problem if part is None else whole).at(theta).placed(run.rng)
-        if there.form is not problem.form:  # all rows, or what the form chose is another at this θ: go on there
-            share = problem.n / there.n  # the evidence of all rows bends as many times more
-            bends = np.diag(np.linalg.inv(best.inverse_curvature))  # with the others fixed: ridges are long
-            unit = np.sqrt(np.maximum(share / bends, SHORTEST))
-            coarse, problem = replace(self, tol=self.tol or TOL_WHOLE), there
-            best = climb(problem, guide, theta, prior, coarse, seed, unit=unit)
+        if there.n != problem.n or there.form is not problem.form:  # all rows, or neighbours of this θ: go on there
+            best = self._go_on(there, guide, replace(best, theta=theta), problem.n / there.n, prior, seed)
+            problem, theta, last = there, best.theta, best.start
             evaluations += best.evaluations
-            theta, last = best.theta, best.start
         if inference.evidence_kind == "unbiased":
             theta, last, spent = polish(problem, inference, best, prior, self, seed)
             evaluations += spent
@@ -171,6 +173,22 @@ class Maximize(Strategy):
         posterior = inference(at_best, np.random.default_rng(seed), start=last)
         fit = fit_at(at_best, posterior, evaluations, prior)
         return replace(fit, converged=best.converged, reason=best.reason)
+
+    def _go_on(
+        self, problem: Problem, guide: Inference, best: Climb, share: float, prior: PriorSet | None, seed: int
+    ) -> Climb:
+        """From the end of an ascent over a ``share`` of the rows to the maximum over all of them."""
+        curvature = best.inverse_curvature * share  # the evidence of all rows bends as many times more
+        look, tol = _Look(problem, guide, prior, seed, None), self.tol or TOL_WHOLE
+        gain = max(LEAST_GAIN, tol * abs(best.value) / share)
+        done = last_steps(look, best.theta, curvature, problem.bounds, steps=LAST_STEPS, gain=gain)
+        if done.arrived:
+            return Climb(done.theta, done.seen.value, done.evaluations, True, "", done.inverse_curvature, look.last)
+        bends = np.diag(np.linalg.inv(curvature))  # with the others fixed: ridges are long
+        unit = np.sqrt(np.maximum(1.0 / bends, SHORTEST))
+        coarse = replace(self, tol=tol)
+        on = climb(problem, guide, done.theta, prior, coarse, seed, unit=unit, start=done.seen.start)
+        return replace(on, evaluations=on.evaluations + done.evaluations)
 
 
 @dataclass(frozen=True)
@@ -228,33 +246,31 @@ def climb(
     seed: int,
     tell: Callable[..., None] = lambda **_: None,
     unit: Array | float | None = None,
+    start: Start | None = None,
 ) -> Climb:
     """One ascent from ``theta0``; every evaluation uses the same random numbers.
 
-    ``unit`` is about how far each parameter may be from the maximum: the first step is of that size. By default it is
-    ``FIRST_STEP`` long: L-BFGS-B would go along the gradient to the bounds.
+    ``start`` is of a posterior near ``theta0``. ``unit`` is about how far each parameter may be from the maximum: the
+    first step is of that size. By default it is ``FIRST_STEP`` long: L-BFGS-B would go along the gradient to the
+    bounds.
     """
-    last: Start | None = None
+    look = _Look(problem, inference, prior, seed, start)
     best: tuple[float, Array, Start | None] = (-np.inf, theta0, None)
     uphill, evaluations = np.zeros_like(theta0), 0  # slope at the best
     most, tol, flat = settings.max_iter or MAX_ITER, settings.tol or TOL, settings.gradient_tol
 
     def evaluate(theta: Array) -> tuple[float, Array]:
-        nonlocal best, evaluations, last, uphill
+        nonlocal best, evaluations, uphill
         evaluations += 1
-        try:
-            posterior = inference(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
-        except ValueError:
+        seen = look(theta)
+        value, slope = seen.value, seen.slope
+        if not np.isfinite(value):
             return REFUSED, np.zeros_like(theta)
-        value, slope = value_and_slope(posterior, prior, theta)
-        if not (np.isfinite(value) and np.all(np.isfinite(slope))):
-            return REFUSED, np.zeros_like(theta)
-        last = posterior.start and posterior.start.light
         alike = ALIKE * tol * abs(value)
         if abs(value - best[0]) < alike:
             value = best[0] + float(np.clip(0.5 * (slope + uphill) @ (theta - best[1]), -alike, alike))
         if value > best[0]:
-            best, uphill = (value, theta.copy(), last), slope
+            best, uphill = (value, theta.copy(), seen.start), slope
         tell(log_evidence=value)
         return -value, -slope
 
@@ -292,37 +308,38 @@ def polish(
 ) -> tuple[Array, Start | None, int]:
     """Quasi-Newton steps on a noisy evidence from the end of its guide's ascent.
 
-    Returns the parameters, the start of the last evaluation, and the number of evaluations.
+    Returns the parameters, the start of the evaluation there, and the number of evaluations.
     """
-    low, high = problem.bounds.T
-    searching, last = inference.for_search, best.start
+    look = _Look(problem, inference.for_search, prior, seed, best.start)
+    done = last_steps(
+        look, best.theta, best.inverse_curvature, problem.bounds, steps=settings.polish_steps, gain=POLISH_GAIN
+    )
+    return done.theta, done.seen.start or best.start, done.evaluations
 
-    def evaluate(theta: Array) -> tuple[float, float, Array]:
-        nonlocal last
+
+@dataclass
+class _Look:
+    """The evidence of an inference at other θ, each from the posterior of the last."""
+
+    problem: Problem
+    inference: Inference
+    prior: PriorSet | None
+    seed: int
+    last: Start | None
+
+    def __call__(self, theta: Array) -> Seen:
+        """Value −inf if the inference fails."""
         try:
-            found = searching(problem.at(theta), np.random.default_rng(seed), start=last, gradient=True)
+            found = self.inference(
+                self.problem.at(theta), np.random.default_rng(self.seed), start=self.last, gradient=True
+            )
         except ValueError:
-            return -np.inf, 0.0, np.zeros_like(theta)
-        last = found.start
-        value, slope = value_and_slope(found, prior, theta)
-        return value, (found.evidence and found.evidence.error) or 0.0, slope
-
-    theta = best.theta
-    value, error, slope = evaluate(theta)
-    for spent in range(1, settings.polish_steps + 1):
-        step = best.inverse_curvature @ slope
-        # L-BFGS has little information about flat directions.
-        step *= min(1.0, POLISH_STEP / max(np.abs(step).max(), 1e-300))
-        step = np.clip(theta + step, low, high) - theta
-        if 0.5 * float(slope @ step) < max(error, POLISH_GAIN):
-            return theta, last, spent
-        moved = theta + step
-        before = last
-        new_value, error, slope = evaluate(moved)
-        if new_value < value:
-            return theta, before, spent + 1
-        theta, value = moved, new_value
-    return theta, last, settings.polish_steps + 1
+            return Seen(-np.inf, np.zeros_like(theta))
+        value, slope = value_and_slope(found, self.prior, theta)
+        if not (np.isfinite(value) and np.all(np.isfinite(slope))):
+            return Seen(-np.inf, np.zeros_like(theta))
+        self.last = found.start and found.start.light
+        return Seen(value, slope, (found.evidence and found.evidence.error) or 0.0, self.last)
 
 
 def starting_points(problem: Problem, n_restarts: int, rng: np.random.Generator) -> list[Array]:

@@ -64,7 +64,7 @@ from gpclass.propagation.sites import SiteApproximation, Sites
 
 SHARPEST = 1e-3  # share of a site's variance that noise leaves, at least
 FEW_SWEEPS, ROUGH_TOL = 15, 0.2  # of EP, if many short-lived guides are needed: one to five sweeps do
-EP_TOL = 1e-4  # the sampler corrects EP, so four digits of its sites suffice
+EP_TOL = 1e-3  # the sampler corrects EP, so three digits of its sites suffice
 EP_SWEEPS = 60
 LOOK_AT = (200, 60)  # rows at which the error is measured, for one latent value per row and for several
 MOST = (50_000, 10_000)  # draws for ``tol`` by default, likewise
@@ -296,7 +296,7 @@ def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet = PO
     seed = Seed.of(rng)
     parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, points, M, rng)]
     v, log_w, group = zip(*parts, strict=True)
-    return Drawn(np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
+    return Drawn(v[0] if len(v) == 1 else np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
 
 
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:

@@ -24,6 +24,7 @@ from gpclass.model.rows import Source
 from gpclass.numerics.memory import available_memory
 
 SAMPLE = 10_000  # rows for k-means
+LEAST = 20  # rows of each class in a sample that has all classes, if there are as many
 FEWEST, USUAL, MOST = 50, 500, 3000  # inducing inputs that "auto" may choose
 LEFT = 0.01  # share of the prior variance that up to ``USUAL`` inducing inputs may not leave
 LABEL = 3.0  # variance of the noise of an observation that tells as much as a label
@@ -109,6 +110,18 @@ def sample_rows(n: int, most: int, rng: Generator) -> IntArray:
     if n <= most:
         return np.arange(n)
     return np.sort(rng.choice(n, size=most, replace=False))
+
+
+def sample_of_classes(y: Array, most: int, rng: Generator) -> IntArray:
+    """A random sample of the rows, in increasing order, with more of a class of which it has less than ``LEAST``."""
+    rows = sample_rows(len(y), most, rng)
+    for label in np.unique(y):
+        own = np.flatnonzero(y == label)
+        others = np.setdiff1d(own, rows)
+        wanted = min(len(others), LEAST - (len(own) - len(others)))
+        if wanted > 0:
+            rows = np.union1d(rows, rng.choice(others, wanted, replace=False))
+    return rows
 
 
 def length_scales(kernel: Kernel, X: Array) -> Array:

@@ -35,7 +35,7 @@ from gpclass.latent.base import Form, Held, SiteRule, labels_of
 from gpclass.latent.cliques import random_order, scaled
 from gpclass.latent.dense import Dense
 from gpclass.latent.in_memory import InMemoryPrior
-from gpclass.latent.inducing import sample_rows
+from gpclass.latent.inducing import sample_of_classes
 from gpclass.latent.local_passes import Spec, products
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from gpclass.latent.local_gaussian import LocalGaussian
     from gpclass.model.problem import Problem
 
-FEW, LEAST = 10_000, 20  # rows on which θ is learned, and of each class at least
+FEW = 10_000  # rows on which θ is learned
 FULL, MAP = 1000, 3  # rows up to which their prior is dense, and columns up to which it is neighbours
 INDUCING, NEIGHBOURS = 300, 15
 SAME = 1e-10  # share of a variance below which white noise is none
@@ -147,18 +147,6 @@ def search_form(n: int, d: int) -> Form:
     if n <= FULL:
         return Dense()
     return Neighbours(NEIGHBOURS) if d <= MAP else LowRank(m=min(INDUCING, -(-n // 10)))
-
-
-def sample_of_classes(y: Array, most: int, rng: Generator) -> IntArray:
-    """A random sample of the rows, in increasing order, with more of a class of which it has less than ``LEAST``."""
-    rows = sample_rows(len(y), most, rng)
-    for label in np.unique(y):
-        own = np.flatnonzero(y == label)
-        others = np.setdiff1d(own, rows)
-        wanted = min(len(others), LEAST - (len(own) - len(others)))
-        if wanted > 0:
-            rows = np.union1d(rows, rng.choice(others, wanted, replace=False))
-    return rows
 
 
 def equal_rows(X: Array) -> IntArray:
