@@ -21,7 +21,7 @@ from gpclass._typing import Array
 from gpclass.latent.base import Start
 
 LONGEST, LONGEST_NOISY = 1.0, 0.3  # change of a log-parameter in one step, without and with noise
-STEEP = 0.1  # nats per log-parameter: a slope that is left at a maximum, at most
+STEEP = 0.03  # nats per log-parameter: a slope that is left at a maximum, at most
 HALVINGS = 3  # of a step that falls
 
 
@@ -79,9 +79,7 @@ def last_steps(
     for taken in range(steps + 1):
         out = ((theta <= low) & (here.slope < 0)) | ((theta >= high) & (here.slope > 0))
         slope, step = np.where(out, 0.0, here.slope), np.zeros_like(theta)
-        step[~out] = np.linalg.solve(
-            np.linalg.inv(C)[np.ix_(~out, ~out)], slope[~out]
-        )  # the others stay
+        step[~out] = np.linalg.solve(np.linalg.inv(C)[np.ix_(~out, ~out)], slope[~out])  # the others stay
         step *= min(1.0, longest / max(float(np.abs(step).max(initial=0.0)), 1e-300))
         step = np.clip(theta + step, low, high) - theta
         little = 0.5 * float(slope @ step) < max(here.error, gain)

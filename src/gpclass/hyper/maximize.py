@@ -29,30 +29,29 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import Bounds, minimize
-from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, Product, Sum
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
+from gpclass.hyper.bounds import bounds_warning, vanishes
 from gpclass.hyper.last_steps import Seen, last_steps
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.starts import elsewhere, learned_nothing
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
-from gpclass.model.problem import Problem, sample_of
+from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet, resolve_priors
 from gpclass.progress import progress
 
 MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
-TOL_WHOLE = 3e-6  # the same of an ascent that goes on after another
-LOOSE = 0.02  # tolerance of sites then: an error of 1e-4 nats in the evidence, and of as much in what is left to gain
+COARSE = 1e-4  # and of one that another follows
+ROUGH, LOOSE = (20, 0.02), (5, 0.005)  # sites of the ascent and of its last steps: times the guide's, at most
 LAST_STEPS, LEAST_GAIN = 6, 1e-3  # steps that may end such an ascent, and nats that are worth one
 REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows may make
 SHORTEST = 1e-4  # square of the shortest unit in which a parameter is moved, after an ascent on a part of the rows
 FIRST_STEP = 1.0  # length of the first step of an ascent, in log-parameters
 ALIKE = 0.1  # values that differ by less, in units of the tolerance of the ascent, are told apart by their slopes
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
-NOTHING = 1e-3  # share of the prior variance below which a term of a sum is absent
 FLAT = 1e-3  # nats per log-parameter: a slope that counts as none if no step is found
 ABNORMAL = 2  # status of L-BFGS-B if its line search finds no step
 REFUSED = 1e12  # value of the objective if the inference fails: the line search then backtracks
@@ -141,19 +140,19 @@ class Maximize(Strategy):
         starts = starting_points(problem, run.n_restarts, run.rng)
         seed = int(run.rng.integers(2**63))
         guide = inference.guide(problem.likelihood)
-        if part is not None:
-            guide = guide.with_site_tol(max(guide.site_tol, LOOSE))
+        rough, guide = (guide.with_site_tol(_looser(guide.site_tol, *by)) for by in (ROUGH, LOOSE))
+        begun = replace(self, tol=max(self.tol or TOL, COARSE)) if rough != guide else self
         with progress(label=f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
             if len(starts) == 1:
-                climbs = [climb(problem, guide, starts[0], prior, self, seed, bar.update)]
+                climbs = [climb(problem, rough, starts[0], prior, begun, seed, bar.update)]
             else:
-                work = (delayed(_climb_apart)(problem, guide, start, prior, self, seed) for start in starts)
+                work = (delayed(_climb_apart)(problem, rough, start, prior, begun, seed) for start in starts)
                 climbs = Parallel(n_jobs=run.n_jobs)(work)
         best = max(climbs, key=lambda c: c.value)
         if found_nothing(problem, best.value, prior, best.theta):
             other = elsewhere(problem)
             if other is not None:
-                climbs.append(_climb_apart(problem, guide, other, prior, self, seed))
+                climbs.append(_climb_apart(problem, rough, other, prior, begun, seed))
                 best = max(climbs, key=lambda c: c.value)
         if best.refused is not None:
             raise best.refused
@@ -162,7 +161,7 @@ class Maximize(Strategy):
         if part is not None:  # few rows may take a parameter to where no slope leads back
             theta = np.clip(theta, starts[0] - REACH, starts[0] + REACH)
         there = (problem if part is None else whole).at(theta).placed(run.rng)
-        if there.n != problem.n or there.form is not problem.form:  # all rows, or neighbours of this θ: go on there
+        if rough != guide or there.n != problem.n or there.form is not problem.form:  # or neighbours of this θ
             best = self._go_on(there, guide, replace(best, theta=theta), problem.n / there.n, prior, seed)
             problem, theta, last = there, best.theta, best.start
             evaluations += best.evaluations
@@ -177,17 +176,18 @@ class Maximize(Strategy):
     def _go_on(
         self, problem: Problem, guide: Inference, best: Climb, share: float, prior: PriorSet | None, seed: int
     ) -> Climb:
-        """From the end of an ascent over a ``share`` of the rows to the maximum over all of them."""
+        """From the end of an ascent with rough sites, over a ``share`` of the rows, to the maximum over all of them."""
         curvature = best.inverse_curvature * share  # the evidence of all rows bends as many times more
-        look, tol = _Look(problem, guide, prior, seed, None), self.tol or TOL_WHOLE
-        gain = max(LEAST_GAIN, tol * abs(best.value) / share)
-        done = last_steps(look, best.theta, curvature, problem.bounds, steps=LAST_STEPS, gain=gain)
+        look = _Look(problem, guide, prior, seed, best.start if share == 1.0 else None)
+        value = abs(best.value) / share
+        gain, steps = self.tol * value if self.tol else max(LEAST_GAIN, TOL * value), self.max_iter or LAST_STEPS
+        done = last_steps(look, best.theta, curvature, problem.bounds, steps=min(steps, LAST_STEPS), gain=gain)
         if done.arrived:
-            return Climb(done.theta, done.seen.value, done.evaluations, True, "", done.inverse_curvature, look.last)
+            spent, seen = done.evaluations, done.seen
+            return Climb(done.theta, seen.value, spent, True, "", done.inverse_curvature, seen.start)
         bends = np.diag(np.linalg.inv(curvature))  # with the others fixed: ridges are long
         unit = np.sqrt(np.maximum(1.0 / bends, SHORTEST))
-        coarse = replace(self, tol=tol)
-        on = climb(problem, guide, done.theta, prior, coarse, seed, unit=unit, start=done.seen.start)
+        on = climb(problem, guide, done.theta, prior, self, seed, unit=unit, start=done.seen.start)
         return replace(on, evaluations=on.evaluations + done.evaluations)
 
 
@@ -208,10 +208,15 @@ class Map(Maximize):
 def fit_at(problem: Problem, posterior: Posterior, evaluations: int, prior: PriorSet | None) -> Fit:
     """The fit at the best parameters, with a warning about those that ended on a bound, unless it stands for zero."""
     hit = parameters_at_bounds(problem)
-    told = tuple(name for name in hit if not _vanishes(problem, name))
+    told = tuple(name for name in hit if not vanishes(problem, name))
     warned = (bounds_warning(problem, told, prior is not None),) if told else ()
     figures = {"evaluations": evaluations, "at_bounds": hit or None}
     return Fit(problem, posterior, figures=figures, warnings=warned)
+
+
+def _looser(tol: float, times: float, most: float) -> float:
+    """A tolerance so many times looser, but no looser than ``most`` unless it is already."""
+    return max(tol, min(times * tol, most))
 
 
 def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) -> tuple[float, Array]:
@@ -351,48 +356,3 @@ def starting_points(problem: Problem, n_restarts: int, rng: np.random.Generator)
             raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
         starts += list(rng.uniform(low, high, size=(n_restarts, len(low))))
     return starts
-
-
-def bounds_warning(problem: Problem, hit: tuple[str, ...], penalised: bool) -> str:
-    """Warnings for the user about parameters that ended on a bound, with the remedy."""
-    ends = dict(zip(problem.names, np.exp(problem.bounds), strict=True))
-    value = dict(zip(problem.names, np.exp(problem.theta), strict=True))
-    upper = {name: abs(value[name] - ends[name][1]) < abs(value[name] - ends[name][0]) for name in hit}
-    which = ", ".join(
-        f"{name} at its {'upper' if upper[name] else 'lower'} one, {ends[name][int(upper[name])]:.3g}" for name in hit
-    )
-    endless = [name for name in hit if upper[name] and not penalised and _multiplies(problem.kernel, name)]
-    cures = []
-    if endless:
-        cures.append(
-            f"{' and '.join(endless)} without end: the classes are nearly separable; use hyperparameters='map', whose "
-            "prior keeps it finite, or fix it"
-        )
-    if len(endless) < len(hit):
-        cures.append("widen the bounds of the kernel, or fix the parameter")
-    return f"the best parameters lie on a bound ({which}); {'; '.join(cures)}"
-
-
-def _multiplies(kernel: Kernel, name: str) -> bool:
-    """Whether a parameter is a constant that multiplies another kernel: a variance."""
-    return name.endswith("constant_value") and isinstance(_parent(kernel, name), Product)
-
-
-def _vanishes(problem: Problem, name: str) -> bool:
-    """Whether a parameter is the variance of a constant or of noise beside other kernels, and next to nothing."""
-    if not name.endswith(("constant_value", "noise_level")) or not isinstance(_parent(problem.kernel, name), Sum):
-        return False
-    point = sample_of(problem, 1)
-    total = min(kernel.diag(point)[0] for kernel in problem.kernels)
-    return bool(np.exp(problem.theta[list(problem.names).index(name)]) < NOTHING * total)
-
-
-def _parent(kernel: Kernel, name: str) -> Kernel | None:
-    """The kernel that combines the kernel of a parameter with another."""
-    path = name.split("__")[:-1]
-    if isinstance(kernel, CompoundKernel) and path:  # one kernel per class, identified by its number
-        kernel, path = kernel.kernels[int(path[0])], path[1:]
-    if not path:
-        return None
-    above = "__".join(path[:-1])
-    return kernel.get_params()[above] if above else kernel
