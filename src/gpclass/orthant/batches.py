@@ -1,9 +1,9 @@
-"""Draws in batches that fit into memory, in parallel if joblib is configured so.
+"""Draws in batches that fit into memory, side by side in threads.
 
 A batch consists of a few whole randomisations, each with its own random numbers. The draws therefore depend neither
-on the batch size nor on the number of workers. By default the batches run one after another. Under
-``joblib.parallel_config(n_jobs=2)``, or with ``GPClassifier(n_jobs=2)``, they run in threads (the work is matrix
-products and special functions, which release the GIL), or in a configured backend such as Dask's.
+on the batch size nor on the number of workers: by default as many threads as linear algebra may use (the work is matrix
+products and special functions, which release the GIL), under ``joblib.parallel_config(n_jobs=4)``, or with
+``GPClassifier(n_jobs=4)``, so many, or those of a configured backend such as Dask's.
 Cost: ``ROOM`` numbers per array and worker.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from gpclass._typing import Array, IntArray
-from gpclass.numerics.threads import one_thread
+from gpclass.numerics.threads import allowed_threads, one_thread
 from gpclass.orthant.plan import Plan
 from gpclass.orthant.uniforms import PointSet, replicate_sizes
 
@@ -36,18 +36,20 @@ def batches(plan: Plan, kind: PointSet, M: int, rng: np.random.Generator) -> Ite
     if len(parts) == 1:
         yield plan.draw_from(kind, parts[0], own[0])
         return
-    with one_thread() if effective_n_jobs() > 1 else nullcontext():
-        drawn = _jobs()(delayed(plan.draw_from)(kind, *part) for part in zip(parts, own, strict=True))
+    n_jobs = effective_n_jobs()
+    n_jobs = allowed_threads() if n_jobs == 1 else n_jobs
+    with one_thread() if n_jobs > 1 else nullcontext():
+        drawn = _jobs(n_jobs)(delayed(plan.draw_from)(kind, *part) for part in zip(parts, own, strict=True))
         for first, (x, log_w, group) in zip(bounds, drawn, strict=False):
             yield x, log_w, group + first
 
 
-def _jobs() -> Parallel:
+def _jobs(n_jobs: int) -> Parallel:
     """Yield one batch after another on demand, if the backend supports it."""
     try:
-        return Parallel(prefer="threads", return_as="generator")
+        return Parallel(n_jobs, prefer="threads", return_as="generator")
     except ValueError:  # such as multiprocessing
-        return Parallel(prefer="threads")
+        return Parallel(n_jobs, prefer="threads")
 
 
 def _parts(sizes: list[int], n: int) -> Iterator[list[int]]:
