@@ -35,7 +35,7 @@ MARK = "<!-- measured -->"
 
 def cases():
     """Covariance, data and side of every run; annealed and alternating chains on the small isotropic sets alone."""
-    few = {"annealed": SMALL, "alternate before": SMALL, "alternate now": ALTERNATED}
+    few = {"annealed": DATA, "alternate before": SMALL, "alternate now": ALTERNATED}
     for covariance in ("isotropic", "ard"):
         for data in DATA:
             for side in SIDES:
@@ -104,7 +104,7 @@ def table(stored):
     annealed = "".join(
         f"| {data} | {one['effective'] / (one['chains'] * one['draws']):.3f} | "
         f"{one['effective'] / one['seconds']:.2g} | {one['accepted']:.2f} | {one['rhat']:.2f} |\n"
-        for data in SMALL
+        for data in DATA
         if (one := stored.get(f"isotropic / {data} / annealed"))
     )
     if annealed:

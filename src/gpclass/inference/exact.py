@@ -24,7 +24,6 @@ classes, are this package's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -33,9 +32,10 @@ from scipy.special import softmax
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.base import Guides, Inference, Way
-from gpclass.inference.draws import HEAVY, Law, unmet
+from gpclass.inference.draws import HEAVY, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
+from gpclass.inference.looked import Looked, law_at
 from gpclass.inference.posteriors import (
     NoiseFactor,
     NoisyDraws,
@@ -59,14 +59,13 @@ from gpclass.orthant.enough import Enough, enough
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
-from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
+from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 SHARPEST = 1e-3  # share of a site's variance that noise leaves, at least
 FEW_SWEEPS, ROUGH_TOL = 15, 0.2  # of EP, if many short-lived guides are needed: one to five sweeps do
 EP_TOL = 1e-3  # the sampler corrects EP, so three digits of its sites suffice
 EP_SWEEPS = 60
-LOOK_AT = (200, 60)  # rows at which the error is measured, for one latent value per row and for several
 MOST = (50_000, 10_000)  # draws for ``tol`` by default, likewise
 MOST_OF_U = 20_000  # from EP's Gaussian
 TERMS = 400_000_000  # rows × draws that ``tol`` may require: half a minute
@@ -216,9 +215,9 @@ class Exact(Inference):
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng), 0.0, True)
         else:
-            law = _law_at(problem, found, look or Looked.at_rows(problem), rng)
+            law = law_at(problem, found, look or Looked.at_rows(problem), rng)
             got = enough(
-                lambda M, one: draw_box(plan, M, one), lambda M, one: law(draw_box(plan, M, one)), rng,
+                lambda M, one: draw_box(plan, M, one), lambda M, one: law(*draw_box(plan, M, one).seen), rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
             )  # fmt: skip
         drawn = got.drawn
@@ -290,6 +289,11 @@ class Drawn:
         """Sum to one."""
         return np.asarray(softmax(self.log_w))
 
+    @property
+    def seen(self) -> tuple[Array, Array, IntArray]:
+        """What the error of probabilities depends on: draws, weights, groups."""
+        return self.v, self.weights, self.group
+
 
 def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet = POINTS) -> Drawn:
     """M draws in independent randomisations."""
@@ -317,50 +321,6 @@ def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
     noise = noise_factor(probit)
     A = drawn_again(probit, noise, recipe.noisy, recipe.weights)
     return white_latents(factor(dense_prior(problem).K)[0], A[0], noise, near.scale, recipe.seed.rng()).T
-
-
-def look_at(problem: Problem) -> IntArray:
-    """Rows at which the error of the probabilities is measured."""
-    few = min(problem.n, LOOK_AT[problem.n_latents > 1])
-    return np.unique(np.linspace(0, problem.n - 1, few).astype(np.intp))
-
-
-@dataclass(frozen=True, eq=False)
-class Looked:
-    """Points at which the error of the probabilities is measured."""
-
-    cross: list[Array]  # (n, m) per latent value, covariances with the rows
-    variances: list[Array]  # (m,) per latent value
-    mean: Array | float = 0.0  # (m,), added to the latent values
-
-    @classmethod
-    def at_rows(cls, problem: Problem) -> Looked:
-        """Some of the rows themselves."""
-        few, K = look_at(problem), dense_prior(problem).covariances
-        return cls([part[:, few] for part in K], [np.diag(part)[few] for part in K])
-
-
-def _law_at(problem: Problem, found: NoiseFactor, look: Looked, rng: np.random.Generator) -> Callable[[Drawn], Law]:
-    """How the largest Monte Carlo error of a probability at some points falls, from draws."""
-    prior, cross = dense_prior(problem), look.cross
-    variances = np.maximum(found.variances(cross, look.variances), 0.0)
-    covariance = variances[None, :, :, None] * np.eye(prior.L)
-    shared = found.solve(np.stack(cross))[0] if len(prior.kernel_matrices) == 1 else None  # (n, few)
-    hubs = rng.spawn(1)[0] if prior.L > 1 else None
-
-    def law(drawn: Drawn) -> Law:
-        if shared is not None:
-            # The rows' hubs move all classes of a shared kernel alike, which no probability notices.
-            u = (problem.y[:, None] * drawn.v)[None] if prior.L == 1 else anchored(problem, drawn.v)
-            means = np.stack([u_c.T @ shared for u_c in u], axis=2)
-        else:
-            A = noisy_latents(problem, found, drawn.v, hubs)
-            means = np.stack([a.T @ k for a, k in zip(A, cross, strict=True)], axis=2)
-        means += np.reshape(look.mean, (-1, 1))
-        mixture = LatentMixture(drawn.weights, means, covariance, drawn.group)
-        return Law.of(mixture, problem.likelihood, len(drawn.v))
-
-    return law
 
 
 def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> Array:

@@ -24,6 +24,7 @@ from scipy.special import ndtri, softmax
 from gpclass._typing import Array
 from gpclass.inference.draws import HEAVY, Law, unmet
 from gpclass.inference.ep import RULE
+from gpclass.inference.looked import look_at
 from gpclass.inference.posteriors import NoiseFactor, WhiteDraws
 from gpclass.inference.redraw import POINTS
 from gpclass.latent.base import Start
@@ -99,8 +100,6 @@ def around_ep(
     if settings.n_samples is not None:
         got = Enough(draws(settings.n_samples, rng), 0.0, True)
     else:
-        from gpclass.inference.exact import look_at  # it builds on this module
-
         X = problem.rows.take(look_at(problem))[0]
 
         def pilot(M: int, rng: np.random.Generator) -> Law:

@@ -34,8 +34,9 @@ from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.draws import HEAVY
 from gpclass.inference.ep import EP, RULE
-from gpclass.inference.exact import Exact, Looked
+from gpclass.inference.exact import Exact
 from gpclass.inference.local_rows import groups, most_correlated
+from gpclass.inference.looked import Looked
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Held, Start, labels_of
