@@ -27,7 +27,7 @@ PAGE = HERE.parent / "docs" / "bayes.md"
 MARK = "<!-- folds -->"
 SETS = {"iris": "iris", "glass": "glass_uci"}
 FOLDS = 10
-SIDES = {"ML-II": "maximize", "full Bayes": PseudoMarginal(chains=2, draws=200, keep=100, vectors=1)}
+SIDES = {"ML-II": "maximize", "full Bayes": PseudoMarginal(chains=2, keep=100, vectors=1)}
 
 
 def measured(X, y, train, test):
