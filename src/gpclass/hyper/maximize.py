@@ -80,7 +80,7 @@ class Maximize(Strategy):
     max_iter : int, optional
         Largest number of iterations per ascent; by default 200, and 60 over all rows with inducing inputs.
     tol : float, optional
-        Stop when an iteration gains less than this share of the log evidence; by default 1e-6, which ends about 0.001
+        Stop when less than this share of the log evidence is left to gain; by default 1e-6, which ends about 0.001
         nats below the maximum (the ridge to an irrelevant feature's infinite length scale would double the
         evaluations), and 1e-5 with inducing inputs.
     gradient_tol : float
