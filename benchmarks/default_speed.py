@@ -239,7 +239,7 @@ def page(kept):
             "",
             "## Time against n",
             "",
-            "Processor seconds of one fit of the problem above with n rows, one thread, each in its own process, as far",
+            "Processor seconds of one fit of the problem above with n rows, one thread, in its own process, as far",
             "as a fit takes minutes at most; and the slope of log time against log n over the largest three sizes.",
             "GPyTorch's variational GP ends when its bound gains less than a ten-thousandth in 20 steps of Adam.",
             "",
