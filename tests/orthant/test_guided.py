@@ -175,12 +175,15 @@ def test_batches_and_workers_change_no_draw(monkeypatch, defend):
     plan = bare_plan(box, fit_sites(box), defend=defend)
     whole = next(batches.batches(plan, "lattice", 1000, np.random.default_rng(3)))
     monkeypatch.setattr(batches, "ROOM", 30 * 200)
-    seen = []
-    for n_jobs in (1, 2):
+    seen, workers, jobs = [], [], batches._jobs
+    monkeypatch.setattr(batches, "_jobs", lambda n_jobs: workers.append(n_jobs) or jobs(n_jobs))
+    monkeypatch.setattr(batches, "allowed_threads", lambda: 3)
+    for n_jobs in (None, 2):
         with joblib.parallel_config(n_jobs=n_jobs):
             parts = list(batches.batches(plan, "lattice", 1000, np.random.default_rng(3)))
         assert len(parts) == 5
         seen.append([np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)])
+    assert workers == [3, 2]
     for one, two in zip(*seen, strict=True):
         np.testing.assert_array_equal(one, two)
     assert np.array_equal(np.bincount(seen[0][2]), np.full(25, 40))

@@ -184,9 +184,26 @@ def test_every_cell_that_says_yes_runs(c):
     assert np.mean(proba.argmax(axis=1) == y) > np.bincount(y).max() / len(y)
 
 
+@pytest.mark.usefixtures("brief_chains")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("c", CELLS, ids=name_of)
+def test_every_cell_that_says_yes_takes_weights_above_one(c):
+    X, y = data(c.classes, 18)
+    clf = GPClassifier(
+        KERNEL,
+        inference=INFERENCES[c.inference].brief,
+        hyperparameters=STRATEGIES[c.strategy].brief,
+        latent_prior=FORMS[c.form].example(X),
+        random_state=0,
+    ).fit(X, y, sample_weight=np.where(np.arange(18) % 3, 1.0, 2.0))
+    proba = clf.predict_proba(X)
+    assert np.allclose(proba.sum(axis=1), 1.0, atol=1e-6)
+    assert np.mean(proba.argmax(axis=1) == y) > np.bincount(y).max() / len(y)
+
+
 @pytest.mark.parametrize("c", [c for c in cells() if not c.runs], ids=name_of)
 def test_every_cell_that_says_no_says_why(c):
-    X, y = data(c.classes, 12)
+    X, y = data(c.classes, 18)
     y[:3] = (0, 1, 2 if c.classes == "many" else 0)
     clf = GPClassifier(
         KERNEL,

@@ -115,18 +115,22 @@ class Start:
     gaussian: Gaussian | None = None  # that the sites make of the prior: its marginals give sites of other rows
     eta: Array | None = None  # (S, k), draws in white coordinates of the prior
     weights: Array | None = None  # (S,), of the draws
+    n: int | None = None  # rows that have the sites, if the Gaussian, which tells, is left out
 
     @property
     def light(self) -> Start:
         """Without the Gaussian, and its n×n factors, if the rows have sites: for other θ and the same rows."""
-        return replace(self, gaussian=None) if self.held else self
+        return replace(self, gaussian=None, n=self._rows) if self.held else self
+
+    @property
+    def _rows(self) -> int | None:
+        return self.n if self.gaussian is None else self.gaussian.prior.problem.n
 
     def of(self, rule: SiteRule, problem: Problem) -> Start | None:
         """What it has for a rule: sites of the rows of ``problem``, or the Gaussian alone; None if they are others."""
         if self.rule is None or self.rule.name != rule.name:
             return None
-        same = self.gaussian is None or self.gaussian.prior.problem.n == problem.n
-        return self if same else replace(self, held=())
+        return self if self._rows in (None, problem.n) else replace(self, held=())
 
 
 class Gaussian(ABC):

@@ -36,8 +36,8 @@ def batches(plan: Plan, kind: PointSet, M: int, rng: np.random.Generator) -> Ite
     if len(parts) == 1:
         yield plan.draw_from(kind, parts[0], own[0])
         return
-    n_jobs = effective_n_jobs()
-    n_jobs = allowed_threads() if n_jobs == 1 else n_jobs
+    asked = effective_n_jobs(None)  # of joblib's configuration; 1 if there is none
+    n_jobs = allowed_threads() if asked == 1 else asked
     with one_thread() if n_jobs > 1 else nullcontext():
         drawn = _jobs(n_jobs)(delayed(plan.draw_from)(kind, *part) for part in zip(parts, own, strict=True))
         for first, (x, log_w, group) in zip(bounds, drawn, strict=False):
