@@ -1,12 +1,19 @@
 """The last steps of an ascent, on functions whose maximum is known, and of fits that begin on a part of the rows."""
 
+import warnings
+
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 
 from gpclass import GPClassifier
+from gpclass.hyper import Maximize
+from gpclass.hyper.base import Run
 from gpclass.hyper.last_steps import Seen, last_steps
+from gpclass.inference import EP
 from gpclass.latent import dense
+from gpclass.likelihoods import MultinomialProbit, Probit
+from gpclass.model.problem import Problem
 
 WIDE = np.array([[-9.0, 9.0]] * 3)
 H = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 1.0]])
@@ -67,7 +74,28 @@ def test_a_failed_inference_is_not_the_end():
 
     done = last_steps(walled, np.zeros(3), np.linalg.inv(H), WIDE, steps=5, gain=1e-9)
     assert np.isfinite(done.seen.value)
-    assert done.theta[0] < 0.2
+    assert done.seen.value > hill(np.zeros(3)).value  # half a step
+    assert 0.0 < done.theta[0] < 0.2
+
+
+def test_what_is_left_counts_the_whole_way():
+    """A long ridge of small slope, of which one step covers a part."""
+
+    def ridge(theta):
+        return Seen(float(0.02 * theta[0] - 0.001 * theta[0] ** 2), 0.02 - 0.002 * theta)
+
+    bounds = np.array([[-50.0, 50.0]])
+    begun = last_steps(ridge, np.zeros(1), np.array([[500.0]]), bounds, steps=0, gain=0.05)
+    assert not begun.arrived  # 0.1 nats away, 0.02 of them within one step
+    done = last_steps(ridge, np.zeros(1), np.array([[500.0]]), bounds, steps=20, gain=0.05)
+    assert done.arrived
+    assert done.seen.value > 0.05
+
+
+def test_slopes_that_do_not_matter_end_the_steps():
+    done = last_steps(hill, np.zeros(3), np.linalg.inv(H), WIDE, steps=5, gain=1e-9, flat=10.0)
+    assert done.arrived
+    assert done.evaluations == 1
 
 
 def problem(n, d, classes=2):
@@ -94,9 +122,113 @@ def test_a_part_of_the_rows_leads_to_the_same_maximum(monkeypatch, inference, cl
     assert part.fit_report_.converged
 
 
-def test_rare_classes_are_in_the_part(monkeypatch):
+def test_a_part_has_every_class():
+    X, y = problem(700, 2)
+    y = np.where(np.arange(700) < 3, 2, y)
+    likelihood = MultinomialProbit()
+    whole = Problem.of(X, likelihood.encode(y), 1.0 * RBF(1.0), likelihood, None, 3)
+    part = whole.form.part(whole, np.random.default_rng(1))
+    assert np.sum(part.y == 2) == 3
+    assert 230 <= part.n < 260
+    again = whole.form.part(whole, np.random.default_rng(2))
+    np.testing.assert_array_equal(part.X, again.X)  # whatever the random state
+    few = Problem.of(X[:90], likelihood.encode(np.arange(90) % 6), 1.0 * RBF(1.0), likelihood, None, 6)
+    assert few.form.part(few, np.random.default_rng(0)) is None
+
+
+def test_small_classes_are_no_part(monkeypatch):
+    """Twenty rows of every class would be all rows."""
+    monkeypatch.setattr(dense, "MANY", 100)
+    X, y = problem(120, 2)[0], np.arange(120) % 6
+    likelihood = MultinomialProbit()
+    whole = Problem.of(X, likelihood.encode(y), 1.0 * RBF(1.0), likelihood, None, 6)
+    assert whole.form.part(whole, np.random.default_rng(0)) is None
+
+
+@pytest.mark.filterwarnings("ignore:the best parameters lie on a bound")
+def test_restarts_keep_their_mode(monkeypatch):
+    """The best of many starts is far from the kernel's own length scale: a fine grating."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (300, 1))
+    y = np.sin(2 * np.pi * X[:, 0] / 0.08) > 0
+    kernel = ConstantKernel(9.0, (1.0, 1e3)) * RBF(1.0, (5e-3, 1e2))
+
+    def fitted():
+        return GPClassifier(kernel, inference="laplace", n_restarts=6, random_state=0).fit(X, y)
+
+    whole = fitted()
+    monkeypatch.setattr(dense, "MANY", 100)
+    part = fitted()
+    assert whole.kernel_.k2.length_scale < 0.05  # e³ below where the kernel starts
+    assert abs(part.log_evidence_ - whole.log_evidence_) < 0.01
+
+
+def test_a_part_that_learns_nothing_is_not_believed(monkeypatch):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((300, 3))
+    y = 0.25 * X[:, 0] + rng.standard_normal(300) > 0
+
+    def fitted():
+        return GPClassifier(1.0 * RBF(1.0), inference="laplace").fit(X, y)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = fitted()
+        monkeypatch.setattr(dense, "MANY", 100)
+        part = fitted()
+    assert part.log_evidence_ > whole.log_evidence_ - 0.01
+
+
+def test_a_failure_on_all_rows_leads_back_to_the_start(monkeypatch):
     monkeypatch.setattr(dense, "MANY", 100)
     X, y = problem(150, 2)
-    y = np.where(np.arange(150) < 3, 2, y)
-    fit = GPClassifier(1.0 * RBF(1.0), inference="ep", random_state=0).fit(X, y)
-    assert fit.predict_proba(X).shape == (150, 3)
+    infer, failed = EP.infer, []
+
+    def fails_once(self, problem, *others):
+        if problem.n == 150 and not failed:
+            failed.append(1)
+            raise ValueError("not here")
+        return infer(self, problem, *others)
+
+    whole = GPClassifier(1.0 * RBF(1.0), inference="ep").fit(X, y)
+    monkeypatch.setattr(EP, "infer", fails_once)
+    again = GPClassifier(1.0 * RBF(1.0), inference="ep").fit(X, y)
+    assert failed
+    assert abs(again.log_evidence_ - whole.log_evidence_) < 0.01
+
+
+@pytest.mark.parametrize("settings", [{"sample_weight": True}, {"map": True}, {"own": True}])
+def test_a_part_goes_with_weights_priors_and_kernels_of_their_own(monkeypatch, settings):
+    X, y = problem(150, 2, 3 if "own" in settings else 2)
+    kernel = CompoundKernel([1.0 * RBF(1.0)] * 3) if "own" in settings else 1.0 * RBF(1.0)
+    weights = np.where(np.arange(150) % 4, 1.0, 2.0) if "sample_weight" in settings else None
+    strategy = "map" if "map" in settings else "maximize"
+
+    def fitted():
+        return GPClassifier(kernel, inference="ep", hyperparameters=strategy).fit(X, y, sample_weight=weights)
+
+    whole = fitted()
+    monkeypatch.setattr(dense, "MANY", 100)
+    part = fitted()
+    assert abs(part.log_evidence_ - whole.log_evidence_) < 0.02
+    assert part.fit_report_.details["evaluations_on_a_part"] > 0
+
+
+@pytest.mark.parametrize("many", [100, 1000])
+def test_settings_of_the_ascent_are_heeded(monkeypatch, many):
+    monkeypatch.setattr(dense, "MANY", many)
+    X, y = problem(150, 2)
+    index = Probit().encode(y)
+    whole = Problem.of(X, index, 1.0 * RBF(1.0), Probit(), None, 2)
+
+    def spent(**settings):
+        fit = Maximize(**settings)(whole, EP(), Run(np.random.default_rng(0)))
+        return fit.figures["evaluations"], fit.converged
+
+    default, short, flat = spent(), spent(max_iter=1), spent(gradient_tol=50.0)
+    assert default[1]
+    assert not short[1]
+    assert short[0] <= 4
+    assert flat[0] < default[0]
+    assert spent(tol=1e-6) == default
+    assert spent(tol=1e-10)[0] > default[0]

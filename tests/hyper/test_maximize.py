@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 from gpclass import GPClassifier
 from gpclass.hyper import Maximize
 from gpclass.hyper.base import Run
-from gpclass.hyper.maximize import climb
+from gpclass.hyper.climb import Objective, climb
 from gpclass.inference import EP, Laplace, Variational
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Probit, get_likelihood
@@ -84,9 +84,11 @@ def test_the_last_inference_is_that_of_the_settings(monkeypatch):
         return infer(inference, *rest)
 
     monkeypatch.setattr(EP, "infer", watched)
-    fit = Maximize(max_iter=5)(problem, EP(tol=1e-9), Run(np.random.default_rng(0)))
+    fit = Maximize()(problem, EP(tol=1e-9), Run(np.random.default_rng(0)))
     assert seen[-1] == 1e-9
-    assert max(seen[:-1]) <= 20.001 * EP(tol=1e-9).guide(Probit()).tol
+    guide = EP(tol=1e-9).guide(Probit()).tol
+    assert sorted({round(tol / guide) for tol in seen[:-1]}) == [5, 20]
+    assert seen[:-1] == sorted(seen[:-1], reverse=True)  # the last steps are the finer ones
     again = EP(tol=1e-12)(fit.problem)
     assert abs(again.evidence.log_z - fit.posterior.evidence.log_z) < 1e-9
 
@@ -186,8 +188,8 @@ def test_values_within_rounding_are_told_apart_by_their_slopes():
 
 
 @pytest.mark.parametrize(("tol", "loose"), [(1e-10, 1e-7), (1e-6, 1e-3), (1e-4, 1e-3), (1e-3, 1e-3), (0.01, 0.01)])
-def test_sites_of_a_search_are_never_looser_than_three_digits_or_the_result(tol, loose):
-    """Sites looser than that would move the maximum of the evidence."""
+def test_sites_of_a_guide_are_never_looser_than_three_digits_or_the_result(tol, loose):
+    """The last steps of a search have five times that: looser ones would move the maximum of the evidence."""
     assert EP(tol=tol).guide(Probit()).tol == pytest.approx(loose, rel=1e-12)
 
 
@@ -206,6 +208,7 @@ def test_values_far_apart_are_not_told_apart_by_slopes(monkeypatch):
     found = Laplace()(problem, rng, gradient=True)
     monkeypatch.setattr(Laplace, "infer", skewed)
     for start in np.linspace(-3.0, 2.0, 200):
-        top = climb(problem, Laplace(), np.array([start]), None, Maximize(tol=1e-3), 0)
+        objective = Objective(problem, Laplace(), None, 0)
+        top = climb(objective, np.array([start]), max_iter=200, tol=1e-3, gradient_tol=1e-3)
         (t,) = top.theta
         assert abs(top.value + 500.0 + 3.0 * (np.exp(t) - 1.0 - t)) < 0.5  # tol is half a nat here

@@ -4,7 +4,8 @@ An ascent over a part of the rows, or of a guide's evidence, ends near the maxim
 an estimate C of the inverse curvature there. The steps Δθ = C g from its slope g then need few evaluations, and ½ g·C g
 says how many nats are left: they end when that is less than what is wanted, or than the noise of the evidence. If the
 evidence has no noise, every step improves C (BFGS), a step that falls is halved, and slopes must be small as well,
-since C may be wrong along a ridge; a noisy step that falls is the last.
+since C may be wrong along a ridge; a noisy step that falls is the last. Parameters on a bound that the slope leads out
+of stay there.
 Cost: one inference with gradient per evaluation, 2 to 5 evaluations.
 Fails when: C is far from the curvature of this evidence: the steps do not arrive, and an ascent must go on.
 Reference: Nocedal & Wright (2006), Numerical optimization, section 6.1, for the update of C.
@@ -23,6 +24,7 @@ from gpclass.latent.base import Start
 LONGEST, LONGEST_NOISY = 1.0, 0.3  # change of a log-parameter in one step, without and with noise
 STEEP = 0.03  # nats per log-parameter: a slope that is left at a maximum, at most
 HALVINGS = 3  # of a step that falls
+CONCAVE = 1e-4  # least cosine of a step and the fall of the slope, below which rounding would make the curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class Arrival:
     theta: Array  # (p,)
     seen: Seen  # at ``theta``
     evaluations: int
+    steps: int  # that were taken
     inverse_curvature: Array  # (p, p)
     arrived: bool  # whether nothing that is wanted can be gained
 
@@ -54,6 +57,7 @@ def last_steps(
     *,
     steps: int,
     gain: float,
+    flat: float = 0.0,
 ) -> Arrival:
     """Quasi-Newton steps until less than ``gain`` nats are expected.
 
@@ -64,29 +68,30 @@ def last_steps(
     theta : (p,) array
         Where to begin.
     inverse_curvature : (p, p) array
-        Of minus the evidence.
+        Of minus the evidence, positive definite.
     bounds : (p, 2) array
         Of θ.
     steps : int
         The most steps.
     gain : float
         Nats that are worth a step.
+    flat : float
+        Slope of a parameter that is worth none, whatever the curvature.
     """
     low, high = bounds.T
-    here, C, evaluations = evaluate(theta), inverse_curvature, 1
+    here, C, evaluations, taken = evaluate(theta), inverse_curvature, 1, 0
     noisy = here.error > 0
-    longest = LONGEST_NOISY if noisy else LONGEST
-    for taken in range(steps + 1):
+    while np.isfinite(here.value):
         out = ((theta <= low) & (here.slope < 0)) | ((theta >= high) & (here.slope > 0))
-        slope, step = np.where(out, 0.0, here.slope), np.zeros_like(theta)
-        step[~out] = np.linalg.solve(np.linalg.inv(C)[np.ix_(~out, ~out)], slope[~out])  # the others stay
-        step *= min(1.0, longest / max(float(np.abs(step).max(initial=0.0)), 1e-300))
-        step = np.clip(theta + step, low, high) - theta
-        little = 0.5 * float(slope @ step) < max(here.error, gain)
-        if not np.isfinite(here.value):
-            break
-        if little and (noisy or np.abs(slope).max(initial=0.0) < STEEP):
-            return Arrival(theta, here, evaluations, C, True)
+        slope, newton = np.where(out, 0.0, here.slope), np.zeros_like(theta)
+        newton[~out] = np.linalg.solve(np.linalg.inv(C)[np.ix_(~out, ~out)], slope[~out])  # the others stay
+        shorter = min(1.0, (LONGEST_NOISY if noisy else LONGEST) / max(float(np.abs(newton).max(initial=0.0)), 1e-300))
+        step = np.clip(theta + shorter * newton, low, high) - theta
+        bound = bool(np.any(step != (theta + shorter * newton) - theta))
+        left = float(slope @ step) if bound else 0.5 * float(slope @ newton)  # nats, at most and about
+        steepest = float(np.abs(slope).max(initial=0.0))
+        if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < STEEP)):
+            return Arrival(theta, here, evaluations, taken, C, True)
         if taken == steps:
             break
         there = evaluate(theta + step)
@@ -94,21 +99,20 @@ def last_steps(
         for _ in range(0 if noisy else HALVINGS):
             if there.value >= here.value:
                 break
-            step *= 0.5
+            step = 0.5 * step
             there = evaluate(theta + step)
             evaluations += 1
         if there.value < here.value:
             break
-        if not noisy:
-            C = _updated(C, step, here.slope - there.slope)
-        theta, here = theta + step, there
-    return Arrival(theta, here, evaluations, C, False)
+        C = C if noisy else _updated(C, step, here.slope - there.slope)
+        theta, here, taken = theta + step, there, taken + 1
+    return Arrival(theta, here, evaluations, taken, C, False)
 
 
 def _updated(C: Array, step: Array, fall: Array) -> Array:
     """The inverse curvature after a step by which the slope falls: fall = C⁻¹ step, BFGS's formula."""
     bend = float(step @ fall)
-    if bend <= 0.0:
-        return C  # not concave along the step
-    left = np.eye(len(step)) - np.outer(step, fall) / bend
-    return np.asarray(left @ C @ left.T + np.outer(step, step) / bend)
+    if bend <= CONCAVE * float(np.linalg.norm(step) * np.linalg.norm(fall)):
+        return C
+    rest = np.eye(len(step)) - np.outer(step, fall) / bend
+    return np.asarray(rest @ C @ rest.T + np.outer(step, step) / bend)

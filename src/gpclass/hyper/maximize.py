@@ -28,14 +28,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.optimize import Bounds, minimize
 
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.bounds import bounds_warning, vanishes
-from gpclass.hyper.last_steps import Seen, last_steps
+from gpclass.hyper.climb import Climb, Objective, climb, climb_apart
+from gpclass.hyper.last_steps import last_steps
 from gpclass.hyper.staged.settings import Stages
-from gpclass.hyper.starts import elsewhere, learned_nothing
+from gpclass.hyper.starts import elsewhere, found_nothing, starting_points
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
@@ -48,27 +48,9 @@ COARSE = 1e-4  # and of one that another follows
 ROUGH, LOOSE = (20, 0.02), (5, 0.005)  # sites of the ascent and of its last steps: times the guide's, at most
 LAST_STEPS, LEAST_GAIN = 6, 1e-3  # steps that may end such an ascent, and nats that are worth one
 REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows may make
-SHORTEST = 1e-4  # square of the shortest unit in which a parameter is moved, after an ascent on a part of the rows
-FIRST_STEP = 1.0  # length of the first step of an ascent, in log-parameters
-ALIKE = 0.1  # values that differ by less, in units of the tolerance of the ascent, are told apart by their slopes
+SHORTEST, LONGEST = 1e-4, 1.0  # squares of units in which parameters are moved, if such steps do not end an ascent
+OUT_OF_STEPS = "the largest number of iterations was reached (max_iter)"
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
-FLAT = 1e-3  # nats per log-parameter: a slope that counts as none if no step is found
-ABNORMAL = 2  # status of L-BFGS-B if its line search finds no step
-REFUSED = 1e12  # value of the objective if the inference fails: the line search then backtracks
-
-
-@dataclass(frozen=True)
-class Climb:
-    """One ascent: where it ended and why."""
-
-    theta: Array  # (p,)
-    value: float  # log evidence (+ log prior)
-    evaluations: int
-    converged: bool
-    reason: str
-    inverse_curvature: Array  # (p, p), of minus the objective, as L-BFGS sees it
-    start: Start | None = None  # of the posterior at ``theta``; None if it was found in another process
-    refused: ValueError | None = None  # why no evaluation succeeded
 
 
 @dataclass(frozen=True)
@@ -80,8 +62,8 @@ class Maximize(Strategy):
     max_iter : int, optional
         Largest number of iterations per ascent; by default 200, and 60 over all rows with inducing inputs.
     tol : float, optional
-        Stop when less than this share of the log evidence is left to gain; by default 1e-6, which ends about 0.001
-        nats below the maximum (the ridge to an irrelevant feature's infinite length scale would double the
+        Stop when an iteration gains less than this share of the log evidence, or less is left to gain; by default 1e-6
+        (0.001 nats, if that is more: the ridge to an irrelevant feature's infinite length scale would double the
         evaluations), and 1e-5 with inducing inputs.
     gradient_tol : float
         Stop when no component of the gradient exceeds this.
@@ -135,60 +117,127 @@ class Maximize(Strategy):
         if len(problem.theta) == 0:
             problem = problem.placed(run.rng)
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
-        whole, part = problem, problem.form.part(problem, run.rng)
-        problem = problem.placed(run.rng) if part is None else part
-        starts = starting_points(problem, run.n_restarts, run.rng)
-        seed = int(run.rng.integers(2**63))
-        guide = inference.guide(problem.likelihood)
-        rough, guide = (guide.with_site_tol(_looser(guide.site_tol, *by)) for by in (ROUGH, LOOSE))
-        begun = replace(self, tol=max(self.tol or TOL, COARSE)) if rough != guide else self
         with progress(label=f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
-            if len(starts) == 1:
-                climbs = [climb(problem, rough, starts[0], prior, begun, seed, bar.update)]
-            else:
-                work = (delayed(_climb_apart)(problem, rough, start, prior, begun, seed) for start in starts)
-                climbs = Parallel(n_jobs=run.n_jobs)(work)
-        best = max(climbs, key=lambda c: c.value)
-        if found_nothing(problem, best.value, prior, best.theta):
-            other = elsewhere(problem)
-            if other is not None:
-                climbs.append(_climb_apart(problem, rough, other, prior, begun, seed))
-                best = max(climbs, key=lambda c: c.value)
-        if best.refused is not None:
-            raise best.refused
-        evaluations = sum(c.evaluations for c in climbs)
-        theta, last = best.theta, best.start
-        if part is not None:  # few rows may take a parameter to where no slope leads back
-            theta = np.clip(theta, starts[0] - REACH, starts[0] + REACH)
-        there = (problem if part is None else whole).at(theta).placed(run.rng)
-        if rough != guide or there.n != problem.n or there.form is not problem.form:  # or neighbours of this θ
-            best = self._go_on(there, guide, replace(best, theta=theta), problem.n / there.n, prior, seed)
-            problem, theta, last = there, best.theta, best.start
-            evaluations += best.evaluations
+            search = _Search(self, problem, inference, prior, run, int(run.rng.integers(2**63)), bar.update)
+            best = search.begun_on_a_part() or search.over_all_rows()
+        problem, theta, last, spent = search.problem, best.theta, best.start, 0
         if inference.evidence_kind == "unbiased":
-            theta, last, spent = polish(problem, inference, best, prior, self, seed)
-            evaluations += spent
+            theta, last, spent = polish(problem, inference, best, prior, self, search.seed)
         at_best = problem.at(theta)
-        posterior = inference(at_best, np.random.default_rng(seed), start=last)
-        fit = fit_at(at_best, posterior, evaluations, prior)
+        posterior = inference(at_best, np.random.default_rng(search.seed), start=last)
+        fit = fit_at(at_best, posterior, search.evaluations + spent, prior)
+        if search.on_a_part:
+            fit = fit.with_details({"evaluations_on_a_part": search.on_a_part})
         return replace(fit, converged=best.converged, reason=best.reason)
 
-    def _go_on(
-        self, problem: Problem, guide: Inference, best: Climb, share: float, prior: PriorSet | None, seed: int
-    ) -> Climb:
-        """From the end of an ascent with rough sites, over a ``share`` of the rows, to the maximum over all of them."""
-        curvature = best.inverse_curvature * share  # the evidence of all rows bends as many times more
-        look = _Look(problem, guide, prior, seed, best.start if share == 1.0 else None)
-        value = abs(best.value) / share
-        gain, steps = self.tol * value if self.tol else max(LEAST_GAIN, TOL * value), self.max_iter or LAST_STEPS
-        done = last_steps(look, best.theta, curvature, problem.bounds, steps=min(steps, LAST_STEPS), gain=gain)
-        if done.arrived:
-            spent, seen = done.evaluations, done.seen
-            return Climb(done.theta, seen.value, spent, True, "", done.inverse_curvature, seen.start)
+
+@dataclass
+class _Search:
+    """The ascents of one fit.
+
+    A part of the rows only proposes parameters. If it has learned nothing, or what it found fails or is nothing on all
+    rows, the search begins on all of them.
+    """
+
+    settings: Maximize
+    problem: Problem  # of all rows; with what its form chose for the last θ
+    inference: Inference
+    prior: PriorSet | None
+    run: Run
+    seed: int
+    tell: Callable[..., None]
+    evaluations: int = 0  # over all rows
+    on_a_part: int = 0
+
+    def __post_init__(self) -> None:
+        guide = self.inference.guide(self.problem.likelihood)
+        self.rough, self.guide = (guide.with_site_tol(_looser(guide.site_tol, *by)) for by in (ROUGH, LOOSE))
+        self.starts = starting_points(self.problem, self.run.n_restarts, self.run.rng)
+
+    def begun_on_a_part(self) -> Climb | None:
+        """The end of an ascent that began on a part of the rows; None if there is none, or it led nowhere."""
+        part = self.problem.form.part(self.problem, self.run.rng)
+        if part is None:
+            return None
+        best, self.on_a_part = self._best(part)
+        if best.refused is not None or found_nothing(part, best.value, self.prior, best.theta):
+            return None
+        # Few rows may take a parameter to where no slope leads back.
+        theta = np.clip(best.theta, best.begun - REACH, best.begun + REACH)
+        whole = self.problem
+        self.problem = whole.at(theta).placed(self.run.rng)
+        share = part.rows.count / whole.rows.count
+        found = self._go_on(replace(best, theta=theta, iterations=0, start=None), share)
+        if found is not None and not found_nothing(self.problem, found.value, self.prior, found.theta):
+            return found
+        self.problem = whole
+        return None
+
+    def over_all_rows(self) -> Climb:
+        """The end of the best ascent over all rows, from all starts, and elsewhere if it has learned nothing."""
+        problem = self.problem = self.problem.placed(self.run.rng)
+        best, spent = self._best(problem)
+        self.evaluations += spent
+        if found_nothing(problem, best.value, self.prior, best.theta):
+            other = elsewhere(problem)
+            if other is not None:
+                found = climb_apart(self._objective(problem, self.rough), other, **self._limits())
+                self.evaluations += found.evaluations
+                best = max(best, found, key=lambda c: c.value)
+        if best.refused is not None:
+            raise best.refused
+        self.problem = problem.at(best.theta).placed(self.run.rng)
+        if self.rough == self.guide and self.problem.form is problem.form:  # and not, say, other neighbours at this θ
+            return best
+        return self._go_on(best) or best
+
+    def _best(self, problem: Problem) -> tuple[Climb, int]:
+        """The best of the ascents from all starts, and the evaluations of all."""
+        objective = self._objective(problem, self.rough)
+        if len(self.starts) == 1:
+            objective.tell = self.tell
+            best = climb(objective, self.starts[0], **self._limits())
+            return best, best.evaluations
+        work = (delayed(climb_apart)(objective, start, **self._limits()) for start in self.starts)
+        climbs = Parallel(n_jobs=self.run.n_jobs)(work)
+        return max(climbs, key=lambda c: c.value), sum(c.evaluations for c in climbs)
+
+    def _go_on(self, best: Climb, share: float = 1.0) -> Climb | None:
+        """From the end of an ascent, over a ``share`` of the rows, to the maximum over all; None if it fails there."""
+        settings, most = self.settings, self.settings.max_iter or MAX_ITER
+        left = most - best.iterations
+        if left <= 0:
+            return best
+        objective = self._objective(self.problem, self.guide, best.start)
+        objective.tell = self.tell
+        curvature, tol = best.inverse_curvature * share, settings.tol or TOL  # all rows bend as many times more
+        gain = max(tol * abs(best.value) / share, LEAST_GAIN * min(1.0, tol / TOL))
+        bounds, flat, steps = self.problem.bounds, settings.gradient_tol, min(left, LAST_STEPS)
+        done = last_steps(objective, best.theta, curvature, bounds, steps=steps, gain=gain, flat=flat)
+        self.evaluations += done.evaluations
+        seen, curvature, left = done.seen, done.inverse_curvature, left - done.steps
+        if not np.isfinite(seen.value):
+            return None
+        ended = Climb(done.theta, seen.value, 0, 0, done.arrived, OUT_OF_STEPS, curvature, best.begun, seen.start)
+        if done.arrived or left <= 0:
+            return replace(ended, reason="") if done.arrived else ended
         bends = np.diag(np.linalg.inv(curvature))  # with the others fixed: ridges are long
-        unit = np.sqrt(np.maximum(1.0 / bends, SHORTEST))
-        on = climb(problem, guide, done.theta, prior, self, seed, unit=unit, start=done.seen.start)
-        return replace(on, evaluations=on.evaluations + done.evaluations)
+        unit = np.sqrt(np.clip(1.0 / bends, SHORTEST, LONGEST))
+        on = climb(objective, done.theta, max_iter=left, tol=tol, gradient_tol=flat, unit=unit, seen=seen)
+        self.evaluations += on.evaluations
+        return on
+
+    def _objective(self, problem: Problem, inference: Inference, start: Start | None = None) -> Objective:
+        return Objective(problem, inference, self.prior, self.seed, start)
+
+    def _limits(self) -> dict[str, Any]:
+        """Of an ascent that begins."""
+        tol = self.settings.tol or TOL
+        return {
+            "max_iter": self.settings.max_iter or MAX_ITER,
+            "tol": tol if self.rough == self.guide else max(tol, COARSE),
+            "gradient_tol": self.settings.gradient_tol,
+        }
 
 
 @dataclass(frozen=True)
@@ -219,95 +268,6 @@ def _looser(tol: float, times: float, most: float) -> float:
     return max(tol, min(times * tol, most))
 
 
-def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) -> tuple[float, Array]:
-    """Log evidence at ``theta``, plus log prior if there is one, with its gradient."""
-    evidence = posterior.evidence
-    assert evidence is not None
-    assert evidence.gradient is not None
-    if prior is None:
-        return evidence.log_z, evidence.gradient
-    return evidence.log_z + prior.log_density(theta), evidence.gradient + prior.gradient(theta)
-
-
-def found_nothing(problem: Problem, value: float, prior: PriorSet | None, theta: Array) -> bool:
-    """Whether an ascent that ended with ``value`` at ``theta`` has learned nothing."""
-    return learned_nothing(problem, value - (0.0 if prior is None else prior.log_density(theta)))
-
-
-def _climb_apart(problem: Problem, inference: Inference, theta0: Array, *others: Any) -> Climb:
-    """One of several ascents: its posterior, with n×n factors, is not returned, nor is a failure an error."""
-    try:
-        return replace(climb(problem, inference, theta0, *others), start=None)
-    except ValueError as refused:
-        return Climb(theta0, -np.inf, 1, False, "", np.eye(len(theta0)), refused=refused)
-
-
-def climb(
-    problem: Problem,
-    inference: Inference,
-    theta0: Array,
-    prior: PriorSet | None,
-    settings: Maximize,
-    seed: int,
-    tell: Callable[..., None] = lambda **_: None,
-    unit: Array | float | None = None,
-    start: Start | None = None,
-) -> Climb:
-    """One ascent from ``theta0``; every evaluation uses the same random numbers.
-
-    ``start`` is of a posterior near ``theta0``. ``unit`` is about how far each parameter may be from the maximum: the
-    first step is of that size. By default it is ``FIRST_STEP`` long: L-BFGS-B would go along the gradient to the
-    bounds.
-    """
-    look = _Look(problem, inference, prior, seed, start)
-    best: tuple[float, Array, Start | None] = (-np.inf, theta0, None)
-    uphill, evaluations = np.zeros_like(theta0), 0  # slope at the best
-    most, tol, flat = settings.max_iter or MAX_ITER, settings.tol or TOL, settings.gradient_tol
-
-    def evaluate(theta: Array) -> tuple[float, Array]:
-        nonlocal best, evaluations, uphill
-        evaluations += 1
-        seen = look(theta)
-        value, slope = seen.value, seen.slope
-        if not np.isfinite(value):
-            return REFUSED, np.zeros_like(theta)
-        alike = ALIKE * tol * abs(value)
-        if abs(value - best[0]) < alike:
-            value = best[0] + float(np.clip(0.5 * (slope + uphill) @ (theta - best[1]), -alike, alike))
-        if value > best[0]:
-            best, uphill = (value, theta.copy(), seen.start), slope
-        tell(log_evidence=value)
-        return -value, -slope
-
-    begun = [evaluate(theta0)]
-    if unit is None:
-        shorter = 1.0 / np.sqrt(max(1.0, float(np.linalg.norm(begun[0][1])) / FIRST_STEP))
-        unit, flat = shorter, shorter * flat
-
-    def objective(x: Array) -> tuple[float, Array]:
-        value, slope = begun.pop() if begun else evaluate(x * unit)
-        return value, slope * unit
-
-    options: Any = {"maxiter": most, "ftol": tol, "gtol": flat}
-    bounds = Bounds(*(problem.bounds.T / unit))
-    outcome = minimize(objective, theta0 / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    if not np.isfinite(best[0]):
-        # Raise the inference's own error, which names the remedy.
-        inference(problem.at(theta0), np.random.default_rng(seed), gradient=True)
-        raise ValueError(
-            "the evidence is not finite at the starting parameters; standardise the features, or start from others"
-        )
-    done = bool(outcome.success)
-    if outcome.get("status") == ABNORMAL:  # rounding ended the line search; at a maximum, if no slope is left
-        left = outcome.x - np.clip(outcome.x - outcome.jac, bounds.lb, bounds.ub)
-        done = bool(np.abs(left).max(initial=0.0) < FLAT)
-    reason = "" if done else str(outcome.message)
-    curvature = np.eye(len(theta0))
-    if "hess_inv" in outcome:  # not if the bounds leave nothing to choose
-        curvature = np.asarray(outcome.hess_inv @ curvature) * np.outer(unit * np.ones(len(theta0)), unit)
-    return Climb(best[1], best[0], evaluations, done, reason, curvature, best[2])
-
-
 def polish(
     problem: Problem, inference: Inference, best: Climb, prior: PriorSet | None, settings: Maximize, seed: int
 ) -> tuple[Array, Start | None, int]:
@@ -315,44 +275,7 @@ def polish(
 
     Returns the parameters, the start of the evaluation there, and the number of evaluations.
     """
-    look = _Look(problem, inference.for_search, prior, seed, best.start)
-    done = last_steps(
-        look, best.theta, best.inverse_curvature, problem.bounds, steps=settings.polish_steps, gain=POLISH_GAIN
-    )
+    objective = Objective(problem, inference.for_search, prior, seed, best.start)
+    steps, bounds = settings.polish_steps, problem.bounds
+    done = last_steps(objective, best.theta, best.inverse_curvature, bounds, steps=steps, gain=POLISH_GAIN)
     return done.theta, done.seen.start or best.start, done.evaluations
-
-
-@dataclass
-class _Look:
-    """The evidence of an inference at other θ, each from the posterior of the last."""
-
-    problem: Problem
-    inference: Inference
-    prior: PriorSet | None
-    seed: int
-    last: Start | None
-
-    def __call__(self, theta: Array) -> Seen:
-        """Value −inf if the inference fails."""
-        try:
-            found = self.inference(
-                self.problem.at(theta), np.random.default_rng(self.seed), start=self.last, gradient=True
-            )
-        except ValueError:
-            return Seen(-np.inf, np.zeros_like(theta))
-        value, slope = value_and_slope(found, self.prior, theta)
-        if not (np.isfinite(value) and np.all(np.isfinite(slope))):
-            return Seen(-np.inf, np.zeros_like(theta))
-        self.last = found.start and found.start.light
-        return Seen(value, slope, (found.evidence and found.evidence.error) or 0.0, self.last)
-
-
-def starting_points(problem: Problem, n_restarts: int, rng: np.random.Generator) -> list[Array]:
-    """The kernel's own parameters, then random ones within the bounds."""
-    low, high = problem.bounds.T
-    starts = [np.clip(problem.theta, low, high)]
-    if n_restarts > 0:
-        if not np.isfinite(problem.bounds).all():
-            raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
-        starts += list(rng.uniform(low, high, size=(n_restarts, len(low))))
-    return starts

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.hyper.maximize import Maximize, climb, value_and_slope
+from gpclass.hyper.climb import Objective, climb, value_and_slope
 from gpclass.inference.base import Guides, Inference, Outline
 from gpclass.inference.hmc import JITTER
 from gpclass.latent.base import Start
@@ -112,9 +112,8 @@ def find_mode(density: LogDensity) -> Mode:
     """Find the mode from the kernel's own parameters, and its curvature."""
     problem = density.problem
     low, high = density.bounds
-    settings = Maximize(max_iter=60, tol=1e-5, gradient_tol=0.05)
-    start = np.clip(problem.theta, low, high)
-    top = climb(problem, density.inference, start, density.prior, settings, seed=0)
+    objective = Objective(problem, density.inference, density.prior, seed=0)
+    top = climb(objective, np.clip(problem.theta, low, high), max_iter=60, tol=1e-5, gradient_tol=0.05)
     p = len(top.theta)
     H = np.zeros((p, p))
     for j in range(p):

@@ -28,6 +28,7 @@ from gpclass.kernels import On, median_distance
 from gpclass.latent.dense import Dense
 from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
+from gpclass.priors import PriorSet
 
 ROWS = 200  # most rows on which starts are compared
 LADDER = (0.01, 0.03, 0.1, 0.3, 3.0)  # multiples of the median distance that are tried where it shows nothing
@@ -45,6 +46,11 @@ def base_rate(problem: Problem) -> float:
 def learned_nothing(problem: Problem, log_evidence: float) -> bool:
     """Whether the labels are explained no better than by their frequencies, which no feature is needed for."""
     return log_evidence < base_rate(problem) + min(NOTHING, PER_ROW * problem.rows.count)
+
+
+def found_nothing(problem: Problem, value: float, prior: PriorSet | None, theta: Array) -> bool:
+    """Whether an ascent that ended with ``value``, log prior included, at ``theta`` has learned nothing."""
+    return learned_nothing(problem, value - (0.0 if prior is None else prior.log_density(theta)))
 
 
 def like_a_coin(problem: Problem, log_evidence: float) -> bool:
@@ -73,6 +79,17 @@ def elsewhere(problem: Problem) -> Array | None:
     data = from_data(problem, few.X)
     found = [theta for theta in (data, *ladder(problem, data)) if np.abs(theta - problem.theta).max(initial=0) > SAME]
     return max(found, key=lambda theta: _evidence(few, theta), default=None)
+
+
+def starting_points(problem: Problem, n_restarts: int, rng: np.random.Generator) -> list[Array]:
+    """The kernel's own parameters, then random ones within the bounds."""
+    low, high = problem.bounds.T
+    starts = [np.clip(problem.theta, low, high)]
+    if n_restarts > 0:
+        if not np.isfinite(problem.bounds).all():
+            raise ValueError("n_restarts > 0 needs finite bounds for every kernel parameter")
+        starts += list(rng.uniform(low, high, size=(n_restarts, len(low))))
+    return starts
 
 
 def ladder(problem: Problem, data: Array) -> list[Array]:

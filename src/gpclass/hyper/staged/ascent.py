@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from gpclass.hyper.base import Fit, Run
-from gpclass.hyper.maximize import Climb as Top
+from gpclass.hyper.climb import Climb as Top
 from gpclass.hyper.maximize import Maximize, fit_at, polish
 from gpclass.hyper.staged.checkpoint import Checkpoint, standing, take_up
 from gpclass.hyper.staged.climb import Climb
@@ -78,7 +78,8 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
         climb.begins(f"{problem.n:,} rows, the posterior")
         chosen, last, spent = stage.chosen(state), stage.back(), 0
         if inference.evidence_kind == "unbiased" and len(chosen.theta):
-            top = Top(chosen.theta, state.value, 0, True, "", inverse_curvature(state, len(chosen.theta)), last)
+            theta, C = chosen.theta, inverse_curvature(state, len(chosen.theta))
+            top = Top(theta, state.value, 0, 0, True, "", C, theta, last)
             theta, last, spent = polish(chosen, inference, top, prior, strategy, SEED)
             chosen = chosen.at(theta)
         posterior = inference(chosen, run.rng.spawn(1)[0], start=last)

@@ -15,11 +15,10 @@ from joblib import Parallel, delayed
 
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.base import Run
-from gpclass.hyper.maximize import found_nothing, starting_points
 from gpclass.hyper.staged.checkpoint import Checkpoint
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing, inducing, with_inducing
-from gpclass.hyper.starts import elsewhere
+from gpclass.hyper.starts import elsewhere, found_nothing, starting_points
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpclass._typing import Array, IntArray
-from gpclass.hyper.maximize import value_and_slope
+from gpclass.hyper.climb import value_and_slope
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
 from gpclass.latent.inducing import length_scales
