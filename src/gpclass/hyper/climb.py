@@ -58,7 +58,7 @@ class Objective:
     prior: PriorSet | None
     seed: int
     last: Start | None = None
-    tell: Callable[..., None] = lambda **_: None
+    tell: Callable[..., None] | None = None  # shown every value
 
     def __call__(self, theta: Array) -> Seen:
         """Value −inf if the inference fails."""
@@ -71,7 +71,8 @@ class Objective:
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return Seen(-np.inf, np.zeros_like(theta))
         self.last = found.start and found.start.light
-        self.tell(log_evidence=value)
+        if self.tell is not None:
+            self.tell(log_evidence=value)
         return Seen(value, slope, (found.evidence and found.evidence.error) or 0.0, self.last)
 
 
