@@ -45,7 +45,7 @@ from gpclass.progress import progress
 
 MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
 COARSE = 1e-4  # and of one that another follows
-ROUGH, LOOSE = (20, 0.02), (5, 0.005)  # sites of the ascent and of its last steps: times the guide's, at most
+ROUGH_SITES, FINER_SITES = (20, 0.02), (5, 0.005)  # of an ascent and of its last steps: times the guide's, at most
 LAST_STEPS, LEAST_GAIN = 6, 1e-3  # steps that may end such an ascent, and nats that are worth one
 REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows may make
 SHORTEST, LONGEST = 1e-4, 1.0  # squares of units in which parameters are moved, if such steps do not end an ascent
@@ -151,7 +151,9 @@ class _Search:
 
     def __post_init__(self) -> None:
         guide = self.inference.guide(self.problem.likelihood)
-        self.rough, self.guide = (guide.with_site_tol(_looser(guide.site_tol, *by)) for by in (ROUGH, LOOSE))
+        self.rough, self.guide = (
+            guide.with_site_tol(_looser(guide.site_tol, *by)) for by in (ROUGH_SITES, FINER_SITES)
+        )
         self.starts = starting_points(self.problem, self.run.n_restarts, self.run.rng)
 
     def begun_on_a_part(self) -> Climb | None:

@@ -205,8 +205,9 @@ def log_weight(proposal: Proposal, x: Array) -> Array:
     total = np.full(x.shape[1], proposal.log_sites)
     box = np.isfinite(proposal.upper)
     half = np.isfinite(proposal.lower) & ~box
-    z = (m[half] - proposal.lower[half, None]) / c[half]
-    total += (np.log(ndtr(z)) if z.min(initial=0.0) > -SAFE else log_ndtr(z)).sum(axis=0)  # a third of the time
+    inside = (m[half] - proposal.lower[half, None]) / c[half]
+    near = inside.min(initial=0.0) > -SAFE  # then two functions take a third of the time of log_ndtr
+    total += (np.log(ndtr(inside)) if near else log_ndtr(inside)).sum(axis=0)
     if proposal.smooth is not None:
         for k in np.flatnonzero(proposal.smooth.kind >= 0).tolist():
             total += proposal.smooth.log_mass(k, m[k], proposal.c.item(k))
