@@ -1,7 +1,8 @@
 """The local prior on tables: magic, htru2 and electricity. ``python -m benchmarks.scale_tables --peer PYTHON``.
 
 Splits are those of :mod:`benchmarks.sparse`, whose stored log losses (inducing inputs, and GPyTorch's SVGP tuned on the
-test rows) stand beside; one more with inducing inputs climbs the evidence to its end; fits are those of :mod:`benchmarks.scale_covtype`, LightGBM by the Python of ``--peer``.
+test rows) stand beside; one more fit with inducing inputs climbs the evidence to its end. Fits are those of
+:mod:`benchmarks.scale_covtype`, LightGBM by the Python of ``--peer``.
 Results are stored in ``scale_tables.json`` and not computed again; ``--page`` only writes the table of docs/scale.md.
 """
 
