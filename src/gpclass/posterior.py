@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
 
 TOO_FEW = 10.0  # effective draws below which neither their mean nor their spread is known
+UNRELIABLE = 50.0  # effective draws below which probabilities are unreliable, whatever their stated error
 IMPRECISE = "but less precise than asked for (see the warnings)"
 INSTEAD = "use inference='ep' or 'laplace' instead"
 EVIDENCE_KINDS = ("approximate", "bound", "unbiased", "closed-form")
@@ -61,8 +62,9 @@ class Report:
 
     def judged(self, seconds: float) -> Report:
         """With the time it took; not converged if a few of the draws have nearly all the weight."""
-        enough = self.ess is None or self.n_samples is None or not too_few(self.ess, self.n_samples)
-        if enough or not self.converged:  # one reason, with one remedy
+        if self.ess is None or self.n_samples is None or not self.converged:  # one reason, with one remedy
+            return replace(self, seconds=seconds)
+        if not too_few(self.ess, self.n_samples, UNRELIABLE):
             return replace(self, seconds=seconds)
         reason = f"only {self.ess:.1f} effective of {self.n_samples} draws; {INSTEAD}"
         return replace(self, seconds=seconds, converged=False, reason=reason)
@@ -96,9 +98,9 @@ class Report:
         return "\n".join(f"{label:<{width}}  {text}" for label, text in rows)
 
 
-def too_few(effective: float, draws: int) -> bool:
+def too_few(effective: float, draws: int, fewest: float = TOO_FEW) -> bool:
     """Whether a few of the draws have nearly all the weight."""
-    return effective < min(TOO_FEW, 0.5 * draws)
+    return effective < min(fewest, 0.5 * draws)
 
 
 def format_value(value: Any) -> str:

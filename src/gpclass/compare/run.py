@@ -152,7 +152,7 @@ def _check(X: Any, y: Any, cv: int, repeats: int) -> tuple[Any, IntArray]:
     if len(classes) < 2:
         raise ValueError(f"y holds only one class ({classes.tolist()}): a comparison needs at least two")
     if count.min() < cv:
-        rare = classes[count.argmin()]
+        rare = classes.tolist()[count.argmin()]
         raise ValueError(f"class {rare!r} has {count.min()} points, fewer than cv={cv} folds: use a smaller cv")
     return classes, index.astype(np.intp)
 

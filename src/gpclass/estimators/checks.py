@@ -6,10 +6,11 @@ import warnings
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, WhiteKernel
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.covariance import compile_kernel
 from gpclass.hyper.starts import base_rate, learned_nothing, like_a_coin
 from gpclass.model.problem import Problem, sample_of
@@ -124,13 +125,17 @@ def has_noise(kernel: Any) -> bool:
 
 
 def advice(
-    problem: Problem, evidence: Evidence | None, class_weight: Any = None, searched: bool = True
+    problem: Problem,
+    evidence: Evidence | None,
+    weighted: tuple[Array, IntArray] | None = None,
+    searched: bool = True,
 ) -> tuple[str, ...]:
     """Warnings for the user about the data and the fit, with the remedy.
 
+    ``weighted`` are the factors of the classes, if they have any, and the rows of each before any weight.
     Kernel parameters that were not ``searched`` may be meant to explain the labels badly, but hardly as a coin would.
     """
-    found = [] if class_weight is None else _uncalibrated(problem)
+    found = [] if weighted is None else _uncalibrated(*weighted)
     X = sample_of(problem, LOOK)
     spread = X.std(axis=0)
     spread = spread[spread > CONSTANT * np.abs(X).max(axis=0)]
@@ -149,16 +154,21 @@ def advice(
     return tuple(found)
 
 
-def _uncalibrated(problem: Problem) -> list[str]:
-    """A warning if class weights change the shares of the classes."""
-    labels, weights = problem.rows.labels()
-    of_class = np.unique(labels, return_inverse=True)[1]
-    seen, weighted = np.bincount(of_class) / len(labels), np.bincount(of_class, weights) / weights.sum()
+def _uncalibrated(factors: Array, counts: IntArray) -> list[str]:
+    """A warning if factors of the classes, of which there are so many rows, change their shares."""
+    seen, weighted = counts / counts.sum(), counts * factors / np.sum(counts * factors)
     k = int(np.argmax(np.abs(weighted - seen)))
     if abs(weighted[k] - seen[k]) < MOVED:
         return []
     return [
-        f"class_weight counts a class of {seen[k]:.2g} of the rows as {weighted[k]:.2g}: probabilities are those of "
+        f"class_weight counts a class of {seen[k]:.3g} of the rows as {weighted[k]:.3g}: probabilities are those of "
         "such a population, not calibrated for this one; where errors cost differently, leave the weights out and use "
         "decide(X, costs)"
     ]
+
+
+def class_factors(class_weight: Any, classes: npt.NDArray[Any], counts: IntArray) -> Array:
+    """The factor of every class that ``class_weight`` gives, up to a common one."""
+    if isinstance(class_weight, dict):
+        return np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+    return np.asarray(1.0 / np.maximum(counts, 1))  # balanced

@@ -224,7 +224,10 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         problem, posterior = fit.problem, fit.posterior
         evidence = posterior.evidence
         strategy = task.methods.strategy
-        advice = checks.advice(problem, evidence, self.class_weight, not strategy.keeps_start)
+        weighted = None
+        if self.class_weight is not None:
+            weighted = checks.class_factors(self.class_weight, task.classes, task.counts), task.counts
+        advice = checks.advice(problem, evidence, weighted, not strategy.keeps_start)
         self.fit_report_ = fit.report(strategy.name, advice, time.perf_counter() - began)
         self.classes_ = task.classes
         self.kernel_ = problem.kernel

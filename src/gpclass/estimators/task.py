@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from gpclass._typing import Array
+from gpclass._typing import Array, IntArray
 from gpclass.data.sources import as_source
 from gpclass.estimators import checks
 from gpclass.hyper.base import Fit, Run, Strategy
@@ -73,6 +73,7 @@ class Task:
     problem: Problem
     methods: Methods
     classes: npt.NDArray[Any]
+    counts: IntArray  # (C,), rows of each class, before any weight
     start_from_data: bool = False  # whether the kernel's length scales are compared with those of the data first
 
     def run(self, run: Run) -> Fit:
@@ -128,7 +129,7 @@ def array_task(
         checks.check_copies(n, X.shape[1])
         rows = rows.unrolled()
     source = ArraySource(rows.X, rows.index, rows.weights, executor=executor)
-    task = _task(clf, source, kernel, methods, classes)
+    task = _task(clf, source, kernel, methods, classes, np.bincount(index, minlength=len(classes)))
     if methods.strategy.name != "fixed" and len(task.problem.theta):
         check_learnable(rows.index, "kernel parameters", "give a kernel and set hyperparameters='fixed'")
     return task
@@ -151,17 +152,21 @@ def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task
     source, classes, names = as_source(X, y, sample_weight, clf.class_weight)
     methods = Methods.of(clf, len(classes))
     some = source.take(sample_rows(source.n, LOOK, np.random.default_rng(0)))[0]
-    return _task(clf, source, _kernel(clf, methods.likelihood, some), methods, classes), names
+    counts = np.bincount(source.y, minlength=len(classes))
+    return _task(clf, source, _kernel(clf, methods.likelihood, some), methods, classes, counts), names
 
 
-def _task(clf: Settings, source: Source, kernel: Kernel, methods: Methods, classes: npt.NDArray[Any]) -> Task:
+def _task(
+    clf: Settings, source: Source, kernel: Kernel, methods: Methods, classes: npt.NDArray[Any], counts: IntArray
+) -> Task:
     """The task of rows labelled by class indices."""
     kernels = len(kernel.kernels) if isinstance(kernel, CompoundKernel) else 1
     form = form_of(clf).checked(source.n, source.d, kernels)
     relabelled: Any = source
     rows = form.rows(replace(relabelled, y=methods.likelihood.encode(relabelled.y)))
     start_from_data = clf.kernel is not None and not methods.strategy.keeps_start
-    return Task(Problem(rows, kernel, methods.likelihood, len(classes), form), methods, classes, start_from_data)
+    problem = Problem(rows, kernel, methods.likelihood, len(classes), form)
+    return Task(problem, methods, classes, counts, start_from_data)
 
 
 def _kernel(clf: Settings, likelihood: Likelihood, X: Array) -> Kernel:

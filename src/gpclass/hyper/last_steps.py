@@ -81,13 +81,14 @@ def last_steps(
     low, high = bounds.T
     here, C, evaluations, taken = evaluate(theta), inverse_curvature, 1, 0
     noisy = here.error > 0
+    longest = LONGEST_NOISY if noisy else LONGEST
     while np.isfinite(here.value):
         out = ((theta <= low) & (here.slope < 0)) | ((theta >= high) & (here.slope > 0))
         slope, newton = np.where(out, 0.0, here.slope), np.zeros_like(theta)
         newton[~out] = np.linalg.solve(np.linalg.inv(C)[np.ix_(~out, ~out)], slope[~out])  # the others stay
-        shorter = min(1.0, (LONGEST_NOISY if noisy else LONGEST) / max(float(np.abs(newton).max(initial=0.0)), 1e-300))
-        step = np.clip(theta + shorter * newton, low, high) - theta
-        bound = bool(np.any(step != (theta + shorter * newton) - theta))
+        shorter = np.clip(newton, -longest, longest)
+        step = np.clip(theta + shorter, low, high) - theta
+        bound = bool(np.any(step != (theta + shorter) - theta))
         left = float(slope @ step) if bound else 0.5 * float(slope @ newton)  # nats, at most and about
         steepest = float(np.abs(slope).max(initial=0.0))
         if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < STEEP)):
@@ -107,6 +108,23 @@ def last_steps(
         C = C if noisy else _updated(C, step, here.slope - there.slope)
         theta, here, taken = theta + step, there, taken + 1
     return Arrival(theta, here, evaluations, taken, C, False)
+
+
+def curvature(slope: Callable[[Array], Array], theta: Array, bounds: Array, step: float) -> Array:
+    """Minus the second derivatives at ``theta``, (p, p), by differences of slopes ``step`` to either side."""
+    low, high = bounds.T
+    H = np.zeros((len(theta), len(theta)))
+    for j in range(len(theta)):
+        side = step * (np.arange(len(theta)) == j)
+        up, down = (np.clip(theta + side, low, high), np.clip(theta - side, low, high))
+        H[j] = (slope(down) - slope(up)) / max(up[j] - down[j], step)
+    return 0.5 * (H + H.T)
+
+
+def inverse_of(H: Array, least: float, most: float) -> Array:
+    """The inverse of a curvature, with eigenvalues between these."""
+    values, axes = np.linalg.eigh(H)
+    return np.asarray((axes * np.clip(1.0 / np.maximum(values, 1e-12), least, most)) @ axes.T)
 
 
 def _updated(C: Array, step: Array, fall: Array) -> Array:

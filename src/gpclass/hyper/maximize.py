@@ -33,7 +33,7 @@ from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.bounds import bounds_warning, vanishes
 from gpclass.hyper.climb import Climb, Objective, climb, climb_apart
-from gpclass.hyper.last_steps import last_steps
+from gpclass.hyper.last_steps import curvature, inverse_of, last_steps
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.starts import elsewhere, found_nothing, starting_points
 from gpclass.inference.base import Inference
@@ -46,8 +46,12 @@ from gpclass.progress import progress
 MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
 COARSE = 1e-4  # and of one that another follows
 ROUGH_SITES, FINER_SITES = (20, 0.02), (5, 0.005)  # of an ascent and of its last steps: times the guide's, at most
-LAST_STEPS, LEAST_GAIN = 6, 1e-3  # steps that may end such an ascent, and nats that are worth one
-REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows may make
+LAST_STEPS, LEAST_GAIN = 8, 1e-3  # steps that may end such an ascent, and nats that are worth one
+STEP = 0.1  # of the differences behind the curvature on a part of the rows
+REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows may make, if the evidence is flat in it
+FLATTEST = (
+    10.0  # largest inverse curvature: a log-parameter of which a change by one costs a twentieth of a nat is flat
+)
 SHORTEST, LONGEST = 1e-4, 1.0  # squares of units in which parameters are moved, if such steps do not end an ascent
 OUT_OF_STEPS = "the largest number of iterations was reached (max_iter)"
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
@@ -161,11 +165,16 @@ class _Search:
         part = self.problem.form.part(self.problem, self.run.rng)
         if part is None:
             return None
-        best, self.on_a_part = self._best(part)
+        best, self.on_a_part = self._best(part, TOL)
         if best.refused is not None or found_nothing(part, best.value, self.prior, best.theta):
             return None
+        objective = self._objective(part, self.rough, best.start)
+        H = curvature(lambda theta: objective(theta).slope, best.theta, part.bounds, STEP)
+        self.on_a_part += 2 * len(H)
+        best = replace(best, inverse_curvature=inverse_of(H, SHORTEST, FLATTEST))
         # Few rows may take a parameter to where no slope leads back.
-        theta = np.clip(best.theta, best.begun - REACH, best.begun + REACH)
+        near = np.clip(best.theta, best.begun - REACH, best.begun + REACH)
+        theta = np.where(np.diag(H) < 1.0 / FLATTEST, near, best.theta)
         whole = self.problem
         self.problem = whole.at(theta).placed(self.run.rng)
         share = part.rows.count / whole.rows.count
@@ -178,12 +187,12 @@ class _Search:
     def over_all_rows(self) -> Climb:
         """The end of the best ascent over all rows, from all starts, and elsewhere if it has learned nothing."""
         problem = self.problem = self.problem.placed(self.run.rng)
-        best, spent = self._best(problem)
+        best, spent = self._best(problem, COARSE)
         self.evaluations += spent
         if found_nothing(problem, best.value, self.prior, best.theta):
             other = elsewhere(problem)
             if other is not None:
-                found = climb_apart(self._objective(problem, self.rough), other, **self._limits())
+                found = climb_apart(self._objective(problem, self.rough), other, **self._limits(COARSE))
                 self.evaluations += found.evaluations
                 best = max(best, found, key=lambda c: c.value)
         if best.refused is not None:
@@ -193,14 +202,14 @@ class _Search:
             return best
         return self._go_on(best) or best
 
-    def _best(self, problem: Problem) -> tuple[Climb, int]:
-        """The best of the ascents from all starts, and the evaluations of all."""
+    def _best(self, problem: Problem, tol: float) -> tuple[Climb, int]:
+        """The best of the ascents from all starts, to a tolerance if others follow, and the evaluations of all."""
         objective = self._objective(problem, self.rough)
         if len(self.starts) == 1:
             objective.tell = self.tell
-            best = climb(objective, self.starts[0], **self._limits())
+            best = climb(objective, self.starts[0], **self._limits(tol))
             return best, best.evaluations
-        work = (delayed(climb_apart)(objective, start, **self._limits()) for start in self.starts)
+        work = (delayed(climb_apart)(objective, start, **self._limits(tol)) for start in self.starts)
         climbs = Parallel(n_jobs=self.run.n_jobs)(work)
         return max(climbs, key=lambda c: c.value), sum(c.evaluations for c in climbs)
 
@@ -232,12 +241,12 @@ class _Search:
     def _objective(self, problem: Problem, inference: Inference, start: Start | None = None) -> Objective:
         return Objective(problem, inference, self.prior, self.seed, start)
 
-    def _limits(self) -> dict[str, Any]:
-        """Of an ascent that begins."""
+    def _limits(self, coarse: float) -> dict[str, Any]:
+        """Of an ascent that begins, which need be no finer than ``coarse`` if others follow."""
         tol = self.settings.tol or TOL
         return {
             "max_iter": self.settings.max_iter or MAX_ITER,
-            "tol": tol if self.rough == self.guide else max(tol, COARSE),
+            "tol": tol if self.rough == self.guide else max(tol, coarse),
             "gradient_tol": self.settings.gradient_tol,
         }
 

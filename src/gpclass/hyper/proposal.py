@@ -20,6 +20,7 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.hyper.climb import Objective, climb, value_and_slope
+from gpclass.hyper.last_steps import curvature, inverse_of
 from gpclass.inference.base import Guides, Inference, Outline
 from gpclass.inference.hmc import JITTER
 from gpclass.latent.base import Start
@@ -114,18 +115,8 @@ def find_mode(density: LogDensity) -> Mode:
     low, high = density.bounds
     objective = Objective(problem, density.inference, density.prior, seed=0)
     top = climb(objective, np.clip(problem.theta, low, high), max_iter=60, tol=1e-5, gradient_tol=0.05)
-    p = len(top.theta)
-    H = np.zeros((p, p))
-    for j in range(p):
-        step = np.zeros(p)
-        step[j] = STEP
-        up = np.clip(top.theta + step, low, high)
-        down = np.clip(top.theta - step, low, high)
-        rise = density.value_and_slope(up)[1] - density.value_and_slope(down)[1]
-        H[j] = rise / max(up[j] - down[j], STEP)
-    values, axes = np.linalg.eigh(-0.5 * (H + H.T))
-    variances = np.clip(1.0 / np.maximum(values, 1e-12), NARROWEST**2, WIDEST**2)
-    return Mode(top.theta, (axes * variances) @ axes.T, top.evaluations + 2 * p)
+    H = curvature(lambda theta: density.value_and_slope(theta)[1], top.theta, np.column_stack([low, high]), STEP)
+    return Mode(top.theta, inverse_of(H, NARROWEST**2, WIDEST**2), top.evaluations + 2 * len(top.theta))
 
 
 def scattered(mode: Mode, density: LogDensity, rng: np.random.Generator) -> Array:

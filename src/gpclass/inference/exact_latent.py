@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 # Powers of EP's sites, about EP's mean: EP's Gaussian is too narrow, and much too narrow far out.
 POWERS = (0.9, 0.02)
+WHOLE = (
+    "fractional weights of more than two classes are drawn from EP's Gaussian, which fits badly here; round them to "
+    "whole numbers, or leave them out and use decide(X, costs) where errors cost differently"
+)
 DEFENCE = 0.1  # share of the draws from the wider one, which keeps weights bounded
 
 
@@ -109,8 +113,12 @@ def around_ep(
         got = enough(draws, pilot, rng, tol=settings.tol, first=settings.first, most=most)
     posterior = got.drawn
     if not got.met:
-        text = unmet(got.expected, settings.tol, len(posterior.weights))
-        report = replace(posterior.report, warnings=(*posterior.report.warnings, text), precise=False)
+        whole = {
+            "orthant",
+            "box",
+        } <= problem.likelihood.offers() | problem.form.offers
+        told = (unmet(got.expected, settings.tol, len(posterior.weights)), *([WHOLE] if whole else []))
+        report = replace(posterior.report, warnings=(*posterior.report.warnings, *told), precise=False)
         posterior = replace(posterior, report=report)
     return _with_gradient(posterior) if gradient else posterior
 

@@ -30,9 +30,8 @@ from gpclass.latent.coordinates import Target
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
-from gpclass.posterior import Evidence, Report
+from gpclass.posterior import UNRELIABLE, Evidence, Report
 
-FEWEST_EFFECTIVE = 50  # effective draws below which probabilities are unreliable
 POWER = 0.8  # of the sites, with several latent values per row
 DRAWS = (1000, 4000)  # by default, for one latent value per row and for several
 
@@ -91,7 +90,7 @@ def weighted_posterior(
     ess, found = effective_size(log_w), []
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # if all large weights but one underflow
         khat, tail = pareto_khat(log_w), heavy(log_w)
-    if len(log_w) >= 2 * FEWEST_EFFECTIVE and (ess < FEWEST_EFFECTIVE or tail):
+    if len(log_w) >= 2 * UNRELIABLE and (ess < UNRELIABLE or tail):
         found.append(
             f"the importance weights are uneven: {ess:.0f} effective of {len(log_w)} draws, k-hat "
             f"{khat:.2f}; raise n_samples, or use inference='annealed' or 'exact'"

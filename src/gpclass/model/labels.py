@@ -93,9 +93,9 @@ class Labelled:
         each = np.ones(len(classes))
         each[seen] = compute_class_weight(class_weight, classes=classes[seen], y=classes[self.index])
         weights = weights * each[self.index]
-        if not np.all(np.isfinite(weights)):
-            raise ValueError("weights must be finite numbers; check sample_weight and class_weight")
-        for c, label in enumerate([] if named else classes):
+        if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+            raise ValueError("weights must be finite and not negative; check sample_weight and class_weight")
+        for c, label in enumerate([] if named else classes.tolist()):
             if not np.any(weights[self.index == c] > 0):
                 raise ValueError(
                     f"every row of class {label!r} has weight zero, so one class is left: give it some weight"

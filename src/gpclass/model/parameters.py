@@ -51,7 +51,8 @@ class Parameters:
     @cached_property
     def bounds(self) -> Array:
         """Bounds of θ in logs, (p, 2); not to be changed in place."""
-        bounds = np.array(self.kernel.bounds, dtype=float).reshape(-1, 2)
+        each = [np.asarray(kernel.bounds, dtype=float).reshape(-1, 2) for kernel in self.kernels]  # some may be fixed
+        bounds = np.vstack(each)
         if self.scale_is_free:
             bounds = np.vstack([bounds, np.log(np.asarray(self.likelihood.scale_bounds, dtype=float))])
         bounds.flags.writeable = False

@@ -66,7 +66,9 @@ class SmoothFactors:
         u_, slope = self._table(i, s * c).quantile(a, zeta)
         gap = (u_ - a) / (s * c)
         np.divide(u_ - self.shift[i], s, out=out)
-        return np.asarray(link.log(u_, w) - 0.5 * gap * gap + np.log(slope / (s * c)) + 0.5 * zeta * zeta)
+        with np.errstate(divide="ignore"):  # where quantiles do not rise, weights are zero
+            rise = np.log(slope / (s * c))
+        return np.asarray(link.log(u_, w) - 0.5 * gap * gap + rise + 0.5 * zeta * zeta)
 
     def log_mass(self, i: int, m: Array, c: float) -> Array:
         """Log ∫ N(x; m, c²) g_i(x) dx for means m (M,), interpolated."""
