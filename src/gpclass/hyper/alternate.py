@@ -58,7 +58,8 @@ from gpclass.latent.coordinates import GivenLatents, Target
 from gpclass.model.problem import Problem
 from gpclass.priors import PriorSet
 
-ROUGH = 0.01  # tolerance of the Gaussian that coordinates belong to, and of the deterministic evidence
+ROUGH = 0.01  # tolerance of the sites behind the deterministic evidence
+ROUGHER = 0.2  # and behind the Gaussian whose coordinates θ moves in: any function of θ leaves the chains exact
 FEWEST_WARMUP, PER_PARAMETER, WALK_WARMUP = 40, 4, 200  # iterations of the warm-up, by default
 WAYS = {"all": ("xi", "f", "eta"), "both": ("f", "eta"), "f": ("f",), "eta": ("eta",), "xi": ("xi",)}
 TRAJECTORIES = 0.7  # acceptance that the step of Hamiltonian moves is adapted to
@@ -134,7 +135,7 @@ class Alternate(FullBayes):
         return self.with_warmup(1).warmup or 0  # for few parameters, by default
 
     def sampling(self, problem: Problem, inference: Inference, prior: PriorSet) -> Sampling:
-        """θ and f; a Gaussian inference means elliptical slices around it, its sites no more exact than ``ROUGH``."""
+        """θ and f; a Gaussian inference means elliptical slices around it, its sites no more exact than ``ROUGHER``."""
         steps = inference if isinstance(inference, Stepping) else EllipticalSlice(around=inference)
         best = "ep" if "ep" in gaussians_for(problem.likelihood) else None
         approximation = guide_for(problem.likelihood, best)
@@ -157,7 +158,7 @@ class Place:
     @cached_property
     def target(self) -> Target:
         """Coordinates ξ."""
-        return target_around(self.problem, self.around, tol=ROUGH, start=self.start)
+        return target_around(self.problem, self.around, tol=ROUGHER, start=self.start)
 
     @cached_property
     def given(self) -> GivenLatents:
