@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TOO_FEW = 10.0  # effective draws below which neither their mean nor their spread is known
 UNRELIABLE = 50.0  # effective draws below which probabilities are unreliable, whatever their stated error
+COLLAPSED = 0.005  # share of the draws that are effective, below which the proposal has failed
 IMPRECISE = "but less precise than asked for (see the warnings)"
 INSTEAD = "use inference='ep' or 'laplace' instead"
 EVIDENCE_KINDS = ("approximate", "bound", "unbiased", "closed-form")
@@ -64,7 +65,7 @@ class Report:
         """With the time it took; not converged if a few of the draws have nearly all the weight."""
         if self.ess is None or self.n_samples is None or not self.converged:  # one reason, with one remedy
             return replace(self, seconds=seconds)
-        if not too_few(self.ess, self.n_samples, UNRELIABLE):
+        if not too_few(self.ess, self.n_samples, min(max(TOO_FEW, COLLAPSED * self.n_samples), UNRELIABLE)):
             return replace(self, seconds=seconds)
         reason = f"only {self.ess:.1f} effective of {self.n_samples} draws; {INSTEAD}"
         return replace(self, seconds=seconds, converged=False, reason=reason)

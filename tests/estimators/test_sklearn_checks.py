@@ -39,7 +39,7 @@ COMPLETE_SLOW = ["exact"]
 OTHERS = [row for row in INFERENCES.values() if row.name not in COMPLETE + COMPLETE_SLOW]
 CLIMBS = [  # of those that most people use
     GPClassifier(inference=Exact(n_samples=200), hyperparameters=BRIEF),
-    GPClassifier(inference=EP(tol=1e-10), hyperparameters=BRIEF),
+    GPClassifier(inference=EP(tol=1e-12), hyperparameters=BRIEF),
     GPClassifier(inference="laplace", likelihood="logit", hyperparameters=TIGHT),
     GPClassifier(inference="laplace", hyperparameters="map"),
 ]

@@ -62,6 +62,9 @@ def test_one_draw_with_all_the_weight_has_no_small_error():
     assert predict_proba(even, get_likelihood("probit")).mcse.max() < 1e-12
 
 
-@pytest.mark.parametrize(("ess", "draws", "fine"), [(49.0, 1000, False), (51.0, 1000, True), (3.0, 4, True)])
+@pytest.mark.parametrize(
+    ("ess", "draws", "fine"),
+    [(9.0, 1000, False), (11.0, 1000, True), (49.0, 20_000, False), (51.0, 20_000, True), (3.0, 4, True)],
+)
 def test_reports_are_judged_by_their_effective_draws(ess, draws, fine):
     assert Report("any", ess=ess, n_samples=draws).judged(1.0).converged == fine

@@ -41,6 +41,8 @@ from gpclass._typing import Array, IntArray
 from gpclass.data.sources import in_files
 from gpclass.estimators.task import chosen_inference, form_of
 from gpclass.hyper.full_bayes import FullBayes
+from gpclass.hyper.maximize import Maximize
+from gpclass.latent.dense import MANY
 from gpclass.latent.local import LocalBlocks
 from gpclass.latent.neighbours import Neighbours
 from gpclass.numerics.memory import available_memory
@@ -58,6 +60,7 @@ SPEED_SIZE = 1000  # Cholesky factorisations reach about their full speed from h
 UNTIL_MIXED = "chains that have not mixed then are doubled, up to three times"
 FACTORISATIONS = 10.0  # prior guess for an inference: Newton steps or sweeps, and the gradient
 SPREAD = 2.5  # factor within which a time is known that is not drawn
+ON_ALL = 8  # evaluations over all rows of an ascent that began on a part of them
 DRAW_ARRAYS = 6  # numbers per draw and latent value at the peak: normals, uniforms, draws and copies in other units
 MORE = 4  # multiple of the first draws that is timed as well
 PILOTS = 1.5  # draws that are made, over those that are kept
@@ -146,6 +149,8 @@ def plan_fit(clf: Any, X: Any, y: Any, *, budget: float = 2.0, classes: Any = No
                 draws = Draws.measured(fitted, inference, X[rows], y[rows], classes)
     sizes, seconds, calls, traced, peaks = found
     most = int(calls[-1] if sizes[-1] == n else calls.max())
+    if n >= MANY > sizes[-1] and isinstance(strategy, Maximize):  # the ascent then begins on a part of the rows
+        most = min(most, ON_ALL)
     each = _extrapolate(sizes, seconds / calls, n)
     last, least, longest = draws.seconds(n)
     return Plan(
