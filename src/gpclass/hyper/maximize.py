@@ -221,18 +221,18 @@ class _Search:
             return best
         objective = self._objective(self.problem, self.guide, best.start)
         objective.tell = self.tell
-        curvature, tol = best.inverse_curvature * share, settings.tol or TOL  # all rows bend as many times more
+        inverse, tol = best.inverse_curvature * share, settings.tol or TOL  # all rows bend as many times more
         gain = max(tol * abs(best.value) / share, LEAST_GAIN * min(1.0, tol / TOL))
         bounds, flat, steps = self.problem.bounds, settings.gradient_tol, min(left, LAST_STEPS)
-        done = last_steps(objective, best.theta, curvature, bounds, steps=steps, gain=gain, flat=flat)
+        done = last_steps(objective, best.theta, inverse, bounds, steps=steps, gain=gain, flat=flat)
         self.evaluations += done.evaluations
-        seen, curvature, left = done.seen, done.inverse_curvature, left - done.steps
+        seen, inverse, left = done.seen, done.inverse_curvature, left - done.steps
         if not np.isfinite(seen.value):
             return None
-        ended = Climb(done.theta, seen.value, 0, 0, done.arrived, OUT_OF_STEPS, curvature, best.begun, seen.start)
+        ended = Climb(done.theta, seen.value, 0, 0, done.arrived, OUT_OF_STEPS, inverse, best.begun, seen.start)
         if done.arrived or left <= 0:
             return replace(ended, reason="") if done.arrived else ended
-        bends = np.diag(np.linalg.inv(curvature))  # with the others fixed: ridges are long
+        bends = np.diag(np.linalg.inv(inverse))  # with the others fixed: ridges are long
         unit = np.sqrt(np.clip(1.0 / bends, SHORTEST, LONGEST))
         on = climb(objective, done.theta, max_iter=left, tol=tol, gradient_tol=flat, unit=unit, seen=seen)
         self.evaluations += on.evaluations
