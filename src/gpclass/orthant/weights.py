@@ -4,21 +4,19 @@ With weights w_m of mean W, log P = log W and its standard error is that of W di
 Draws that share a group (a randomised lattice, a resampled batch) are dependent; the groups are then the
 independent units, se² = G/(G−1) Σ_g (Σ_{m in g} (w_m − W))² / (M W)², widened if they are few
 (:func:`gpclass.numerics.groups.group_error`). k-hat is the shape of the
-generalised Pareto distribution fitted to the largest weights (arviz_stats): above 0.7 the error may be
-underestimated, unless the weights are nearly even and the tail consists of negligible differences.
+generalised Pareto distribution fitted to the largest weights (:mod:`gpclass.numerics.pareto`): above 0.7 the error may
+be underestimated, unless the weights are nearly even and the tail consists of negligible differences.
 Cost: O(M log M). Reference: Vehtari et al. (2024), Pareto smoothed importance sampling.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from gpclass._typing import Array, IntArray
 from gpclass.numerics.groups import group_error
+from gpclass.numerics.pareto import tail_shape, tail_size
 
 KHAT_LIMIT = 0.7
 EVEN = 0.98  # share of effective draws above which the tail is irrelevant: errors are as honest at any k-hat
@@ -56,15 +54,10 @@ def pareto_khat(log_w: Array) -> float:
     w = relative_weights(log_w[np.isfinite(log_w)]) if np.isfinite(log_w).any() else log_w[:0]
     if len(w) < FEWEST:
         return float("nan")
-    tail = np.sort(w)[-int(min(0.2 * len(w), 3 * np.sqrt(len(w)))) :]  # what the library fits
+    tail = np.sort(w)[-tail_size(len(w)) :]
     if np.ptp(tail) <= 1e-12 * tail[-1] or effective_size(log_w) > EVEN * len(log_w):
         return float("-inf")
-    from arviz_stats import base  # here, to keep the import of the package fast
-
-    fit: Callable[..., Any] = getattr(base, "array_stats").pareto_khat  # noqa: B009 (the name is not typed)
-    # The weights themselves: with log_weights=True the library fits the tail of the logs.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # ties where the tail begins: NaN
-        return float(fit(w / tail[-1], chain_axis=None, draw_axis=-1, r_eff=1.0, tail="right"))
+    return tail_shape(w / tail[-1])
 
 
 def heavy(log_w: Array) -> bool:
