@@ -240,7 +240,7 @@ class Exact(Inference):
             report=self._report(problem, got, plan, ep),
             start=outline.start,
             recipe=recipe if hubs is None or recipe is None or seed is None
-            else LatentRecipe(recipe, drawn.weights, seed),
+            else LatentRecipe(recipe, drawn.weights, seed, level=True),
         )  # fmt: skip
 
     def most(self, problem: Problem) -> int:
@@ -305,10 +305,12 @@ def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet = PO
 
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
     """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
-    noisy, hubs = (recipe.noisy, recipe.seed.rng()) if isinstance(recipe, LatentRecipe) else (recipe, None)
+    latent, noisy = (recipe, recipe.noisy) if isinstance(recipe, LatentRecipe) else (None, recipe)
     drawn = draw_box(noisy.plan(problem.prior.box()), len(weights), noisy.seed.rng(), noisy.points)
     check_alike(drawn.weights, weights)
-    return noisy_latents(problem, found, drawn.v, hubs)
+    if latent is None:
+        return noisy_latents(problem, found, drawn.v, None)
+    return noisy_latents(problem, found, drawn.v, latent.seed.rng(), level=latent.level)
 
 
 def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri, softmax
+from scipy.special import softmax
 
 from gpclass._typing import Array
 from gpclass.inference.draws import HEAVY, Law, unmet
@@ -31,7 +31,7 @@ from gpclass.latent.base import Start
 from gpclass.latent.low_rank_dense import draw_inducing
 from gpclass.model.problem import Problem
 from gpclass.orthant.enough import Enough, enough
-from gpclass.orthant.uniforms import point_sets, replicate_sizes
+from gpclass.orthant.uniforms import normal_sets, replicate_sizes
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Report
 
@@ -75,7 +75,7 @@ def around_ep(
         wide = np.maximum(np.rint(DEFENCE * sizes), 1).astype(int)
         f, eta, groups = [], [], []
         for target, size in zip(targets, (sizes - wide, wide), strict=True):
-            xi = ndtri(np.hstack(list(point_sets(POINTS, target.dimension, size.tolist(), rng)))).T
+            xi = np.hstack(list(normal_sets(POINTS, target.dimension, size.tolist(), rng))).T
             f.append(target.latents(xi))
             eta.append(target.prior_coordinates(xi))
             groups.append(np.repeat(np.arange(len(size)), size))

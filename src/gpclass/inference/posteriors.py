@@ -35,6 +35,7 @@ from gpclass.numerics.products import Draws
 from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 
+PART = 1000  # draws that are made together, in a processor's cache
 LARGE = 500_000  # numbers (4 MB) above which a file stores the recipe of draws instead of the draws
 _NONE = Evidence(np.nan)  # of an unpacked posterior, for prediction alone
 
@@ -341,23 +342,44 @@ def noise_precision(problem: Problem) -> Array:
     return problem.likelihood.split(problem.y, problem.weights).precision
 
 
-def noisy_latents(problem: Problem, found: NoiseFactor, v: Array, rng: Generator | None) -> Array:
+def noisy_latents(
+    problem: Problem, found: NoiseFactor, v: Array, rng: Generator | None, *, level: bool = True
+) -> Array:
     """(K_c + I/s²)⁻¹ z_c, (L, n, M), from draws v (N, M) in the orthant.
 
     Two classes: z = y∘v. More: v fixes the utilities up to one number per row, the true class's own utility η, which is
     Gaussian given v: with E_c = (K_c + I)⁻¹, F = Σ_c E_c and u_c = u⁰_c + η (u⁰ is 0 for the true class and −v_c for
     the others), η ~ N(−F⁻¹ Σ_c E_c u⁰_c, F⁻¹). Each draw of v has one draw of η; then the classes are independent.
+    If they share a kernel, the mean of η is that of −u⁰ over the classes, which needs no solve; files of earlier
+    versions, for which ``level`` is False, solved for it, with other last digits.
     """
     if found.one is not None:
         return found.one.solve(problem.y[:, None] * v)[None]
     assert found.coupled is not None
     assert rng is not None
-    u, E, L = anchored(problem, v), found.coupled.E, found.coupled.L
+    E, L = found.coupled.E, found.coupled.L
+    if level and len(dense_prior(problem).kernel_matrices) == 1:
+        return _levelled(problem, E[0], L, v, rng)
+    u = anchored(problem, v)
     e = E @ u
     centre, _ = lapack.dpotrs(L, e.sum(axis=0), lower=1)
     spread = solve_triangular(L, rng.standard_normal(u.shape[1:]), lower=True, trans=1, check_finite=False)
     e += E @ (spread - np.asarray(centre).reshape(spread.shape))
     return np.asarray(e)
+
+
+def _levelled(problem: Problem, E: Array, L: Array, v: Array, rng: Generator) -> Array:
+    """The array of :func:`noisy_latents` for a shared kernel: F = C E = L Lᵀ, so that E F^(-½) ξ = L ξ/C."""
+    n, C, M = problem.n, problem.n_latents, v.shape[1]
+    A, xi = np.empty((C, n, M)), rng.standard_normal((n, M))
+    for begin in range(0, M, PART):
+        part = slice(begin, begin + PART)
+        u = anchored(problem, v[:, part])
+        u -= u.mean(axis=0)
+        u = E @ u
+        u += L @ xi[:, part] / C
+        A[:, :, part] = u
+    return A
 
 
 def anchored(problem: Problem, v: Array) -> Array:

@@ -22,7 +22,7 @@ from gpclass.orthant.uniforms import PointSet
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-POINTS: PointSet = "orthogonal"  # of the exact engine's draws
+POINTS: PointSet = "perpendicular"  # of the exact engine's draws
 ALIKE = 1e-4  # of the largest weight: far above rounding, far below the difference of another draw
 
 
@@ -90,6 +90,7 @@ class LatentRecipe:
     noisy: Recipe
     weights: Array  # (M,), of the noisy draws, which the remade draws must match
     seed: Seed  # of the normals
+    level: bool = False  # whether classes that share a kernel were levelled, not so in files of earlier versions
 
 
 def check_alike(again: Array, before: Array) -> None:

@@ -31,19 +31,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import blas
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.special import log_diff_ndtr, truncated_normal_quantile
 from gpclass.orthant.maps import SmoothFactors
+from gpclass.orthant.uniforms import as_uniforms
 from gpclass.propagation.sites import Prior, Sites
 
 BLOCK = 32  # coordinates per matrix product
+WIDE = 128  # the same with what is before all of them, if they are drawn from normals: packing z takes time, too
 LEAST = 1e-9  # least fraction of 1/s² left after dividing out site k
 SAFE = 25.0  # below this limit Φ of the tail and its inverse are accurate
 TINY = float(ndtr(-SAFE))
+SURE = 5.0  # standard deviations inside a limit, from which the weight applies it: one draw in three million is lost
+CERTAIN = 8.3  # from here on Φ is 1 in double precision
+PART = 1000  # draws whose weights are computed together
 FEW = 256  # draws up to which calls cost more than their arithmetic
 
 
@@ -131,28 +136,45 @@ def guided_draws(
 
 
 def draw(
-    proposal: Proposal, U: Array, resample: tuple[IntArray, np.random.Generator] | None = None
+    proposal: Proposal,
+    U: Array,
+    resample: tuple[IntArray, np.random.Generator] | None = None,
+    *,
+    normal: bool = False,
 ) -> tuple[Array, Array]:
-    """Draws x (n, M) and log weights (M,) of one proposal, relative to its log_sites."""
+    """Draws x (n, M) and log weights (M,) of one proposal, relative to its log_sites.
+
+    From uniforms U (n, M), or standard normals if ``normal``.
+    """
     n, M = U.shape
     x, z, log_w = np.empty((n, M)), np.empty((n, M)), np.zeros(M)
     half = np.isfinite(proposal.lower) & np.isposinf(proposal.upper) & (not proposal.flat)
     if proposal.smooth is not None:
         half &= proposal.smooth.kind < 0
     few = 1 < M <= FEW  # the sum over one column has another order
+    wide = WIDE if normal else BLOCK
     for a in range(0, n, BLOCK):
-        e = min(a + BLOCK, n)
-        base = proposal.L[a:e, :a] @ z[:a]  # contribution of all earlier blocks: one matrix product
-        base += proposal.mean[a:e, None]
-        rise = _draw_half_lines(proposal, a, e, base.copy(), U, x, z) if few and half[a:e].all() else None
-        if rise is not None:
+        e, first = min(a + BLOCK, n), a - a % wide
+        if a == first:  # contribution of all earlier blocks: one matrix product
+            earlier = proposal.L[a : a + wide, :a] @ z[:a]
+            earlier += proposal.mean[a : a + wide, None]
+        base = earlier[a - first : e - first]
+        if a > first:
+            base += proposal.L[a:e, first:a] @ z[first:a]
+        lines = bool(half[a:e].all())
+        direct = normal and lines and not few
+        u = as_uniforms(U[a:e]) if normal and not direct else U[a:e]
+        rise = _draw_half_lines(proposal, a, e, base.copy(), u, x, z) if few and lines else None
+        if direct:
+            log_w += _draw_from_normals(proposal, a, e, base, u, x, z)
+        elif rise is not None:
             log_w = np.add.reduce([log_w, *rise])
         else:
             for k in range(a, e):
                 m = base[k - a]
                 if k > a:
                     m += proposal.L[k, a:k] @ z[a:k]
-                log_w += _draw_one(proposal, k, m, U[k], x[k])
+                log_w += _draw_one(proposal, k, m, u[k - a], x[k])
                 np.subtract(x[k], m, out=z[k])
                 z[k] /= proposal.L[k, k]
         if resample is not None and e < n:
@@ -162,15 +184,65 @@ def draw(
     return x, log_w
 
 
+def _draw_from_normals(proposal: Proposal, a: int, e: int, m: Array, Z: Array, x: Array, z: Array) -> Array:
+    """Coordinates a to e on half-lines, from standard normals Z (e − a, M), of which the limits move few.
+
+    Given their means m (e − a, M) without the block's own share, writes x and z and returns the increment of log w.
+    A coordinate is drawn as m_c − c Φ⁻¹(Φ(b) Φ(ζ)), b its distance from the limit and ζ its normal. With ``SURE``
+    standard deviations to the limit, as most have, it is m_c − c ζ, and has no weight if it lies beyond.
+    """
+    centre, b, log_w = np.empty_like(m), np.empty(m.shape[1]), np.zeros(m.shape[1])
+    numbers = (part[a:e].tolist() for part in (proposal.lower, proposal.c, proposal.pull, proposal.push))
+    beyond = Z.max() > SURE  # of the limit: hardly ever
+    for k, low, c, pull, push, mean, mc, own in zip(range(a, e), *numbers, m, centre, Z, strict=True):
+        if k > a:
+            mean += proposal.L[k, a:k] @ z[a:k]
+        np.multiply(pull, mean, out=mc)
+        mc -= push
+        np.subtract(mc, low, out=b)
+        b /= c
+        if beyond:
+            log_w[(own > b) & (b >= SURE)] = -np.inf
+        np.multiply(c, _limited(own, b, log_w), out=x[k])
+        np.subtract(mc, x[k], out=x[k])
+        np.maximum(x[k], low, out=x[k])  # rounding must not move draws out of the box
+        np.subtract(x[k], mean, out=z[k])
+        z[k] /= proposal.L[k, k]
+    q0, q1, q2 = proposal.quadratic[:, a:e]
+    log_w -= q0.sum() + q1 @ centre
+    centre *= centre
+    log_w -= q2 @ centre
+    return log_w
+
+
+def _limited(normal: Array, b: Array, log_w: Array) -> Array:
+    """Φ⁻¹(Φ(b) Φ(normal)), (M,), and log Φ(b) added to log_w; the normals themselves where b is large. Changes b."""
+    least = b.min()
+    if least >= SURE:
+        return normal
+    if not least > -SAFE:  # or NaN
+        b[b >= SURE] = np.inf
+        log_w += log_ndtr(b)
+        return -truncated_normal_quantile(as_uniforms(normal), -b, np.inf)
+    near = np.flatnonzero(b < SURE)
+    p, u = ndtr(b[near]), ndtr(normal[near])
+    u *= p
+    log_w[near] += np.log(p, out=p)
+    moved = normal.copy()
+    moved[near] = ndtri(u, out=u)
+    return moved
+
+
 def _draw_half_lines(proposal: Proposal, a: int, e: int, m: Array, U: Array, x: Array, z: Array) -> Array | None:
     """Coordinates a to e on half-lines, as :func:`_draw_one` draws them, to the last bit, with fewer calls.
 
-    Given their means m (e − a, M) without the block's own share, writes x and z and returns the increments of log w
-    (e − a, M); None if a mass is so small that :func:`_draw_one` is needed. With few draws the calls are the cost.
+    Given their means m without the block's own share, and uniforms U, (e − a, M), writes x and z and returns the
+    increments of log w (e − a, M); None if a mass is so small that :func:`_draw_one` is needed. With few draws the
+    calls are the cost.
     """
     mc, mass = np.empty_like(m), np.empty_like(m)
     numbers = (part[a:e].tolist() for part in (proposal.lower, proposal.c, proposal.pull, proposal.push))
-    rows = zip(range(a, e), *numbers, m, mc, mass, U[a:e], x[a:e], z[a:e], strict=True)
+    rows = zip(range(a, e), *numbers, m, mc, mass, U, x[a:e], z[a:e], strict=True)
     with np.errstate(invalid="ignore"):  # masses of zero
         for k, low, c, pull, push, mean, centre, p, u, out, white in rows:
             if k > a:
@@ -195,10 +267,21 @@ def _draw_half_lines(proposal: Proposal, a: int, e: int, m: Array, U: Array, x: 
     return mass
 
 
-def log_weight(proposal: Proposal, x: Array) -> Array:
-    """Log weights (M,), log_sites included, that this proposal assigns to draws x (n, M) of another one."""
-    z = solve_triangular(proposal.L, x - proposal.mean[:, None], lower=True, check_finite=False)
-    m = x - np.diag(proposal.L)[:, None] * z
+def log_weight(proposal: Proposal, x: Array, *, normal: bool = False) -> Array:
+    """Log weights (M,), log_sites included, that this proposal assigns to draws x (n, M) of another one.
+
+    With ``normal`` as it would have drawn them from normals.
+    """
+    sure, M = SURE if normal else CERTAIN, x.shape[1]
+    return np.concatenate([_log_weight(proposal, x[:, a : a + PART], sure) for a in range(0, M, PART)])
+
+
+def _log_weight(proposal: Proposal, x: Array, sure: float) -> Array:
+    """The same of draws that stay in a processor's cache."""
+    m = x - proposal.mean[:, None]
+    z = blas.dtrsm(1.0, proposal.L.T, m.T, side=1).T  # L⁻¹ m, without a copy
+    np.multiply(np.diag(proposal.L)[:, None], z, out=m)
+    np.subtract(x, m, out=m)
     m *= proposal.pull[:, None]
     m -= proposal.push[:, None]  # m_c (n, M)
     c = proposal.c[:, None]
@@ -206,8 +289,12 @@ def log_weight(proposal: Proposal, x: Array) -> Array:
     box = np.isfinite(proposal.upper)
     half = np.isfinite(proposal.lower) & ~box
     inside = (m[half] - proposal.lower[half, None]) / c[half]
-    near = inside.min(initial=0.0) > -SAFE  # then two functions take a third of the time of log_ndtr
-    total += (np.log(ndtr(inside)) if near else log_ndtr(inside)).sum(axis=0)
+    near = inside < sure
+    mass = inside[near]
+    safe = mass.min(initial=0.0) > -SAFE  # then two functions take a third of the time of log_ndtr
+    inside[:] = 0.0
+    inside[near] = np.log(ndtr(mass)) if safe else log_ndtr(mass)
+    total += inside.sum(axis=0)
     if proposal.smooth is not None:
         for k in np.flatnonzero(proposal.smooth.kind >= 0).tolist():
             total += proposal.smooth.log_mass(k, m[k], proposal.c.item(k))
@@ -221,19 +308,24 @@ def log_weight(proposal: Proposal, x: Array) -> Array:
     return total
 
 
-def mixture_draws(proposals: Sequence[Proposal], uniforms: Sequence[Array]) -> tuple[Array, Array]:
-    """Draws x (n, M) of several proposals, weighted by their mixture; the log weights include log_sites."""
-    M = sum(U.shape[1] for U in uniforms)
+def mixture_draws(
+    proposals: Sequence[Proposal], points: Sequence[Array], *, normal: bool = False
+) -> tuple[Array, Array]:
+    """Draws x (n, M) of several proposals, weighted by their mixture; the log weights include log_sites.
+
+    From uniforms, or standard normals, (n, M_j) for each proposal.
+    """
+    M = sum(U.shape[1] for U in points)
     xs, log_ws = [], []
-    for j, (proposal, U) in enumerate(zip(proposals, uniforms, strict=True)):
-        x, log_w = draw(proposal, U)
+    for j, (proposal, U) in enumerate(zip(proposals, points, strict=True)):
+        x, log_w = draw(proposal, U, normal=normal)
         log_w += proposal.log_sites
         if len(proposals) > 1:
             # Any shares that sum to one at every x leave the weights right: interpolated masses do.
-            own = log_w if proposal.smooth is None else log_weight(proposal, x)
+            own = log_w if proposal.smooth is None else log_weight(proposal, x, normal=normal)
             inverse = [
-                np.log(V.shape[1] / M) + own - (own if i == j else log_weight(other, x))
-                for i, (other, V) in enumerate(zip(proposals, uniforms, strict=True))
+                np.log(V.shape[1] / M) + (np.zeros_like(own) if i == j else own - log_weight(other, x, normal=normal))
+                for i, (other, V) in enumerate(zip(proposals, points, strict=True))
             ]
             log_w -= logsumexp(inverse, axis=0)
         xs.append(x)

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box, BoxFactors
 from gpclass.orthant.guided import Proposal, mixture_draws, propose
-from gpclass.orthant.uniforms import PointSet, points
+from gpclass.orthant.uniforms import PointSet, normals, points
 from gpclass.orthant.weights import effective_size, pareto_khat, relative_weights
 from gpclass.propagation import expectation_propagation
 from gpclass.propagation.sites import SiteApproximation, Sites
@@ -72,13 +72,14 @@ class Plan:
         self, kind: PointSet, sizes: list[int], streams: list[list[np.random.Generator]]
     ) -> tuple[Array, Array, IntArray]:
         """The result of :meth:`draw`, from given generators."""
-        parts = [self._split(size) for size in sizes]
+        parts, normal = [self._split(size) for size in sizes], kind == "perpendicular"
+        make = normals if normal else points
         U, group = [], []
         for j, own_streams in enumerate(streams):
             own = [part[j] for part in parts]
-            U.append(np.hstack([points(kind, self.box.n, *one) for one in zip(own, own_streams, strict=True)]))
+            U.append(np.hstack([make(kind, self.box.n, *one) for one in zip(own, own_streams, strict=True)]))
             group.append(np.repeat(np.arange(len(own)), own))
-        return *mixture_draws(self.proposals, U), np.concatenate(group)
+        return *mixture_draws(self.proposals, U, normal=normal), np.concatenate(group)
 
     def _split(self, size: int) -> list[int]:
         if len(self.shares) == 1:

@@ -13,6 +13,9 @@ is estimated from R independent randomisations.
   Over n of them a quadratic function of one direction, whichever it is, is integrated with a variance 3/n of that
   of independent draws, and odd functions exactly. What lattices do for the leading coordinates alone, this does for
   all directions alike.
+- ``perpendicular``: the same, faster: the directions come from a Cholesky factor of their products, and the sampler
+  takes the normals themselves (:func:`normals`), of which most need no normal tail. Models are saved with the name of
+  their points, so that ``orthogonal`` stays what it was.
 
 Measured on the guided sampler (``benchmarks/orthant.py``, 1000 draws), the lattice and Sobol's sequence reduce
 the standard deviation of log P by a factor of 1 to 2 against random points, up to 3 where few directions matter, with
@@ -27,20 +30,22 @@ generation of random orthogonal matrices.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.linalg import lapack
-from scipy.special import ndtr
+from scipy.linalg import blas, lapack
+from scipy.special import ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
 
-PointSet = Literal["random", "lattice", "sobol", "orthogonal"]
+PointSet = Literal["random", "lattice", "sobol", "orthogonal", "perpendicular"]
 POINT_SETS: tuple[str, ...] = get_args(PointSet)
+IN_DIRECTIONS = ("orthogonal", "perpendicular")
 REPLICATES = 25  # randomisations per standard error, which then has an error of 14 %
+LEAST = 1e-3  # smallest over largest new length of a vector, above which directions are orthogonal to 1e-8
 FEWEST = 12  # of orthogonal draws, if more would have fewer than n directions each; then 21 %
 EDGE = 2.0**-53  # least distance of a uniform from 0 and 1, where quantiles are infinite
 PANEL = 32  # columns that a factorisation takes at a time; SciPy leaves room for three, 3 times slower at n = 800
@@ -49,7 +54,7 @@ SOBOL_DIMENSIONS = 32  # scrambling more coordinates does not pay
 
 def replicate_sizes(M: int, kind: PointSet = "lattice", n: int = 1) -> list[int]:
     """Sizes of the randomisations of M points in n dimensions, at least four points each."""
-    most = REPLICATES if kind != "orthogonal" else min(max(M // (2 * n), FEWEST), REPLICATES)
+    most = min(max(M // (2 * n), FEWEST), REPLICATES) if kind in IN_DIRECTIONS else REPLICATES
     R = max(1, min(most, M // 4))
     bounds = np.linspace(0, M, R + 1).astype(int)
     return [int(size) for size in np.diff(bounds)]
@@ -78,8 +83,16 @@ def point_sets(kind: PointSet, n: int, sizes: list[int], rng: np.random.Generato
         yield points(kind, n, size, stream)
 
 
+def normal_sets(kind: PointSet, n: int, sizes: list[int], rng: np.random.Generator) -> Iterator[Array]:
+    """The same as standard normals."""
+    for stream, size in zip(rng.spawn(len(sizes)), sizes, strict=True):
+        yield normals(kind, n, size, stream)
+
+
 def points(kind: PointSet, n: int, size: int, rng: np.random.Generator) -> Array:
     """One randomisation, (n, size)."""
+    if kind == "perpendicular":
+        return as_uniforms(normals(kind, n, size, rng))
     if kind == "random":
         U = rng.random((n, size))
     else:
@@ -87,6 +100,23 @@ def points(kind: PointSet, n: int, size: int, rng: np.random.Generator) -> Array
         U = np.empty((n, size))
         U[:, :half] = {"lattice": lattice, "sobol": sobol, "orthogonal": orthogonal}[kind](n, half, rng)
         np.subtract(1.0, U[:, : size - half], out=U[:, half:])
+    return np.clip(U, EDGE, 1 - EDGE, out=U)
+
+
+def normals(kind: PointSet, n: int, size: int, rng: np.random.Generator) -> Array:
+    """One randomisation as standard normals, (n, size)."""
+    if kind != "perpendicular":
+        return np.asarray(ndtri(points(kind, n, size, rng)))
+    half = (size + 1) // 2
+    Z = np.empty((n, size))
+    Z[:, :half] = in_directions(rng.standard_normal((half, n)).T, spanned, rng)
+    np.negative(Z[:, : size - half], out=Z[:, half:])
+    return Z
+
+
+def as_uniforms(Z: Array) -> Array:
+    """The uniforms Φ(Z), in the open interval (0, 1)."""
+    U = ndtr(Z)
     return np.clip(U, EDGE, 1 - EDGE, out=U)
 
 
@@ -113,18 +143,36 @@ def sobol(n: int, M: int, rng: np.random.Generator) -> Array:
 
 
 def orthogonal(n: int, M: int, rng: np.random.Generator) -> Array:
-    """Normals in blocks of up to n orthogonal directions, as uniforms (n, M).
+    """Normals in blocks of up to n orthogonal directions, as uniforms (n, M)."""
+    return np.asarray(ndtr(in_directions(np.asfortranarray(rng.standard_normal((n, M))), reflected, rng)))
+
+
+def in_directions(Z: Array, directions: Callable[[Array], Array], rng: np.random.Generator) -> Array:
+    """Normals in blocks of up to n orthogonal directions, (n, M), from independent ones in Fortran's order.
 
     The directions are the columns of a random orthogonal matrix, their signs random (a factorisation's are not), and
     their lengths those of independent normal vectors: each column is a standard normal vector, exactly.
     """
-    Z = np.asfortranarray(rng.standard_normal((n, M)))
+    n, M = Z.shape
     length = np.sqrt(rng.chisquare(n, M)) * rng.choice((-1.0, 1.0), M)
     for a in range(0, M, n):
-        packed, tau, _, _ = lapack.dgeqrf(Z[:, a : a + n], lwork=PANEL * n)
-        Z[:, a : a + n] = lapack.dorgqr(packed, tau, lwork=PANEL * n)[0]
+        Z[:, a : a + n] = directions(Z[:, a : a + n])
     Z *= length
-    return np.asarray(ndtr(Z))
+    return Z
+
+
+def reflected(Z: Array) -> Array:
+    """An orthonormal basis of the columns of Z (n, k), by Householder's reflections."""
+    packed, tau, _, _ = lapack.dgeqrf(Z, lwork=PANEL * len(Z))
+    return np.asarray(lapack.dorgqr(packed, tau, lwork=PANEL * len(Z))[0])
+
+
+def spanned(Z: Array) -> Array:
+    """The same as Z L⁻ᵀ, ZᵀZ = L Lᵀ, in a third of the time; by reflections if rounding would show."""
+    L, info = lapack.dpotrf(blas.dsyrk(1.0, Z, trans=1, lower=1), lower=1)
+    if info != 0 or np.diag(L).min() < LEAST * np.diag(L).max():
+        return reflected(Z)
+    return np.asarray(blas.dtrsm(1.0, L, Z, side=1, lower=1, trans_a=1))
 
 
 @lru_cache(maxsize=8)
