@@ -38,6 +38,7 @@ class Evidence:
     kind: str = "approximate"  # one of EVIDENCE_KINDS
     gradient: Array | None = None  # d log_z / dθ in log-parameters, (p,), if requested
     gradient_Z: Array | None = None  # d log_z / dZ by the prior's own inputs, (m, d), if requested and it has any
+    gradient_noise: Array | None = None  # covariance of the Monte Carlo error of the gradient, (p, p), if known
 
     def __post_init__(self) -> None:
         if self.kind not in EVIDENCE_KINDS:

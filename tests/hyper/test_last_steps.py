@@ -68,6 +68,27 @@ def test_noise_ends_the_steps():
     assert done.evaluations == 1
 
 
+def test_slopes_that_are_noise_promise_nothing():
+    """Of the nats that a noisy slope promises, those that its error adds are subtracted."""
+    rng, C = np.random.default_rng(0), np.linalg.inv(H)
+    noise = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, 0.1], [0.0, 0.1, 0.5]])
+    root = np.linalg.cholesky(noise)
+
+    def evaluations(start, noise):
+        def noisy(theta):
+            return Seen(hill(theta).value, hill(theta).slope + shift, 0.05, noise=noise)
+
+        found = []
+        for _ in range(200):
+            shift = root @ rng.standard_normal(3)
+            found.append(last_steps(noisy, start, C, WIDE, steps=1, gain=0.02).evaluations)
+        return np.mean(np.array(found) > 1)
+
+    assert evaluations(TOP, None) > 0.9  # the negative control: nearly every one took a step
+    assert evaluations(TOP, noise) < 0.5
+    assert evaluations(TOP + np.array([3.0, 0.0, 0.0]), noise) > 0.99  # 18 nats away
+
+
 def test_a_failed_inference_is_not_the_end():
     def walled(theta):
         return hill(theta) if theta[0] < 0.2 else Seen(-np.inf, np.zeros(3))

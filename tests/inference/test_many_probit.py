@@ -7,6 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 
 from gpclass.inference import EP, Exact, Importance, Laplace
+from gpclass.inference.posteriors import noise_factor, noisy_latents
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.model.problem import Problem
 from gpclass.orthant.box import standard_form
@@ -206,6 +207,26 @@ def test_errors_are_calibrated():
     for rms in (np.sqrt(np.mean(z**2)), np.sqrt(np.mean(ze**2))):
         assert 0.7 < rms < 1.35
         assert not 0.7 < 2 * rms < 1.35  # errors half as large would be caught
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_noise_of_the_gradient_is_that_between_seeds(classes):
+    X, y = two_classes()
+    task = probit(n=20) if classes == 3 else Problem.of(X, 2.0 * y - 1.0, 2.0 * RBF(0.9), Probit())
+    found = [Exact(n_samples=300)(task, np.random.default_rng(s), gradient=True).evidence for s in range(60)]
+    noise = np.mean([one.gradient_noise for one in found], axis=0)
+    ratio = np.cov(np.array([one.gradient for one in found]).T).trace() / noise.trace()
+    assert 0.6 < ratio < 1.6
+    assert not 0.6 < 4 * ratio < 1.6  # an error half as large would be caught
+
+
+def test_levelled_utilities_are_those_of_the_solve():
+    """Of a shared kernel; their differences between classes, which probabilities depend on, and their mean."""
+    task = probit(n=12)
+    found, N = noise_factor(task), 12 * (task.n_latents - 1)
+    v = np.random.default_rng(0).random((N, 1500))
+    ours, other = (noisy_latents(task, found, v, np.random.default_rng(1), level=level) for level in (True, False))
+    np.testing.assert_allclose(ours, other, atol=1e-10)
 
 
 def test_fractional_weights_lie_between_whole_ones():

@@ -11,7 +11,16 @@ from gpclass.orthant import batches, guided_draws
 from gpclass.orthant.box import BoxFactors, standard_form
 from gpclass.orthant.guided import draw, log_weight, mixture_draws, propose
 from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, tail_index
-from gpclass.orthant.uniforms import POINT_SETS, mirrored_pairs, point_sets, primes, replicate_sizes
+from gpclass.orthant.uniforms import (
+    IN_DIRECTIONS,
+    POINT_SETS,
+    mirrored_pairs,
+    normals,
+    point_sets,
+    primes,
+    replicate_sizes,
+    spanned,
+)
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.propagation.sites import Sites
 from tests.normal import box_probability
@@ -260,7 +269,8 @@ def test_single_points_are_uniform(kind):
     np.testing.assert_allclose(np.corrcoef(one)[np.triu_indices(5, 1)], 0.0, atol=4 / np.sqrt(4000))
 
 
-def test_orthogonal_draws_are_normal_and_integrate_quadratics_in_all_directions():
+@pytest.mark.parametrize("ours", IN_DIRECTIONS)
+def test_orthogonal_draws_are_normal_and_integrate_quadratics_in_all_directions(ours):
     n, rng = 30, np.random.default_rng(2)
     b = np.random.default_rng(3).standard_normal(n)
     b /= np.linalg.norm(b)
@@ -268,11 +278,23 @@ def test_orthogonal_draws_are_normal_and_integrate_quadratics_in_all_directions(
     def second_moments(kind):
         return [np.mean((b @ ndtri(next(point_sets(kind, n, [2 * n], rng)))) ** 2) for _ in range(300)]
 
-    plain, ours = second_moments("random"), second_moments("orthogonal")
+    plain, ours = second_moments("random"), second_moments(ours)
     assert abs(np.mean(ours) - 1.0) < 4 * np.std(ours) / np.sqrt(300)
     # The variance of independent draws is 2/(2n), of mirrored orthogonal ones 6/(n (n + 2)).
     assert abs(np.var(plain) * n - 1.0) < 0.35
     assert np.var(ours) < 7 / n**2
+
+
+def test_directions_of_a_cholesky_factor_are_orthogonal_even_if_vectors_are_nearly_alike():
+    rng = np.random.default_rng(0)
+    alike = rng.standard_normal((20, 1)) + 1e-7 * rng.standard_normal((20, 6))
+    for Z in (rng.standard_normal((40, 40)), rng.standard_normal((40, 7)), alike):
+        Q = spanned(np.asfortranarray(Z))
+        np.testing.assert_allclose(Q.T @ Q, np.eye(Z.shape[1]), atol=1e-8)
+    Z = normals("perpendicular", 30, 40, rng)
+    np.testing.assert_allclose(Z[:, 20:], -Z[:, :20])
+    products = Z[:, :20].T @ Z[:, :20]
+    np.testing.assert_allclose(products, np.diag(np.diag(products)), atol=1e-9)
 
 
 def test_mirrored_pairs_are_found_in_sets_that_stand_one_after_another():
@@ -303,3 +325,51 @@ def test_few_draws_are_those_of_the_coordinates_one_by_one(monkeypatch, far):
     np.testing.assert_array_equal(log_w, log_w_again)
     assert np.isfinite(log_w).all()
     assert (x >= lower[:, None]).all()
+
+
+def normals_and_limits(near, n=150, M=300):
+    """A proposal with half-lines, of which the first are near, and normals."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((n, 2 * n))
+    S = A @ A.T / (2 * n)
+    lower = np.where(np.arange(n) < near, rng.normal(size=n), -9.0)
+    ep = fit_sites(standard_form(S, lower))
+    box = standard_form(S, lower)
+    return propose(box.S, ep.widened(0.9), box.lower, box.upper), rng.standard_normal((n, M))
+
+
+@pytest.mark.parametrize("near", [0, 40, 150])
+def test_draws_from_normals_are_those_of_their_uniforms_if_limits_are_near_or_far(monkeypatch, near):
+    proposal, Z = normals_and_limits(near)
+    x, log_w = draw(proposal, ndtr(Z))
+    monkeypatch.setattr("gpclass.orthant.guided.SURE", 8.3)  # where the mass beyond is rounding
+    again, log_w_again = draw(proposal, Z, normal=True)
+    np.testing.assert_allclose(again, x, atol=1e-9)
+    np.testing.assert_allclose(log_w_again, log_w, atol=1e-9)
+    some = draw(proposal, Z[:, :20], normal=True)  # few are drawn another way
+    np.testing.assert_allclose(some[0], x[:, :20], atol=1e-9)
+
+
+def test_draws_from_normals_far_beyond_a_limit_are_finite():
+    proposal, Z = normals_and_limits(40)
+    proposal.lower[3] = 60.0
+    x, log_w = draw(proposal, Z, normal=True)
+    again, log_w_again = draw(proposal, ndtr(Z))
+    assert (x >= proposal.lower[:, None]).all()
+    np.testing.assert_allclose(log_w, log_w_again, rtol=1e-9, atol=1e-4)
+    np.testing.assert_allclose(x[3], again[3], rtol=1e-9)
+
+
+def test_limits_that_the_weight_applies_leave_the_mean_of_the_weights(monkeypatch):
+    """With the limits applied by weights from 1 standard deviation on, draws are lost, and their mean is right."""
+    monkeypatch.setattr("gpclass.orthant.guided.SURE", 1.0)
+    n, M = 40, 40_000
+    box = standard_form(truths.equicorrelated(n, 0.3))
+    truth, ep, rng = truths.equicorrelated_log_probability(n, 0.3), fit_sites(box), np.random.default_rng(0)
+    for defend in (False, True):
+        plan = bare_plan(box, ep, defend=defend)
+        sizes = [int(M * share) for share in plan.shares]
+        x, log_w = mixture_draws(plan.proposals, [rng.standard_normal((n, k)) for k in sizes], normal=True)
+        assert 0.001 < np.mean(log_w == -np.inf) < 0.9
+        assert abs(log_mean(log_w) - truth) < 4 * relative_error(log_w, np.arange(len(log_w)))
+        assert (x >= plan.box.lower[:, None]).all()

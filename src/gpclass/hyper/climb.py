@@ -73,7 +73,9 @@ class Objective:
         self.last = found.start and found.start.light
         if self.tell is not None:
             self.tell(log_evidence=value)
-        return Seen(value, slope, (found.evidence and found.evidence.error) or 0.0, self.last)
+        evidence = found.evidence
+        assert evidence is not None
+        return Seen(value, slope, evidence.error or 0.0, self.last, evidence.gradient_noise)
 
 
 def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) -> tuple[float, Array]:

@@ -2,10 +2,10 @@ r"""The last steps of an ascent, from a point near the maximum where the curvatu
 
 An ascent over a part of the rows, or of a guide's evidence, ends near the maximum of the evidence that counts, and with
 an estimate C of the inverse curvature there. The steps Δθ = C g from its slope g then need few evaluations, and ½ g·C g
-says how many nats are left: they end when that is less than what is wanted, or than the noise of the evidence. If the
-evidence has no noise, every step improves C (BFGS), a step that falls is halved, and slopes must be small as well,
-since C may be wrong along a ridge; a noisy step that falls is the last. Parameters on a bound that the slope leads out
-of stay there.
+says how many nats are left: they end when that is less than what is wanted, or than the noise of the evidence. An error
+of the slope of covariance Σ adds ½ tr(C Σ) nats to it on average, which are subtracted. If the evidence has no noise,
+every step improves C (BFGS), a step that falls is halved, and slopes must be small as well, since C may be wrong along
+a ridge; a noisy step that falls is the last. Parameters on a bound that the slope leads out of stay there.
 Cost: one inference with gradient per evaluation, 2 to 5 evaluations.
 Fails when: C is far from the curvature of this evidence: the steps do not arrive, and an ascent must go on.
 Reference: Nocedal & Wright (2006), Numerical optimization, section 6.1, for the update of C.
@@ -35,6 +35,7 @@ class Seen:
     slope: Array  # (p,)
     error: float = 0.0  # Monte Carlo standard error of the value
     start: Start | None = None  # of the posterior
+    noise: Array | None = None  # (p, p), covariance of the Monte Carlo error of the slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +85,15 @@ def last_steps(
     longest = LONGEST_NOISY if noisy else LONGEST
     while np.isfinite(here.value):
         out = ((theta <= low) & (here.slope < 0)) | ((theta >= high) & (here.slope > 0))
-        slope, newton = np.where(out, 0.0, here.slope), np.zeros_like(theta)
-        newton[~out] = np.linalg.solve(np.linalg.inv(C)[np.ix_(~out, ~out)], slope[~out])  # the others stay
+        slope, newton, free = np.where(out, 0.0, here.slope), np.zeros_like(theta), np.ix_(~out, ~out)
+        bend = np.linalg.inv(C)[free]
+        newton[~out] = np.linalg.solve(bend, slope[~out])  # the others stay
         shorter = np.clip(newton, -longest, longest)
         step = np.clip(theta + shorter, low, high) - theta
         bound = bool(np.any(step != (theta + shorter) - theta))
         left = float(slope @ step) if bound else 0.5 * float(slope @ newton)  # nats, at most and about
+        if here.noise is not None:
+            left -= (1.0 if bound else 0.5) * float(np.trace(np.linalg.solve(bend, here.noise[free])))
         steepest = float(np.abs(slope).max(initial=0.0))
         if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < STEEP)):
             return Arrival(theta, here, evaluations, taken, C, True)

@@ -225,6 +225,7 @@ class Exact(Inference):
         seed = None if hubs is None else Seed.of(hubs)
         A = noisy_latents(problem, found, drawn.v, hubs)
         recipe = Recipe.of(plan, ep, drawn.seed)
+        slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
         return NoisyDraws(
             problem=problem,
             factor=found,
@@ -235,7 +236,8 @@ class Exact(Inference):
                 log_mean(drawn.log_w),
                 relative_error(drawn.log_w, drawn.group),
                 "unbiased",
-                _score(problem, found, A, drawn) if gradient else None,
+                slope,
+                gradient_noise=slope_noise,
             ),
             report=self._report(problem, got, plan, ep),
             start=outline.start,
@@ -325,19 +327,24 @@ def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
     return white_latents(factor(dense_prior(problem).K)[0], A[0], noise, near.scale, recipe.seed.rng()).T
 
 
-def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> Array:
-    """The score, averaged over the draws: d log p/dK_c = ½ (E[α_c α_cᵀ] − M_cc).
+def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> tuple[Array, Array | None]:
+    """The score, averaged over the draws, d log p/dK_c = ½ (E[α_c α_cᵀ] − M_cc), and the covariance of its error.
 
     α = (K + I/s²)⁻¹ z for two classes. For more α = M u⁰, the mean over the rows' hub utilities, so that the drawn ones
-    in ``A`` add no noise.
+    in ``A`` add no noise. The error is that between the groups of draws.
     """
     prior, w = dense_prior(problem), drawn.weights
-    if found.one is not None:
-        return prior.pull_low_rank(found.one.inverse, A[0] * (0.5 * w), A[0])
-    assert found.coupled is not None
-    alpha = found.coupled.solve(anchored(problem, drawn.v))
-    blocks = enumerate(found.coupled.blocks())
-    return prior.pull(0.5 * ((alpha[c] * w) @ alpha[c].T - block) for c, block in blocks)
+    if found.coupled is None:
+        alpha, blocks = A, iter(found.inverses())
+    else:
+        alpha, blocks = found.coupled.solve(anchored(problem, drawn.v)), found.coupled.blocks()
+    members = [np.flatnonzero(drawn.group == g) for g in np.unique(drawn.group)]
+    each = np.array([prior.pull(0.5 * (a[:, of] * w[of]) @ a[:, of].T for a in alpha) for of in members])
+    slope = each.sum(axis=0) - prior.pull(0.5 * block for block in blocks)
+    if len(members) < 2:
+        return slope, None
+    off = each - np.outer([w[of].sum() for of in members], each.sum(axis=0))
+    return slope, off.T @ off * (len(members) / (len(members) - 1))
 
 
 def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:
