@@ -206,25 +206,32 @@ class Exact(Inference):
         return EP(tol=tol, max_sweeps=most).sites(problem, start)
 
     def complete(
-        self, outline: Outline, rng: np.random.Generator, *, gradient: bool = False, look: Looked | None = None
+        self,
+        outline: Outline,
+        rng: np.random.Generator,
+        *,
+        gradient: bool = False,
+        look: Looked | None = None,
+        points: PointSet = POINTS,
     ) -> NoisyDraws:
         """The posterior by draws from the guide, enough of them for ``tol`` at some rows, or where to ``look``."""
         problem, box, ep = outline.problem, outline.box, outline.ep
         plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
         found = noise_factor(problem)
         if self.n_samples is not None:
-            got = Enough(draw_box(plan, self.n_samples, rng), 0.0, True)
+            got = Enough(draw_box(plan, self.n_samples, rng, points), 0.0, True)
         else:
             law = law_at(problem, found, look or Looked.at_rows(problem), rng)
             got = enough(
-                lambda M, one: draw_box(plan, M, one), lambda M, one: law(*draw_box(plan, M, one).seen), rng,
+                lambda M, one: draw_box(plan, M, one, points),
+                lambda M, one: law(*draw_box(plan, M, one, points).seen), rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
             )  # fmt: skip
         drawn = got.drawn
         hubs = rng.spawn(1)[0] if problem.n_latents > 1 else None
         seed = None if hubs is None else Seed.of(hubs)
         A = noisy_latents(problem, found, drawn.v, hubs)
-        recipe = Recipe.of(plan, ep, drawn.seed)
+        recipe = Recipe.of(plan, ep, drawn.seed, points)
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
         return NoisyDraws(
             problem=problem,
@@ -297,7 +304,7 @@ class Drawn:
         return self.v, self.weights, self.group
 
 
-def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet = POINTS) -> Drawn:
+def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet) -> Drawn:
     """M draws in independent randomisations."""
     seed = Seed.of(rng)
     parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, points, M, rng)]

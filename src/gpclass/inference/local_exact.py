@@ -38,11 +38,13 @@ from gpclass.inference.exact import Exact
 from gpclass.inference.local_rows import groups, most_correlated
 from gpclass.inference.looked import Looked
 from gpclass.inference.posteriors import GaussianPosterior
+from gpclass.inference.redraw import POINTS
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Held, Start, labels_of
 from gpclass.latent.joint import Joint, SitedRows, cavity_problem
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
+from gpclass.orthant.uniforms import PointSet
 from gpclass.posterior import LatentMixture, Posterior
 from gpclass.predict import predict_proba
 
@@ -129,6 +131,7 @@ class LocalPosterior(GaussianPosterior):
     rows: SitedRows | None = None
     settings: LocalExact | None = None
     seed: int = 0
+    points: PointSet = POINTS  # of the draws
 
     def blocks(self, X_new: Array, most: int) -> list[IntArray]:
         """Groups that share their rows."""
@@ -168,7 +171,8 @@ class LocalPosterior(GaussianPosterior):
         held = (shard.with_values(sites),)
         found = FixedPoint(held, problem.prior.given(held, RULE), np.nan, 0, True, 0.0)
         sampler, look = self.settings.sampler, Looked([cavity.cross], [cavity.new_variance], cavity.new_mean)
-        drawn = sampler.complete(sampler.guided(problem, found), np.random.default_rng(self.seed), look=look)
+        guided, rng = sampler.guided(problem, found), np.random.default_rng(self.seed)
+        drawn = sampler.complete(guided, rng, look=look, points=self.points)
         if HEAVY in drawn.report.warnings:
             warnings.warn(HEAVY, UserWarning, stacklevel=2)
         mixture = drawn.mixture(look.cross, look.variances)
@@ -177,7 +181,8 @@ class LocalPosterior(GaussianPosterior):
     def state(self) -> dict[str, Any]:
         """What a file stores; features and labels here if the problem does not store them."""
         assert self.rows is not None
-        kept = {**super().state(), "t": self.rows.t, "h": self.rows.h, "settings": self.settings, "seed": self.seed}
+        own = {name: getattr(self, name) for name in ("settings", "seed", "points")}
+        kept = {**super().state(), "t": self.rows.t, "h": self.rows.h, **own}
         if self.problem.form.predicts_from_rows:
             return kept
         return {**kept, "X": self.rows.X, "y": self.rows.y, "weights": self.rows.weights}
@@ -196,4 +201,5 @@ class LocalPosterior(GaussianPosterior):
             rows=SitedRows(X, y, weights, state["t"], state["h"], np.arange(len(y))),
             settings=state["settings"],
             seed=state["seed"],
+            points=state.get("points", "orthogonal"),  # as earlier versions drew
         )

@@ -69,12 +69,12 @@ class Recipe:
     points: PointSet = "lattice"  # as in files of earlier versions
 
     @classmethod
-    def of(cls, plan: Plan, ep: SiteApproximation, seed: Seed | None) -> Recipe | None:
+    def of(cls, plan: Plan, ep: SiteApproximation, seed: Seed | None, points: PointSet) -> Recipe | None:
         """That of a plan made from EP's sites; None without a seed."""
         if seed is None:
             return None
         powers = (plan.power, 0.0)[: len(plan.proposals)]  # the guide, and the tilted prior that defends it
-        return cls(tuple(ep.widened(p).take(plan.order) for p in powers), plan.shares, plan.order, seed, POINTS)
+        return cls(tuple(ep.widened(p).take(plan.order) for p in powers), plan.shares, plan.order, seed, points)
 
     def plan(self, box: Box) -> Plan:
         """The plan again, for the same box in its given order."""
