@@ -12,7 +12,7 @@ goes back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from scipy.optimize import Bounds, minimize
 
 from gpclass._typing import Array
 from gpclass.hyper.last_steps import Seen
+from gpclass.hyper.trail import Trail
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
@@ -59,18 +60,20 @@ class Objective:
     seed: int
     last: Start | None = None
     tell: Callable[..., None] | None = None  # shown every value
+    trail: Trail = field(default_factory=Trail)
 
     def __call__(self, theta: Array) -> Seen:
         """Value −inf if the inference fails."""
-        rng = np.random.default_rng(self.seed)
+        rng, problem = np.random.default_rng(self.seed), self.problem.at(theta)
         try:
-            found = self.inference(self.problem.at(theta), rng, start=self.last, gradient=True)
+            found = self.inference(problem, rng, start=self.trail.start(problem) or self.last, gradient=True)
         except ValueError:
             return Seen(-np.inf, np.zeros_like(theta))
         value, slope = value_and_slope(found, self.prior, theta)
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return Seen(-np.inf, np.zeros_like(theta))
         self.last = found.start and found.start.light
+        self.trail.add(theta, self.last)
         if self.tell is not None:
             self.tell(log_evidence=value)
         evidence = found.evidence

@@ -3,9 +3,10 @@ r"""The last steps of an ascent, from a point near the maximum where the curvatu
 An ascent over a part of the rows, or of a guide's evidence, ends near the maximum of the evidence that counts, and with
 an estimate C of the inverse curvature there. The steps Δθ = C g from its slope g then need few evaluations, and ½ g·C g
 says how many nats are left: they end when that is less than what is wanted, or than the noise of the evidence. An error
-of the slope of covariance Σ adds ½ tr(C Σ) nats to it on average, which are subtracted. If the evidence has no noise,
-every step improves C (BFGS), a step that falls is halved, and slopes must be small as well, since C may be wrong along
-a ridge; a noisy step that falls is the last. Parameters on a bound that the slope leads out of stay there.
+of the slope of covariance Σ adds ½ tr(C Σ) nats to it on average, with a variance of ½ tr(C Σ C Σ): that mean and
+``SURE`` standard deviations are subtracted. If the evidence has no noise, every step improves C (BFGS), a step that
+falls is halved, and slopes must be small as well, since C may be wrong along a ridge; a noisy step that falls is the
+last. Parameters on a bound that the slope leads out of stay there.
 Cost: one inference with gradient per evaluation, 2 to 5 evaluations.
 Fails when: C is far from the curvature of this evidence: the steps do not arrive, and an ascent must go on.
 Reference: Nocedal & Wright (2006), Numerical optimization, section 6.1, for the update of C.
@@ -23,6 +24,7 @@ from gpclass.latent.base import Start
 
 LONGEST, LONGEST_NOISY = 1.0, 0.3  # change of a log-parameter in one step, without and with noise
 STEEP = 0.03  # nats per log-parameter: a slope that is left at a maximum, at most
+SURE = 3.0  # standard deviations of what noise promises
 HALVINGS = 3  # of a step that falls
 CONCAVE = 1e-4  # least cosine of a step and the fall of the slope, below which rounding would make the curvature
 
@@ -59,6 +61,7 @@ def last_steps(
     steps: int,
     gain: float,
     flat: float = 0.0,
+    steep: float = STEEP,
 ) -> Arrival:
     """Quasi-Newton steps until less than ``gain`` nats are expected.
 
@@ -78,6 +81,8 @@ def last_steps(
         Nats that are worth a step.
     flat : float
         Slope of a parameter that is worth none, whatever the curvature.
+    steep : float
+        Slope of a parameter that is worth one, whatever the curvature, if there is no noise.
     """
     low, high = bounds.T
     here, C, evaluations, taken = evaluate(theta), inverse_curvature, 1, 0
@@ -93,9 +98,9 @@ def last_steps(
         bound = bool(np.any(step != (theta + shorter) - theta))
         left = float(slope @ step) if bound else 0.5 * float(slope @ newton)  # nats, at most and about
         if here.noise is not None:
-            left -= (1.0 if bound else 0.5) * float(np.trace(np.linalg.solve(bend, here.noise[free])))
+            left -= (2.0 if bound else 1.0) * _promised_by_noise(np.linalg.solve(bend, here.noise[free]))
         steepest = float(np.abs(slope).max(initial=0.0))
-        if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < STEEP)):
+        if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < steep)):
             return Arrival(theta, here, evaluations, taken, C, True)
         if taken == steps:
             break
@@ -112,6 +117,11 @@ def last_steps(
         C = C if noisy else _updated(C, step, here.slope - there.slope)
         theta, here, taken = theta + step, there, taken + 1
     return Arrival(theta, here, evaluations, taken, C, False)
+
+
+def _promised_by_noise(CS: Array) -> float:
+    """Nats that the noise of a slope promises, at most, from C Σ."""
+    return 0.5 * float(np.trace(CS)) + SURE * float(np.sqrt(max(0.5 * np.trace(CS @ CS), 0.0)))
 
 
 def curvature(slope: Callable[[Array], Array], theta: Array, bounds: Array, step: float) -> Array:

@@ -52,6 +52,7 @@ from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
+from gpclass.numerics.groups import widening
 from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
@@ -351,7 +352,7 @@ def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> tupl
     if len(members) < 2:
         return slope, None
     off = each - np.outer([w[of].sum() for of in members], each.sum(axis=0))
-    return slope, off.T @ off * (len(members) / (len(members) - 1))
+    return slope, off.T @ off * (widening(len(members)) ** 2 * len(members) / (len(members) - 1))
 
 
 def _on_noisy_values(problem: Problem, found: FixedPoint, box: Box) -> tuple[Sites, Array]:

@@ -376,9 +376,8 @@ def _levelled(problem: Problem, E: Array, L: Array, v: Array, rng: Generator) ->
         part = slice(begin, begin + PART)
         u = anchored(problem, v[:, part])
         u -= u.mean(axis=0)
-        u = E @ u
-        u += L @ xi[:, part] / C
-        A[:, :, part] = u
+        np.matmul(E, u, out=A[:, :, part])
+        A[:, :, part] += L @ xi[:, part] / C
     return A
 
 

@@ -288,7 +288,9 @@ def _log_weight(proposal: Proposal, x: Array, sure: float) -> Array:
     total = np.full(x.shape[1], proposal.log_sites)
     box = np.isfinite(proposal.upper)
     half = np.isfinite(proposal.lower) & ~box
-    inside = (m[half] - proposal.lower[half, None]) / c[half]
+    chosen = slice(None) if half.all() else half
+    inside = m[chosen] - proposal.lower[chosen, None]
+    inside /= c[chosen]
     near = inside < sure
     mass = inside[near]
     safe = mass.min(initial=0.0) > -SAFE  # then two functions take a third of the time of log_ndtr
