@@ -61,7 +61,6 @@ def last_steps(
     steps: int,
     gain: float,
     flat: float = 0.0,
-    steep: float = STEEP,
 ) -> Arrival:
     """Quasi-Newton steps until less than ``gain`` nats are expected.
 
@@ -81,8 +80,6 @@ def last_steps(
         Nats that are worth a step.
     flat : float
         Slope of a parameter that is worth none, whatever the curvature.
-    steep : float
-        Slope of a parameter that is worth one, whatever the curvature, if there is no noise.
     """
     low, high = bounds.T
     here, C, evaluations, taken = evaluate(theta), inverse_curvature, 1, 0
@@ -100,7 +97,7 @@ def last_steps(
         if here.noise is not None:
             left -= (2.0 if bound else 1.0) * _promised_by_noise(np.linalg.solve(bend, here.noise[free]))
         steepest = float(np.abs(slope).max(initial=0.0))
-        if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < steep)):
+        if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < STEEP)):
             return Arrival(theta, here, evaluations, taken, C, True)
         if taken == steps:
             break

@@ -33,7 +33,7 @@ from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.bounds import bounds_warning, vanishes
 from gpclass.hyper.climb import Climb, Objective, climb, climb_apart
-from gpclass.hyper.last_steps import STEEP, curvature, inverse_of, last_steps
+from gpclass.hyper.last_steps import curvature, inverse_of, last_steps
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.starts import elsewhere, found_nothing, starting_points
 from gpclass.inference.base import Inference
@@ -47,7 +47,6 @@ MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
 COARSE = 1e-4  # and of one that another follows
 ROUGH_SITES, FINER_SITES = (20, 0.02), (5, 0.005)  # of an ascent and of its last steps: times the guide's, at most
 LAST_STEPS, LEAST_GAIN = 8, 1e-3  # steps that may end such an ascent, and nats that are worth one
-GUIDED_GAIN, GUIDED_STEEP = 5e-3, 0.1  # the same, and slopes, if steps on a noisy evidence follow
 STEP = 0.1  # of the differences behind the curvature on a part of the rows
 REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows may make, if the evidence is flat in it
 FLATTEST = (
@@ -126,7 +125,7 @@ class Maximize(Strategy):
             search = _Search(self, problem, inference, prior, run, int(run.rng.integers(2**63)), bar.update)
             best = search.begun_on_a_part() or search.over_all_rows()
         problem, theta, last, spent = search.problem, best.theta, best.start, 0
-        if search.guides:
+        if inference.evidence_kind == "unbiased":
             theta, last, spent = polish(problem, inference, best, prior, self, search.seed)
         at_best = problem.at(theta)
         posterior = inference(at_best, np.random.default_rng(search.seed), start=last)
@@ -160,11 +159,6 @@ class _Search:
             guide.with_site_tol(_looser(guide.site_tol, *by)) for by in (ROUGH_SITES, FINER_SITES)
         )
         self.starts = starting_points(self.problem, self.run.n_restarts, self.run.rng)
-
-    @property
-    def guides(self) -> bool:
-        """Whether steps on a noisy evidence follow."""
-        return self.inference.evidence_kind == "unbiased"
 
     def begun_on_a_part(self) -> Climb | None:
         """The end of an ascent that began on a part of the rows; None if there is none, or it led nowhere."""
@@ -228,10 +222,9 @@ class _Search:
         objective = self._objective(self.problem, self.guide, best.start)
         objective.tell = self.tell
         inverse, tol = best.inverse_curvature * share, settings.tol or TOL  # all rows bend as many times more
-        least, steep = (GUIDED_GAIN, GUIDED_STEEP) if self.guides else (LEAST_GAIN, STEEP)
-        gain = max(tol * abs(best.value) / share, least * min(1.0, tol / TOL))
+        gain = max(tol * abs(best.value) / share, LEAST_GAIN * min(1.0, tol / TOL))
         bounds, flat, steps = self.problem.bounds, settings.gradient_tol, min(left, LAST_STEPS)
-        done = last_steps(objective, best.theta, inverse, bounds, steps=steps, gain=gain, flat=flat, steep=steep)
+        done = last_steps(objective, best.theta, inverse, bounds, steps=steps, gain=gain, flat=flat)
         self.evaluations += done.evaluations
         seen, inverse, left = done.seen, done.inverse_curvature, left - done.steps
         if not np.isfinite(seen.value):
