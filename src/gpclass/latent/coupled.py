@@ -91,7 +91,7 @@ class CoupledFactor(Factor):
     @cached_property
     def covariance(self) -> Array:
         C = len(self.D)
-        inverse, _ = lapack.dtrtri(np.asfortranarray(np.tril(self.L)), lower=1, overwrite_c=1)
+        inverse, _ = lapack.dtrtri(self.L, lower=1)  # L is zero above its diagonal
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             scale = np.where(self.D > 0, 1.0 / self.D, 0.0)
             scale[~np.isfinite(scale)] = 0.0

@@ -216,12 +216,12 @@ class MultinomialProbit(MultiLikelihood):
         if lost.any():  # without as much of the site as there is; the evidence is then not EP's
             rest = at.cavity(np.minimum(labels.copies, 1.0))
             mean, cov = np.where(lost, rest[0], mean), np.where(lost[:, None, None], rest[1], cov)
-        m, Q = nested.differences(labels.y, mean, cov)
-        new = nested.fitted_sites(m, Q, old)
+        moments = nested.local_moments(*nested.differences(labels.y, mean, cov), old)
+        new = nested.fitted_sites(*moments, old)
         if np.any(np.asarray(labels.copies) > 1.0):  # copies move together: each takes its share of the step
             step = 1.0 / np.maximum(labels.copies, 1.0)[:, None]
             new = PointSites(old.t ** (1 - step) * new.t**step, (1 - step) * old.h + step * new.h)
-        return new.numbers, old.log_noise + nested.log_corrections(m, Q, old)
+        return new.numbers, old.log_noise + nested.log_corrections(*moments, old)
 
     def smear(self, labels: Labels, g: Array, rest: Array) -> Array:
         """The residual is added to the noise of the utilities."""

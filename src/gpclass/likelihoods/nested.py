@@ -105,9 +105,8 @@ def local_moments(m: Array, Q: Array, sites: PointSites) -> tuple[Array, Array]:
     return solved[:, :, -1], solved[:, :, :-1]
 
 
-def log_corrections(m: Array, Q: Array, sites: PointSites) -> Array:
-    """Σ over a row's constraints of log ∫ cavity × indicator − log ∫ cavity × site, (n,)."""
-    mean, P = local_moments(m, Q, sites)
+def log_corrections(mean: Array, P: Array, sites: PointSites) -> Array:
+    """Σ over a row's constraints of log ∫ cavity × indicator − log ∫ cavity × site, (n,), from its local moments."""
     var = np.maximum(np.einsum("ijj->ij", P), SHARPEST)
     cavity_var = var / np.maximum(1.0 - var * sites.t, SHARPEST)
     cavity_mean = cavity_var * (mean / var - sites.h)
@@ -116,12 +115,15 @@ def log_corrections(m: Array, Q: Array, sites: PointSites) -> Array:
     return np.asarray(terms.sum(axis=1))
 
 
-def fitted_sites(m: Array, Q: Array, sites: PointSites) -> PointSites:
-    """Each row's sites fitted to N(m, Q) restricted to v > 0, one after another, from the present ones."""
-    mean, P = local_moments(m, Q, sites)
+def fitted_sites(mean: Array, P: Array, sites: PointSites) -> PointSites:
+    """Each row's sites fitted to its cavity restricted to v > 0, one after another, from the present ones.
+
+    Starts from the row's local moments with the present sites.
+    """
+    mean, P = mean.copy(), P.copy()
     t, h = sites.t.copy(), sites.h.copy()
     for _ in range(PASSES):
-        for j in range(m.shape[1]):
+        for j in range(t.shape[1]):
             column, var = P[:, :, j].copy(), np.maximum(P[:, j, j], SHARPEST)
             cavity_var = var / np.maximum(1.0 - var * t[:, j], SHARPEST)
             sd = np.sqrt(cavity_var)
