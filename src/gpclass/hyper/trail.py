@@ -4,6 +4,7 @@ Sites s(θ) at their fixed point are smooth in θ. From those at θ_0 (the newes
 s_0 + Σ_j a_j (s_j − s_0), in the coordinates in which sites may be mixed, with the a that take Σ_j a_j (θ_j − θ_0) to
 θ − θ_0, by least squares with a small penalty of their size. An ascent of three parameters soon has seen every
 direction, and its sweeps begin with a third of the error: one to three of eight are saved.
+Not for one latent value per row, whose few sweeps end well below their tolerance, which a precise search relies on.
 Cost: O(n k). Fails when: steps are long and sites far from linear: a row whose extrapolated site is not sound, and all
 rows if |a| is large, keep the newest sites.
 """
@@ -36,7 +37,7 @@ class Trail:
 
     def start(self, problem: Problem) -> Start | None:
         """Where to start at the parameters of ``problem``; None if too little is known."""
-        if len(self.points) < 2 or "covariance" not in problem.form.offers:
+        if len(self.points) < 2 or problem.n_latents == 1 or "covariance" not in problem.form.offers:
             return None
         theta, newest = self.points[0]
         assert newest.rule is not None
