@@ -151,9 +151,10 @@ class Maximize(Strategy):
             patches = problem.form.patches(problem, run.rng)
             if patches is None:
                 break
-            objective = Objective(patches, guide, prior, int(run.rng.integers(2**63)))
             steps = min(self.max_iter or ADJUSTING_STEPS, ADJUSTING_STEPS)
-            found = climb_apart(objective, problem.theta, max_iter=steps, **limits)
+            with progress(label=f"{self.name} ({inference.name}, patches)", verbose=run.verbose) as bar:
+                objective = Objective(patches, guide, prior, int(run.rng.integers(2**63)), tell=bar.update)
+                found = climb_apart(objective, problem.theta, max_iter=steps, **limits)
             problem, spent, used = problem.at(found.theta), spent + found.evaluations, patches.n
         return problem, spent, used
 
