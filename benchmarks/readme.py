@@ -34,6 +34,7 @@ HEADLINES = {  # prefix of a title: prefix of a row, and its name in the README
         }
         for name, n in (("magic", "15,216"), ("htru2", "14,319"), ("electricity", "36,250"))
     },
+    "The local prior": {"n = 500,000": 'covtype, 5·10⁵ rows, `latent_prior="local"`: log loss, LightGBM\'s'},
     "Inducing points at scale": {
         "exponent in n of the time of a fit": "covtype, 10⁴ to 5·10⁵ rows: exponent of the time in n",
         "peak memory": "covtype, 5·10⁵ rows: peak memory",

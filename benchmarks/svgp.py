@@ -16,10 +16,17 @@ THREADS = int(os.environ.get("THREADS", "2"))
 clock = time.process_time if THREADS == 1 else time.perf_counter
 
 BATCH = 1024
+DRAWS = 1000  # behind probabilities of many classes, which have no closed form
 
 
-def train(X, y, X_test, y_test, *, m=300, rate=0.03, steps=1000, threads=THREADS, seed=0, marks=24):
-    """Fit, and return the curve (seconds, test log loss), the final probabilities and log loss."""
+def train(
+    X, y, X_test, y_test, *, m=300, rate=0.03, steps=1000, threads=THREADS, seed=0, marks=24, classes=2, ard=True
+):
+    """Fit, and return the curve (seconds, test log loss), the final probabilities and log loss.
+
+    More than two ``classes`` have a latent function each, with one kernel for all, and the softmax; ``ard`` gives the
+    kernel one length scale per column.
+    """
     import gpytorch
     import torch
 
@@ -27,25 +34,30 @@ def train(X, y, X_test, y_test, *, m=300, rate=0.03, steps=1000, threads=THREADS
     torch.manual_seed(seed)
     begin = clock()
     Z = _centres(X, m, seed)
+    many = torch.Size([classes]) if classes > 2 else torch.Size()
 
     class Model(gpytorch.models.ApproximateGP):
         def __init__(self):
-            q = gpytorch.variational.CholeskyVariationalDistribution(len(Z))
+            q = gpytorch.variational.CholeskyVariationalDistribution(len(Z), batch_shape=many)
             strategy = gpytorch.variational.VariationalStrategy(
                 self, torch.tensor(Z, dtype=torch.float32), q, learn_inducing_locations=True
             )
+            if many:
+                strategy = gpytorch.variational.IndependentMultitaskVariationalStrategy(strategy, classes)
             super().__init__(strategy)
-            self.mean_module = gpytorch.means.ConstantMean()
-            shape = gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1])
-            shape.lengthscale = X.shape[1] ** 0.5
+            self.mean_module = gpytorch.means.ConstantMean(batch_shape=many)
+            shape = gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1] if ard else None)
+            shape.lengthscale = X.shape[1] ** 0.5 if ard else 2.0
             self.covar_module = gpytorch.kernels.ScaleKernel(shape)
 
         def forward(self, x):
             return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
     model, likelihood = Model(), gpytorch.likelihoods.BernoulliLikelihood()
+    if many:
+        likelihood = gpytorch.likelihoods.SoftmaxLikelihood(num_classes=classes, mixing_weights=False)
     A = torch.tensor(X, dtype=torch.float32)
-    b = torch.tensor(y, dtype=torch.float32)
+    b = torch.tensor(y, dtype=torch.long if many else torch.float32)
     A_test = torch.tensor(X_test, dtype=torch.float32)
     objective = gpytorch.mlls.VariationalELBO(likelihood, model, len(A))
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
@@ -80,16 +92,19 @@ def _centres(X, m, seed):
 
 
 def _proba(model, likelihood, A):
+    """Probabilities of class 1, or of every class of many: averages over draws of the latent functions."""
     import gpytorch
     import torch
 
     model.eval()
-    with torch.no_grad(), gpytorch.settings.fast_pred_var():
-        parts = [likelihood(model(rows)).mean for rows in A.split(4096)]
+    with torch.no_grad(), gpytorch.settings.fast_pred_var(), gpytorch.settings.num_likelihood_samples(DRAWS):
+        laws = [likelihood(model(rows)) for rows in A.split(4096)]
+        parts = [law.probs.mean(dim=0) if law.probs.dim() > 1 else law.mean for law in laws]
     return torch.cat(parts).double().numpy()
 
 
 def log_loss(y, p):
-    """Mean log loss of labels 0/1 and probabilities of 1."""
+    """Mean log loss of labels 0/1 and probabilities of 1, or of labels and probabilities of every class."""
     p = np.clip(np.asarray(p, dtype=float), 1e-12, 1 - 1e-12)
-    return float(-np.mean(np.where(y == 1, np.log(p), np.log1p(-p))))
+    own = p[np.arange(len(y)), y] if p.ndim > 1 else np.where(y == 1, p, 1.0 - p)
+    return float(-np.mean(np.log(own)))

@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from gpclass import GPClassifier, compare
 from gpclass.hyper import Maximize
+from gpclass.latent.low_rank import LowRank
 
 
 def data(n, classes=2, seed=0):
@@ -84,3 +85,24 @@ def test_messages_have_plain_labels():
     rare = np.where(np.arange(30) < 2, 1, 0)
     with pytest.raises(ValueError, match=r"class 1 has 2 points"):
         compare(X, rare, cv=5)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0"),
+        ({"n_jobs": 1.5}, "n_jobs must be"),
+        ({"verbose": "x"}, "verbose must be a whole number"),
+        ({"verbose": -1}, "verbose must be a whole number"),
+    ],
+)
+def test_settings_of_the_run_are_checked_before_it(setting, message):
+    with pytest.raises(ValueError, match=message):
+        GPClassifier(**setting).fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_advice_on_inducing_inputs_fits_what_was_given():
+    Z = np.linspace(0, 1, 5)[:, None]
+    given, counted = LowRank(Z, 5, how=Z), LowRank(Z, 5)
+    assert "n_inducing" in counted.cure
+    assert given.cure == "give more inducing inputs than these 5"

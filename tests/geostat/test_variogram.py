@@ -296,6 +296,14 @@ def test_a_trend_is_reported_as_unbounded():
     assert fit_variogram(empirical_variogram(X, X[:, 0])).at_bound
 
 
+@pytest.mark.parametrize(("reach", "rises"), [(8.0, False), (1.0, True)])
+def test_a_fit_says_whether_the_variogram_levels_off(reach, rises):
+    true, lag = VariogramModel(0.25, 1.4, 1.5), np.linspace(0.1, reach, 20)
+    fit = fit_variogram(EmpiricalVariogram(lag, true.variogram(lag), np.full(20, 100), np.append(0, lag)))
+    assert fit.still_rising == rises
+    assert ("there may be a trend" in repr(fit)) == rises
+
+
 # -- coordinates --------------------------------------------------------------------------------------------
 
 

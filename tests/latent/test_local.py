@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.metrics import log_loss
 
 from gpclass import GPClassifier, load_model
 from gpclass.hyper import maximize
@@ -16,6 +17,7 @@ from gpclass.latent.inducing import sample_of_classes
 from gpclass.latent.local import LocalBlocks, cut
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
+from gpclass.predict import predict_proba
 from tests.latent.cases import CASES, KERNEL, MANY, NEW, TWO, X, found, n, problem
 
 RNG = np.random.default_rng(1)
@@ -135,6 +137,54 @@ def test_with_all_of_few_rows_a_fit_is_that_of_the_dense_prior():
     dense, mine = (GPClassifier(latent_prior=p, **settings).fit(X, TWO) for p in (None, LocalBlocks(n)))
     assert np.allclose(mine.theta_, dense.theta_)
     assert np.allclose(mine.predict_proba(NEW), dense.predict_proba(NEW), atol=1e-6)
+
+
+def test_patches_are_the_nearest_rows_of_some_at_the_density_of_all(monkeypatch):
+    monkeypatch.setattr(local, "FULL", 50)
+    monkeypatch.setattr(local, "PATCH", 6)
+    rng = np.random.default_rng(3)
+    rows = np.repeat(rng.standard_normal((150, 4)), rng.integers(1, 4, 150), axis=0)
+    rows = rows[rng.permutation(len(rows))]
+    labels = np.where(rng.uniform(size=len(rows)) < 0.5, -1, 1)
+    lengths = np.array([0.5, 1.0, 2.0, 4.0])
+    at = Problem.of(rows, labels, ConstantKernel(1.0) * RBF(lengths), get_likelihood("probit"), form=LocalBlocks(5))
+    found = at.form.patches(at, np.random.default_rng(0))
+    assert found.form.blocks.shape[1] == 6
+    every, taken = np.unique(rows, axis=0), set()
+    for places in found.prior.points[found.form.blocks]:
+        assert np.array_equal(places.shape, (6, 4))
+        left = np.array([row for row in every if tuple(row) not in taken])  # by brute force
+        nearest = left[np.argsort(np.sum(((left - places[0]) / lengths) ** 2, axis=1))[:6]]
+        assert np.array_equal(nearest, places)
+        taken |= set(map(tuple, places))
+    assert len(taken) <= len(every) // 2
+    assert found.n == sum(tuple(row) in taken for row in rows)  # all rows of a place
+    assert EP()(found).evidence.log_z < 0
+
+
+def test_few_rows_or_large_blocks_have_no_patches():
+    few, many = (
+        Problem.of(rows, np.where(rows[:, 0] > 0, 1, -1), RBF(), get_likelihood("probit"), form=LocalBlocks(k))
+        for rows, k in ((RNG.standard_normal((900, 4)), 20), (RNG.standard_normal((1200, 4)), 120))
+    )
+    assert few.form.patches(few, RNG) is None
+    assert many.form.patches(many, RNG) is None
+
+
+def test_patches_find_detail_that_few_rows_do_not_show(monkeypatch):
+    """A field finer than inducing inputs on few rows show: the log loss of held-out rows falls."""
+    monkeypatch.setattr(local, "FEW", 1100)
+    rng, losses = np.random.default_rng(0), []
+    rows = rng.uniform(size=(4000, 4))
+    waves = np.sin(2 * np.pi * rows[:, 0]) + np.sin(2 * np.pi * rows[:, 1]) + np.sin(2 * np.pi * 6 * rows[:, 0])
+    labels, kernel, new = np.where(waves > 0, 1, -1), ConstantKernel(1.0) * RBF(np.full(4, 0.5)), rows[3000:]
+    at = Problem.of(rows[:3000], labels[:3000], kernel, get_likelihood("probit"), form=LocalBlocks(60))
+    for patches in (LocalBlocks.patches, lambda form, problem, rng: None):
+        monkeypatch.setattr(LocalBlocks, "patches", patches)
+        fit = maximize.Maximize()(at, Laplace(), Run(np.random.default_rng(0)))
+        p = predict_proba(fit.posterior.latent(new), at.likelihood).proba
+        losses.append(log_loss(labels[3000:], p))
+    assert losses[0] < 0.8 * losses[1]
 
 
 def test_warnings_of_the_search_are_told(monkeypatch):

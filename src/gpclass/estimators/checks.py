@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,14 @@ def generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
         raise ValueError(f"random_state must be None, a whole number or a Generator, got {random_state!r}") from error
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Reject a number of processes that joblib does not take."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs must be None or a whole number other than 0, such as -1 for all cores, got {n_jobs!r}"
+        )
 
 
 def dense_hours(n: int, latents: int = 1) -> float:

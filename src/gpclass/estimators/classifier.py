@@ -208,6 +208,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
         """Reject settings that are invalid for any rows, before they are read."""
         check("tol", self.tol, "float")
         check("n_restarts", self.n_restarts, "int", 0)
+        check("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, "int", 0)
+        checks.check_jobs(self.n_jobs)
         inference, strategy = get_inference(self.inference), get_strategy(self.hyperparameters)
         if not isinstance(self.inference, str) and self.tol != TOL and inference.with_tol(self.tol) != inference:
             name = type(inference).__name__

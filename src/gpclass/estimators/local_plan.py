@@ -1,4 +1,4 @@
-"""The cost of a fit with the local prior: that of learning θ on some rows, and of one inference in blocks.
+"""The cost of a fit with the local prior: learning θ on some rows and on patches, and one inference in blocks.
 
 The inference is timed on some blocks; its time and memory are linear in the rows.
 Cost: one inference on at most ``ROWS`` rows, and a plan of the search, under the prior that it uses.
@@ -14,8 +14,9 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan, plan_fit, seconds_of
 from gpclass.estimators.task import array_task
+from gpclass.hyper.maximize import ADJUSTING_STEPS, ADJUSTMENTS
 from gpclass.latent.inducing import sample_of_classes
-from gpclass.latent.local import FEW, search_form
+from gpclass.latent.local import FEW, patched, search_form
 from gpclass.numerics.threads import few_threads
 
 ROWS = 1500
@@ -40,6 +41,7 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
         few = sample_of_classes(y, FEW, rng)
         asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": search_form(len(few), d)})
         search = plan_fit(asked, X[few], y[few], classes=classes)
-        memory, learned = memory + search.memory, search.seconds
+        adjusted = ADJUSTMENTS * ADJUSTING_STEPS * patched(n, d) / n  # evaluations, each about one inference
+        memory, learned = memory + search.memory, search.seconds + adjusted * each
     names = methods.inference.name, methods.strategy.name
     return Plan(n, d, *names, memory, inferences=calls, seconds_each=each, sizes=(len(rows),), last=learned)

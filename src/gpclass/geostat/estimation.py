@@ -62,6 +62,6 @@ def estimate_variogram(X: Array, V: Array, search: VariogramSearch) -> Estimated
         return Estimated(assumed, None, tuple(notes))
     if fit.at_bound:
         notes.append("the variogram's length scale is at a bound of its search: range and sill are not identifiable")
-    elif fit.model.variogram(empirical.edges[-1]) < 0.8 * fit.model.sill:
+    elif fit.still_rising:
         notes.append("the variogram does not level off within the largest lag: there may be a trend")
     return Estimated(fit.model, fit, tuple(notes))

@@ -26,6 +26,7 @@ from gpclass._typing import Array
 from gpclass.geostat.model import VariogramModel, matern_correlation
 from gpclass.geostat.variogram import EmpiricalVariogram
 
+LEVEL = 0.8  # of the sill, which a variogram that levels off reaches at the largest lag
 WEIGHTINGS = ("pairs/lag2", "pairs", "cressie", "equal")
 SMOOTHNESSES = (0.5, 1.5, 2.5)  # closed forms; others cost a Bessel function
 FINE_SMOOTHNESSES = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.5, 5.0, 10.0, np.inf)
@@ -41,15 +42,28 @@ class VariogramFit(Tabular):
     at_bound: bool  # the length scale is at a bound of its search
     weighting: str = ""
 
+    @property
+    def still_rising(self) -> bool:
+        """Whether the model is well below its sill at the largest lag: sill and range are then an extrapolation."""
+        return bool(self.model.variogram(self.empirical.edges[-1]) < LEVEL * self.model.sill)
+
     def _head(self) -> Sequence[str]:
         return "of the variogram", "fitted"
 
     def _rows(self) -> Sequence[Sequence[str]]:
         model, bound = self.model, "yes: sill and range are not known" if self.at_bound else "no"
+        level = "no: there may be a trend, and sill and range are extrapolated" if self.still_rising else "yes"
         one = not isinstance(model.length_scale, tuple)
         reach = [("practical range", f"{model.practical_range():.4g}")] if one else []
         lags = str(len(self.empirical))
-        return [*model.rows(), *reach, ("error", f"{self.error:.3g}"), ("lags", lags), ("length at a bound", bound)]
+        return [
+            *model.rows(),
+            *reach,
+            ("error", f"{self.error:.3g}"),
+            ("lags", lags),
+            ("length at a bound", bound),
+            ("levels off", level),
+        ]
 
 
 def fit_variogram(

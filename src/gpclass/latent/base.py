@@ -355,6 +355,10 @@ class Form(ABC):
         """The problem on which θ is learned instead, of other rows and form; None if it is learned on its own."""
         return None
 
+    def patches(self, problem: Problem, rng: Generator) -> Problem | None:
+        """Rows on which θ of a stand-in is adjusted to the density of all rows; None if there is no need."""
+        return None
+
     @abstractmethod
     def rows(self, source: Source) -> Rows:
         """Rows as this form needs them."""

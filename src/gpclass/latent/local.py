@@ -10,11 +10,14 @@ blocks and nearest rows are those of places.
 The evidence of the blocks says little about what lies further apart than their rows. So ``maximize`` and ``map`` learn
 the kernel parameters on some of the rows of every class, with inducing inputs or, in up to three columns, with
 neighbours (:func:`search_form`), at a cost that does not grow with the rows; and on up to a thousand rows under the
-dense prior.
+dense prior. Few rows, and inducing inputs, do not show the detail that all rows do. So θ is then adjusted on
+*patches*: random places, each with its nearest ones among all, at the density at which new points are predicted. Their
+evidence is a sum as that of the blocks, and its maximum near θ is taken.
 Cost: O(n k²) per sweep, and O(k³) and a search in a tree per new point; n k numbers in memory.
-Fails when: a field is smooth over distances that hold many more than k rows: what the others say is lost there. The
-report compares with the dense prior. With white noise and more than k equal rows, a random k of them predict. With one
-kernel per class, blocks and nearest rows are found by the first kernel's length scales for all.
+Fails when: a field is smooth over distances that hold many more than k rows: what the others say is lost there, and
+patches adjust θ to short distances alone. The report compares with the dense prior. With white noise and more than k
+equal rows, a random k of them predict. With one kernel per class, blocks and nearest rows are found by the first
+kernel's length scales for all.
 References: Tresp (2000) for the blocks; Vecchia (1988); Allison et al. (2023), Leveraging locality and robustness to
 achieve massively scalable Gaussian process regression, for kernel parameters of few rows and predictions of the
 nearest.
@@ -50,6 +53,9 @@ if TYPE_CHECKING:
 FEW = 10_000  # rows on which θ is learned
 FULL, MAP = 1000, 3  # rows up to which their prior is dense, and columns up to which it is neighbours
 INDUCING, NEIGHBOURS = 300, 15
+PATCHED, PATCH = 6000, 60  # places of all patches, at most, and of one, at least
+FEWEST_PATCHES = 10
+AROUND = 4  # times the places of a patch, among which those of no other are taken
 SAME = 1e-10  # share of a variance below which white noise is none
 PER_ROW = 40  # numbers per row beside its features and its block's covariances: sites, marginals and history
 
@@ -134,6 +140,27 @@ class LocalBlocks(Form):
         form = search_form(few.n, few.n_features)
         return replace(few, form=form.checked(few.n, few.n_features, len(few.kernels)))
 
+    def patches(self, problem: Problem, rng: Generator) -> Problem | None:
+        """Random places with their nearest ones, as independent blocks; at most half of all places.
+
+        None if all rows have been searched under a prior as detailed, or there are too few for patches.
+        """
+        if not patched(problem.n, problem.n_features):
+            return None
+        of = places(problem)
+        points = scaled(problem.kernels[0], problem.X[first_rows(of)])
+        size = max(self.k, PATCH)
+        count = patched(len(points), problem.n_features) // size
+        if count < FEWEST_PATCHES:
+            return None
+        groups = groups_of_nearest(points, size, count, rng)
+        number = np.full(len(points), groups.size)
+        number[groups.ravel()] = np.arange(groups.size)
+        order = np.argsort(number[of], kind="stable")
+        rows = order[: int(np.sum(number[of] < groups.size))]
+        blocks = np.arange(groups.size).reshape(groups.shape)
+        return replace(problem.subset(rows), form=replace(self, blocks=blocks))
+
     def prior(self, problem: Problem) -> LocalPrior:
         blocks, of = self.blocks, places(problem)
         m = int(of.max()) + 1
@@ -147,6 +174,11 @@ def search_form(n: int, d: int) -> Form:
     if n <= FULL:
         return Dense()
     return Neighbours(NEIGHBOURS) if d <= MAP else LowRank(m=min(INDUCING, -(-n // 10)))
+
+
+def patched(n: int, d: int) -> int:
+    """How many of n places of d columns may be in patches: none if all were searched under a prior as detailed."""
+    return 0 if n <= (FEW if d <= MAP else FULL) else min(PATCHED, n // 2)
 
 
 def equal_rows(X: Array) -> IntArray:
@@ -195,6 +227,22 @@ def cut(X: Array, k: int) -> IntArray:
     for block, rows in zip(blocks, found, strict=True):
         block[: len(rows)] = rows
     return blocks
+
+
+def groups_of_nearest(points: Array, size: int, count: int, rng: Generator) -> IntArray:
+    """Up to ``count`` groups (g, size): random points, each with its nearest, that are in no group before."""
+    tree, free = cKDTree(points), np.ones(len(points), dtype=bool)
+    groups: list[IntArray] = []
+    for centre in rng.permutation(len(points)):
+        if len(groups) == count:
+            break
+        if free[centre]:
+            near = np.asarray(tree.query(points[centre], min(AROUND * size, len(points)))[1], dtype=np.intp)
+            near = near[free[near]][:size]
+            if len(near) == size:
+                groups.append(near)
+                free[near] = False
+    return np.array(groups, dtype=np.intp).reshape(-1, size)
 
 
 @dataclass(frozen=True, eq=False)

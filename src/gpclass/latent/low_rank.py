@@ -96,7 +96,11 @@ class LowRank(Form):
 
     @property
     def cure(self) -> str:
-        return "" if self.Z is None else f"raise n_inducing, for instance to {2 * len(self.Z)}"
+        if self.Z is None:
+            return ""
+        if isinstance(self.how, str):
+            return f"raise n_inducing, for instance to {2 * len(self.Z)}"
+        return f"give more inducing inputs than these {len(self.Z)}"
 
     def for_few_rows(self) -> LowRank:
         return replace(self, keep=True)

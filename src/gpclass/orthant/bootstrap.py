@@ -6,9 +6,11 @@ with their whole histories, by survivors drawn with replacement. log P = Σ log 
 for P if a run without survivors counts as 0; the soft count still resamples survivors and is biased at finite M.
 
 Points are kept as the normal variables z that they are made of, v = L z, and become points at the end. Histories are
-not copied at every step: within a block of coordinates only the replaced columns of that block are copied; the earlier
-rows are permuted once per block by a vector of ancestors. The n²M multiply-adds thus run as matrix products. If memory
-cannot hold all points, they are split into several runs; P is averaged over runs, not log P.
+not copied at every step: within a block of coordinates only the means of its coming coordinates follow the survivors;
+z is permuted once per block by a vector of ancestors, and the n²M multiply-adds run as matrix products. The copies of a
+survivor lie side by side, in the order of the survivors, so that memory is read in its order: which of equally
+weighted points takes which place does not matter. If memory cannot hold all points, they are split into several runs; P
+is averaged over runs, not log P.
 
 Standard error: that of the runs' mean for eight runs or more; otherwise from the genealogy of one run: with c_e
 final points descending from first point e, Var log P ≈ Σ_e (c_e − 1)²/M². This includes the dependence that A
@@ -31,7 +33,7 @@ from gpclass.numerics.linalg import factor
 from gpclass.numerics.special import log_diff_ndtr, log_sum_exp
 from gpclass.orthant.box import Box
 
-BLOCK = 32
+BLOCK = 16
 ROOM = 20_000_000  # largest array of a run
 MANY = 8  # runs, from which their spread tells the error
 
@@ -52,32 +54,37 @@ def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool, kee
     n = box.n
     L = np.ascontiguousarray(factor(box.S, what="cov")[0])
     z, log_steps, none = np.empty((n, M)), np.full(n, -np.inf), np.empty((n, 0))
-    first = np.arange(M)  # first ancestor of each point
+    first, x = np.arange(M), np.empty(M)  # first ancestor of each point
     for a in range(0, n, BLOCK):
         e = min(a + BLOCK, n)
-        base = L[a:e, :a] @ z[:a]
-        parent = np.arange(M)
+        means, parents = L[a:e, :a] @ z[:a], []  # of the block's coordinates, given those that are drawn
         for k in range(a, e):
-            m = base[k - a]
-            if k > a:
-                m = m + L[k, a:k] @ z[a:k]
-            z[k] = rng.standard_normal(M)
-            x = L[k, k] * z[k] + m
-            inside = (x > box.lower[k]) & (x < box.upper[k])
-            alive = np.flatnonzero(inside)
+            m = means[k - a]
+            rng.standard_normal(out=z[k])
+            np.multiply(z[k], L[k, k], out=x)
+            x += m
+            alive = np.flatnonzero((x > box.lower[k]) & (x < box.upper[k]))
             if not len(alive):  # even if the soft count is positive: no history continues
                 return BootstrapRun(-np.inf, log_steps, none, np.inf, k)
             log_steps[k] = np.log(len(alive) / M)
             if soft:
                 limits = ((limit[k] - m) / L[k, k] for limit in (box.lower, box.upper))
                 log_steps[k] = log_sum_exp(log_diff_ndtr(*limits), axis=0) - np.log(M)
-            dead = np.flatnonzero(~inside)
-            source = alive[rng.integers(len(alive), size=len(dead))]
-            for rows in (z[a : k + 1], base[k - a + 1 :]):
-                rows[:, dead] = rows.take(source, axis=1)
-            parent[dead] = parent[source]
-            first[dead] = first[source]
-        z[:a] = z[:a].take(parent, axis=1)
+            more = np.bincount(rng.integers(len(alive), size=M - len(alive)), minlength=len(alive))
+            parent = np.repeat(alive, 1 + more)
+            z[k] = z[k].take(parent)
+            for row, slope in zip(means[k - a + 1 :], L[k + 1 : e, k], strict=True):
+                row.take(parent, out=x, mode="clip")  # without a buffer
+                np.multiply(z[k], slope, out=row)
+                row += x
+            parents.append(parent)
+        ancestor = parents.pop()
+        for k in range(e - 2, a - 1, -1):
+            z[k] = z[k].take(ancestor)
+            ancestor = parents.pop().take(ancestor)
+        for row in z[:a]:
+            row[:] = row.take(ancestor, out=x, mode="clip")
+        first = first.take(ancestor)
     children = np.bincount(first, minlength=M) - 1.0
     points = np.clip(L @ z, box.lower[:, None], box.upper[:, None]) if keep else none  # but for rounding
     return BootstrapRun(float(log_steps.sum()), log_steps, points, float(children @ children) / M**2, None)
