@@ -78,3 +78,11 @@ def test_an_ascent_remembers_its_points():
     for shift in (0.0, 0.2, 0.4, 0.6, 0.8):
         objective(problem.theta + shift)
     assert [len(objective.trail.points), len(objective.trail.points[0][1].held)] == [4, 1]
+
+
+@pytest.mark.parametrize("steps", [[[0.1], [0.2]], [[0.1, 0.0], [0.1, 0.0], [0.0, 0.3]]])
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1e-3])
+def test_points_that_repeat_and_steps_that_vanish_are_extrapolated_by_little(steps, size):
+    steps = np.array(steps)
+    a = _coefficients(steps, np.full(steps.shape[1], size))
+    assert np.abs(a).sum() <= 100 * size

@@ -162,7 +162,7 @@ def test_predictions_are_not_random_and_keep_the_order_of_the_points():
     X, y, _ = data(100)
     new = np.random.default_rng(2).normal(size=(60, 2)) * 3.0
     problem = Problem.of(X, y, KERNEL, get_likelihood("probit"))
-    posterior = LocalExact(rows=20, n_samples=100)(problem, np.random.default_rng(0))
+    posterior = LocalExact(rows=20, n_samples=400)(problem, np.random.default_rng(0))
     blocks = posterior.blocks(new, 0)
     assert len(blocks) > 2
     assert np.array_equal(np.sort(np.concatenate(blocks)), np.arange(60))

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from sklearn.metrics import log_loss
 
 from gpclass import GPClassifier, load_model
-from gpclass.hyper import maximize
+from gpclass.hyper import maximize, patches
 from gpclass.hyper.base import Run
 from gpclass.inference import EP, Laplace
 from gpclass.latent import inducing, local, local_gaussian
@@ -159,7 +159,72 @@ def test_patches_are_the_nearest_rows_of_some_at_the_density_of_all(monkeypatch)
         taken |= set(map(tuple, places))
     assert len(taken) <= len(every) // 2
     assert found.n == sum(tuple(row) in taken for row in rows)  # all rows of a place
-    assert EP()(found).evidence.log_z < 0
+    level = at.form.patches(at, np.random.default_rng(0), level=True)
+    assert np.array_equal(level.X, found.X)
+    assert np.allclose(level.covariance(rows[:5], rows[:7]), found.covariance(rows[:5], rows[:7]) + local.LEVEL)
+    assert np.array_equal(level.theta, found.theta)
+
+
+def test_held_out_rows_are_predicted_from_the_others():
+    at = problem("ep", LocalBlocks(20))
+    rows = np.arange(0, n, 9)
+    rest = np.setdiff1d(np.arange(n), rows)
+    known = at.form.without(at, rows, RNG)
+    assert not {tuple(x) for x in known.X} & {tuple(x) for x in X[rows]}
+    with_all = EP(tol=1e-8)(at.subset(rest).placed(RNG))
+    p = predict_proba(with_all.latent(X[rows]), at.likelihood).proba
+    loss = patches.held_out_loss(at, rows, EP(tol=1e-8), Run(RNG))
+    assert loss == pytest.approx(log_loss(at.y[rows], p), abs=0.02)  # blocks of few rows are others
+
+
+@pytest.mark.slow
+def test_patches_of_a_rare_class_do_not_make_predictions_worse(monkeypatch):
+    """Each patch would have to learn the frequency of the class, if the labels around did not tell it."""
+    monkeypatch.setattr(local, "FEW", 1500)
+    rng, losses = np.random.default_rng(0), []
+    rows = rng.uniform(0.0, 5.0, size=(5000, 2))
+    waves, phases = rng.standard_normal((2, 500)) / 0.5, rng.uniform(0.0, 2 * np.pi, 500)
+    f = 2.0 * np.sqrt(2 / 500) * np.cos(rows @ waves + phases) @ rng.standard_normal(500) - 4.5
+    labels = np.where(f + rng.standard_normal(5000) > 0, 1, -1)
+    assert 0.01 < np.mean(labels > 0) < 0.1
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    at = Problem.of(rows[:3500], labels[:3500], kernel, get_likelihood("probit"), form=LocalBlocks(60))
+    for own in (LocalBlocks.patches, lambda form, problem, rng, level=False: None):
+        monkeypatch.setattr(LocalBlocks, "patches", own)
+        fit = maximize.Maximize()(at, Laplace(), Run(np.random.default_rng(0)))
+        p = predict_proba(fit.posterior.latent(rows[3500:]), at.likelihood).proba
+        losses.append(log_loss(labels[3500:], p))
+    assert losses[0] < losses[1]
+
+
+def test_an_adjustment_that_fails_or_predicts_no_better_is_not_taken(monkeypatch):
+    monkeypatch.setattr(local, "FULL", 50)
+    monkeypatch.setattr(local, "PATCH", 6)
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((150, 4))
+    labels = np.where(rows[:, 0] > 0, 1, -1)
+    at = Problem.of(rows, labels, ConstantKernel(2.0) * RBF(0.7), get_likelihood("probit"), form=LocalBlocks(5))
+    limits = {"max_iter": 3, "tol": 1e-4, "gradient_tol": 1e-3}
+    run = Run(np.random.default_rng(0))
+    climbed = patches.climb_apart
+
+    def worse(objective, theta, **limits):
+        return replace(climbed(objective, theta, **limits), theta=theta - 9.0)
+
+    monkeypatch.setattr(patches, "climb_apart", worse)
+    kept = patches.adjusted(at, EP(), run, None, "", **limits)
+    assert kept.problem is at
+    assert kept.details["adjusted_on_patches"] == patches.WORSE
+    before, after = kept.details["log_loss_held_out"]
+    assert before <= after
+
+    def refused(objective, theta, **limits):
+        return replace(climbed(objective, theta, **limits), refused=ValueError("it fails"))
+
+    monkeypatch.setattr(patches, "climb_apart", refused)
+    kept = patches.adjusted(at, EP(), run, None, "", **limits)
+    assert kept.problem is at
+    assert kept.details["adjusted_on_patches"] == "no: it fails"
 
 
 def test_few_rows_or_large_blocks_have_no_patches():
@@ -179,12 +244,12 @@ def test_patches_find_detail_that_few_rows_do_not_show(monkeypatch):
     waves = np.sin(2 * np.pi * rows[:, 0]) + np.sin(2 * np.pi * rows[:, 1]) + np.sin(2 * np.pi * 6 * rows[:, 0])
     labels, kernel, new = np.where(waves > 0, 1, -1), ConstantKernel(1.0) * RBF(np.full(4, 0.5)), rows[3000:]
     at = Problem.of(rows[:3000], labels[:3000], kernel, get_likelihood("probit"), form=LocalBlocks(60))
-    for patches in (LocalBlocks.patches, lambda form, problem, rng: None):
-        monkeypatch.setattr(LocalBlocks, "patches", patches)
+    for own in (LocalBlocks.patches, lambda form, problem, rng, level=False: None):
+        monkeypatch.setattr(LocalBlocks, "patches", own)
         fit = maximize.Maximize()(at, Laplace(), Run(np.random.default_rng(0)))
         p = predict_proba(fit.posterior.latent(new), at.likelihood).proba
         losses.append(log_loss(labels[3000:], p))
-    assert losses[0] < 0.8 * losses[1]
+    assert losses[0] < 0.9 * losses[1]
 
 
 def test_warnings_of_the_search_are_told(monkeypatch):

@@ -134,7 +134,16 @@ def test_bootstrap_blocks_equal_copied_histories():
         others = alive[rng.integers(len(alive), size=400 - len(alive))]
         z = z[:, np.sort([*alive, *others])]
     assert run.log_p == pytest.approx(log_p, abs=1e-9)
-    np.testing.assert_allclose(run.x, L @ z, atol=1e-9)
+    np.testing.assert_allclose(run.x, L @ z[:, rng.permutation(400)], atol=1e-9)
+
+
+@pytest.mark.slow
+def test_each_of_the_points_is_a_draw():
+    """Also that at a given place, where a user may take the first few."""
+    box = standard_form(truths.equicorrelated(12, 0.5))
+    runs = [bootstrap_run(box, 100, np.random.default_rng(k), soft=False).x[0] for k in range(1500)]
+    first, all_points = np.array([x[0] for x in runs]), np.array([x.mean() for x in runs])
+    assert abs(np.mean(first - all_points)) < 3 * np.std(first - all_points) / np.sqrt(len(runs))
 
 
 def test_predicted_error_of_the_paper():

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal, norm
 
 from gpclass.orthant import batches, guided_draws
 from gpclass.orthant.box import BoxFactors, standard_form
-from gpclass.orthant.guided import draw, log_weight, mixture_draws, propose
+from gpclass.orthant.guided import _limited, draw, log_weight, mixture_draws, propose
 from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, tail_index
 from gpclass.orthant.uniforms import (
     IN_DIRECTIONS,
@@ -354,6 +354,7 @@ def test_draws_from_normals_far_beyond_a_limit_are_finite():
     proposal, Z = normals_and_limits(40)
     proposal.lower[3] = 60.0
     x, log_w = draw(proposal, Z, normal=True)
+    Z[3] *= -1.0  # uniforms are taken from the other side there
     again, log_w_again = draw(proposal, ndtr(Z))
     assert (x >= proposal.lower[:, None]).all()
     np.testing.assert_allclose(log_w, log_w_again, rtol=1e-9, atol=1e-4)
@@ -373,3 +374,26 @@ def test_limits_that_the_weight_applies_leave_the_mean_of_the_weights(monkeypatc
         assert 0.001 < np.mean(log_w == -np.inf) < 0.9
         assert abs(log_mean(log_w) - truth) < 4 * relative_error(log_w, np.arange(len(log_w)))
         assert (x >= plan.box.lower[:, None]).all()
+
+
+@pytest.mark.parametrize("M", [20, 400])
+def test_weights_of_a_mixture_are_those_of_how_it_was_drawn(monkeypatch, M):
+    """Few draws and many from normals are made in other ways; with limits near ``SURE`` the weights show it."""
+    monkeypatch.setattr("gpclass.orthant.guided.SURE", 1.0)
+    proposal, Z = normals_and_limits(40, M=M)
+    x, log_w = draw(proposal, Z, normal=True)
+    kept = np.isfinite(log_w)
+    own = log_weight(proposal, x[:, kept], drawn=M)
+    np.testing.assert_allclose(own, log_w[kept] + proposal.log_sites, atol=1e-8)
+
+
+def test_a_draw_has_no_weight_if_its_normal_lies_beyond_the_limit(monkeypatch):
+    """Also where another draw of the coordinate is so far out that tails are computed in logarithms."""
+    monkeypatch.setattr("gpclass.orthant.guided.SURE", 1.0)
+    b, normal = np.array([-30.0, 2.0, 2.0, 2.0]), np.array([0.5, 1.5, 2.5, -1.0])
+    log_w = np.zeros(4)
+    assert np.allclose(_limited(normal, b.copy(), log_w)[1:], normal[1:])
+    near = np.array([-3.0, 0.5, 0.7, 0.2])  # as far out as possible, and not: the same function of both
+    out = np.append(near, -30.0)
+    far = _limited(np.append(normal, 0.0), out.copy(), np.zeros(5))[:4]
+    assert np.allclose(far, _limited(normal, near.copy(), np.zeros(4)), atol=1e-9)

@@ -212,7 +212,9 @@ def test_estimates_of_figure_2_are_unbiased_and_as_spread_as_one_by_one(label, k
         "guided": Exact().for_chains(4),
     }[label]
     slow = [one_by_one(problem, np.random.default_rng([7, k])).evidence.log_z for k in range(200)]
-    assert figure2.spread_of(log_w) == pytest.approx(np.std(slow) / np.log(10), rel=0.25)
+    # Between quartiles: one rare draw of a large weight may double a standard deviation.
+    ours, theirs = (float(np.ptp(np.quantile(x, [0.25, 0.75]))) for x in (np.log(estimates), slow))
+    assert ours == pytest.approx(theirs, rel=0.25)
 
 
 def test_speed_asks_for_no_set_that_it_does_not_use(monkeypatch):

@@ -14,7 +14,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan, plan_fit, seconds_of
 from gpclass.estimators.task import array_task
-from gpclass.hyper.maximize import ADJUSTING_STEPS, ADJUSTMENTS
+from gpclass.hyper.patches import ASCENTS, STEPS
 from gpclass.latent.inducing import sample_of_classes
 from gpclass.latent.local import FEW, patched, search_form
 from gpclass.numerics.threads import few_threads
@@ -41,7 +41,7 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
         few = sample_of_classes(y, FEW, rng)
         asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": search_form(len(few), d)})
         search = plan_fit(asked, X[few], y[few], classes=classes)
-        adjusted = ADJUSTMENTS * ADJUSTING_STEPS * patched(n, d) / n  # evaluations, each about one inference
+        adjusted = 2 * ASCENTS * STEPS * patched(n, d) / n  # inferences: two for each evaluation
         memory, learned = memory + search.memory, search.seconds + adjusted * each
     names = methods.inference.name, methods.strategy.name
     return Plan(n, d, *names, memory, inferences=calls, seconds_each=each, sizes=(len(rows),), last=learned)

@@ -12,7 +12,7 @@ at every step; a step whose expected gain is within the noise is not taken. With
 of them, a third under the dense prior, and such steps end it over all rows. With inducing inputs it goes from few rows
 to all, and moves the inducing inputs too (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the
 last. The local prior learns θ on some of the rows, with inducing inputs or, in up to three columns, with neighbours;
-all of few rows under the dense prior. Two short ascents on patches of nearby rows adjust it to the density of all.
+all of few rows under the dense prior, and adjusts it to the density of all rows (:mod:`gpclass.hyper.patches`).
 Cost: one inference with gradient per evaluation, 10 to 100 evaluations per ascent; from 600 rows on, 4 to 10 of them
 over all rows, but as many as before if the evidence has long ridges (irrelevant features with a length scale each).
 Fails when: the evidence has several modes (use ``n_restarts``), or a maximum at the edge (reported).
@@ -34,6 +34,7 @@ from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.hyper.bounds import bounds_warning, vanishes
 from gpclass.hyper.climb import Climb, Objective, climb, climb_apart
 from gpclass.hyper.last_steps import curvature, inverse_of, last_steps
+from gpclass.hyper.patches import STEPS, adjusted
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.starts import elsewhere, found_nothing, starting_points
 from gpclass.inference.base import Inference
@@ -54,7 +55,6 @@ FLATTEST = (
 )
 SHORTEST, LONGEST = 1e-4, 1.0  # squares of units in which parameters are moved, if such steps do not end an ascent
 OUT_OF_STEPS = "the largest number of iterations was reached (max_iter)"
-ADJUSTMENTS, ADJUSTING_STEPS = 2, 15  # ascents on patches, and iterations of each
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
 
 
@@ -108,10 +108,15 @@ class Maximize(Strategy):
         stand_in = problem.form.stand_in(problem, run.rng) if len(problem.theta) else None
         if stand_in is not None:
             learned = self._search(stand_in, inference, run, prior)
-            at_best, spent, used = self._adjusted(problem.at(learned.problem.theta), inference, run, prior)
-            at_best = at_best.placed(run.rng)
+            guide = inference.guide(problem.likelihood)
+            guide = guide.with_site_tol(_looser(guide.site_tol, *FINER_SITES))
+            limits = {"tol": max(self.tol or TOL, COARSE), "gradient_tol": self.gradient_tol}
+            limits["max_iter"] = min(self.max_iter or STEPS, STEPS)
+            label, start = f"{self.name} ({inference.name})", problem.at(learned.problem.theta)
+            on_patches = adjusted(start, guide, run, prior, label, **limits)
+            at_best, spent = on_patches.problem.placed(run.rng), on_patches.evaluations
             fit = fit_at(at_best, inference(at_best, run.rng), learned.figures["evaluations"] + spent, prior)
-            fit = fit.with_details({"rows_of_the_search": stand_in.n, **({"rows_of_patches": used} if used else {})})
+            fit = fit.with_details({"rows_of_the_search": stand_in.n, **on_patches.details})
             told = (*learned.warnings, *(text for text in fit.warnings if text not in learned.warnings))
             return replace(fit, converged=learned.converged, reason=learned.reason, warnings=told)
         unused = [name for name in ("stages", "checkpoint") if getattr(self, name) != getattr(type(self)(), name)]
@@ -135,28 +140,6 @@ class Maximize(Strategy):
         if search.on_a_part:
             fit = fit.with_details({"evaluations_on_a_part": search.on_a_part})
         return replace(fit, converged=best.converged, reason=best.reason)
-
-    def _adjusted(
-        self, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None
-    ) -> tuple[Problem, int, int]:
-        """The problem at θ of its patches' evidence; the evaluations, and the rows of the last patches.
-
-        The nearest rows are others at another θ, so that patches are taken anew for the second ascent.
-        """
-        guide = inference.guide(problem.likelihood)
-        guide = guide.with_site_tol(_looser(guide.site_tol, *ROUGH_SITES))
-        limits: dict[str, Any] = {"tol": max(self.tol or TOL, COARSE), "gradient_tol": self.gradient_tol}
-        spent, used = 0, 0
-        for _ in range(ADJUSTMENTS):
-            patches = problem.form.patches(problem, run.rng)
-            if patches is None:
-                break
-            steps = min(self.max_iter or ADJUSTING_STEPS, ADJUSTING_STEPS)
-            with progress(label=f"{self.name} ({inference.name}, patches)", verbose=run.verbose) as bar:
-                objective = Objective(patches, guide, prior, int(run.rng.integers(2**63)), tell=bar.update)
-                found = climb_apart(objective, problem.theta, max_iter=steps, **limits)
-            problem, spent, used = problem.at(found.theta), spent + found.evaluations, patches.n
-        return problem, spent, used
 
 
 @dataclass

@@ -21,6 +21,7 @@ from gpclass.model.problem import Problem
 
 LENGTH = 4  # points that are remembered
 PENALTY = 0.01  # of the squared size of a, in units of the squared step
+ROUNDING = 1e-10  # the same in units of the squared earlier steps
 LARGEST = 3.0  # sum of |a|, above which nothing is extrapolated
 
 
@@ -55,5 +56,6 @@ class Trail:
 
 def _coefficients(steps: Array, step: Array) -> Array:
     """The a (k,) with aᵀ steps near the step (p,), from steps (k, p)."""
-    penalty = PENALTY * float(step @ step) + np.finfo(float).tiny
-    return np.asarray(np.linalg.solve(steps @ steps.T + penalty * np.eye(len(steps)), steps @ step))
+    products = steps @ steps.T  # singular if points repeat, or are more than the parameters
+    penalty = PENALTY * float(step @ step) + ROUNDING * float(np.trace(products)) + np.finfo(float).tiny
+    return np.asarray(np.linalg.solve(products + penalty * np.eye(len(steps)), steps @ step))

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from gpclass._typing import Array, BoolArray, Generator
+from gpclass._typing import Array, BoolArray, Generator, IntArray
 from gpclass.latent.coordinates import Features, GivenLatents, Target
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
@@ -355,9 +355,16 @@ class Form(ABC):
         """The problem on which θ is learned instead, of other rows and form; None if it is learned on its own."""
         return None
 
-    def patches(self, problem: Problem, rng: Generator) -> Problem | None:
-        """Rows on which θ of a stand-in is adjusted to the density of all rows; None if there is no need."""
+    def patches(self, problem: Problem, rng: Generator, level: bool = False) -> Problem | None:
+        """Rows close together, on which θ of a stand-in is adjusted, each group with a ``level`` of its own or not.
+
+        None if there is no need.
+        """
         return None
+
+    def without(self, problem: Problem, rows: IntArray, rng: Generator) -> Problem:
+        """A problem that predicts some rows without them, as all others would; where there are ``patches``."""
+        raise NotImplementedError
 
     @abstractmethod
     def rows(self, source: Source) -> Rows:

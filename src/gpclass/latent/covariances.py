@@ -109,10 +109,6 @@ class Covariances:
             return np.append(kernel_part, 2.0 * float(np.vdot(total, self.K)))
         return np.concatenate([pullback(G_c) for (_, pullback), G_c in zip(self._values, G, strict=True)])
 
-    def pull_low_rank(self, M: Array, left: Array, right: Array) -> Array:
-        """d log Z/dθ for one latent value with d log Z/dK = left rightᵀ − ½ M; left and right (n, r), M is used up."""
-        return self.pull([rank_one(M, left, right)])
-
 
 def rank_one(M: Array, left: Array, right: Array) -> Array:
     """left rightᵀ − ½ M, in place if the memory order allows."""

@@ -11,8 +11,8 @@ The evidence of the blocks says little about what lies further apart than their 
 the kernel parameters on some of the rows of every class, with inducing inputs or, in up to three columns, with
 neighbours (:func:`search_form`), at a cost that does not grow with the rows; and on up to a thousand rows under the
 dense prior. Few rows, and inducing inputs, do not show the detail that all rows do. So θ is then adjusted on
-*patches*: random places, each with its nearest ones among all, at the density at which new points are predicted. Their
-evidence is a sum as that of the blocks, and its maximum near θ is taken.
+*patches*: random places, each with its nearest ones among all, at the density at which new points are predicted
+(:mod:`gpclass.hyper.patches`).
 Cost: O(n k²) per sweep, and O(k³) and a search in a tree per new point; n k numbers in memory.
 Fails when: a field is smooth over distances that hold many more than k rows: what the others say is lost there, and
 patches adjust θ to short distances alone. The report compares with the dense prior. With white noise and more than k
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.spatial import cKDTree
+from sklearn.gaussian_process.kernels import CompoundKernel, ConstantKernel, Kernel
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import base
@@ -55,6 +56,7 @@ FULL, MAP = 1000, 3  # rows up to which their prior is dense, and columns up to 
 INDUCING, NEIGHBOURS = 300, 15
 PATCHED, PATCH = 6000, 60  # places of all patches, at most, and of one, at least
 FEWEST_PATCHES = 10
+LEVEL = 25.0  # variance of the level of a patch's latent values
 AROUND = 4  # times the places of a patch, among which those of no other are taken
 SAME = 1e-10  # share of a variance below which white noise is none
 PER_ROW = 40  # numbers per row beside its features and its block's covariances: sites, marginals and history
@@ -140,10 +142,10 @@ class LocalBlocks(Form):
         form = search_form(few.n, few.n_features)
         return replace(few, form=form.checked(few.n, few.n_features, len(few.kernels)))
 
-    def patches(self, problem: Problem, rng: Generator) -> Problem | None:
-        """Random places with their nearest ones, as independent blocks; at most half of all places.
+    def patches(self, problem: Problem, rng: Generator, level: bool = False) -> Problem | None:
+        """Random places with their nearest ones, as independent blocks, each with a level of its own if asked for.
 
-        None if all rows have been searched under a prior as detailed, or there are too few for patches.
+        At most half of all places; None if all rows have been searched under a prior as detailed, or there are too few.
         """
         if not patched(problem.n, problem.n_features):
             return None
@@ -159,7 +161,15 @@ class LocalBlocks(Form):
         order = np.argsort(number[of], kind="stable")
         rows = order[: int(np.sum(number[of] < groups.size))]
         blocks = np.arange(groups.size).reshape(groups.shape)
-        return replace(problem.subset(rows), form=replace(self, blocks=blocks))
+        kernel = levelled(problem.kernel) if level else problem.kernel
+        return replace(problem.subset(rows), kernel=kernel, form=replace(self, blocks=blocks))
+
+    def without(self, problem: Problem, rows: IntArray, rng: Generator) -> Problem:
+        """The rows that predict some others, without these."""
+        rest = np.setdiff1d(np.arange(problem.n), rows)
+        tree = cKDTree(scaled(problem.kernels[0], problem.X[rest]))
+        near = tree.query(scaled(problem.kernels[0], problem.X[rows]), min(self.k, len(rest)))[1]
+        return problem.subset(rest[np.unique(near)]).placed(rng)
 
     def prior(self, problem: Problem) -> LocalPrior:
         blocks, of = self.blocks, places(problem)
@@ -174,6 +184,13 @@ def search_form(n: int, d: int) -> Form:
     if n <= FULL:
         return Dense()
     return Neighbours(NEIGHBOURS) if d <= MAP else LowRank(m=min(INDUCING, -(-n // 10)))
+
+
+def levelled(kernel: Kernel) -> Kernel:
+    """The kernel, or one per class, with a constant: the same parameters, and a level that rows have in common."""
+    if isinstance(kernel, CompoundKernel):
+        return CompoundKernel([levelled(one) for one in kernel.kernels])
+    return kernel + ConstantKernel(LEVEL, "fixed")
 
 
 def patched(n: int, d: int) -> int:

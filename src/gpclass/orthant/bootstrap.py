@@ -8,9 +8,9 @@ for P if a run without survivors counts as 0; the soft count still resamples sur
 Points are kept as the normal variables z that they are made of, v = L z, and become points at the end. Histories are
 not copied at every step: within a block of coordinates only the means of its coming coordinates follow the survivors;
 z is permuted once per block by a vector of ancestors, and the n²M multiply-adds run as matrix products. The copies of a
-survivor lie side by side, in the order of the survivors, so that memory is read in its order: which of equally
-weighted points takes which place does not matter. If memory cannot hold all points, they are split into several runs; P
-is averaged over runs, not log P.
+survivor lie side by side, in the order of the survivors, so that memory is read in its order. Siblings then take the
+places of the dead, and a point at a given place is no draw of the target: points that are kept are shuffled at the end.
+If memory cannot hold all points, they are split into several runs; P is averaged over runs, not log P.
 
 Standard error: that of the runs' mean for eight runs or more; otherwise from the genealogy of one run: with c_e
 final points descending from first point e, Var log P ≈ Σ_e (c_e − 1)²/M². This includes the dependence that A
@@ -86,7 +86,9 @@ def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool, kee
             row[:] = row.take(ancestor, out=x, mode="clip")
         first = first.take(ancestor)
     children = np.bincount(first, minlength=M) - 1.0
-    points = np.clip(L @ z, box.lower[:, None], box.upper[:, None]) if keep else none  # but for rounding
+    points = none
+    if keep:  # within the limits but for rounding
+        points = np.clip(L @ z.take(rng.permutation(M), axis=1), box.lower[:, None], box.upper[:, None])
     return BootstrapRun(float(log_steps.sum()), log_steps, points, float(children @ children) / M**2, None)
 
 

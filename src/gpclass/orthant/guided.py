@@ -148,11 +148,8 @@ def draw(
     """
     n, M = U.shape
     x, z, log_w = np.empty((n, M)), np.empty((n, M)), np.zeros(M)
-    half = np.isfinite(proposal.lower) & np.isposinf(proposal.upper) & (not proposal.flat)
-    if proposal.smooth is not None:
-        half &= proposal.smooth.kind < 0
-    few = 1 < M <= FEW  # the sum over one column has another order
-    wide = WIDE if normal else BLOCK
+    half_lines, few = _in_half_lines(proposal), _few(M)
+    wide = WIDE if normal and resample is None else BLOCK
     for a in range(0, n, BLOCK):
         e, first = min(a + BLOCK, n), a - a % wide
         if a == first:  # contribution of all earlier blocks: one matrix product
@@ -161,7 +158,7 @@ def draw(
         base = earlier[a - first : e - first]
         if a > first:
             base += proposal.L[a:e, first:a] @ z[first:a]
-        lines = bool(half[a:e].all())
+        lines = bool(half_lines[a])
         direct = normal and lines and not few
         u = as_uniforms(U[a:e]) if normal and not direct else U[a:e]
         rise = _draw_half_lines(proposal, a, e, base.copy(), u, x, z) if few and lines else None
@@ -182,6 +179,20 @@ def draw(
             if keep is not None:
                 x[:e], z[:e] = x[:e, keep], z[:e, keep]
     return x, log_w
+
+
+def _in_half_lines(proposal: Proposal) -> Array:
+    """Whether each coordinate (n,) is in a block that has lower limits alone."""
+    half = np.isfinite(proposal.lower) & np.isposinf(proposal.upper) & (not proposal.flat)
+    if proposal.smooth is not None:
+        half &= proposal.smooth.kind < 0
+    first = np.arange(0, len(half), BLOCK)
+    return np.repeat(np.logical_and.reduceat(half, first), np.diff(np.append(first, len(half))))
+
+
+def _few(M: int) -> bool:
+    """Whether so many draws are made with fewer calls."""
+    return 1 < M <= FEW  # the sum over one column has another order
 
 
 def _draw_from_normals(proposal: Proposal, a: int, e: int, m: Array, Z: Array, x: Array, z: Array) -> Array:
@@ -223,7 +234,7 @@ def _limited(normal: Array, b: Array, log_w: Array) -> Array:
     if not least > -SAFE:  # or NaN
         b[b >= SURE] = np.inf
         log_w += log_ndtr(b)
-        return -truncated_normal_quantile(as_uniforms(normal), -b, np.inf)
+        return -truncated_normal_quantile(as_uniforms(-normal), -b, np.inf)
     near = np.flatnonzero(b < SURE)
     p, u = ndtr(b[near]), ndtr(normal[near])
     u *= p
@@ -267,17 +278,18 @@ def _draw_half_lines(proposal: Proposal, a: int, e: int, m: Array, U: Array, x: 
     return mass
 
 
-def log_weight(proposal: Proposal, x: Array, *, normal: bool = False) -> Array:
+def log_weight(proposal: Proposal, x: Array, *, drawn: int | None = None) -> Array:
     """Log weights (M,), log_sites included, that this proposal assigns to draws x (n, M) of another one.
 
-    With ``normal`` as it would have drawn them from normals.
+    As if they were among its own, which are so many from normals if ``drawn`` is given, and else from uniforms.
     """
-    sure, M = SURE if normal else CERTAIN, x.shape[1]
-    return np.concatenate([_log_weight(proposal, x[:, a : a + PART], sure) for a in range(0, M, PART)])
+    direct = drawn is not None and not _few(drawn)
+    sure = np.where(_in_half_lines(proposal) if direct else False, SURE, np.full(len(x), CERTAIN))
+    return np.concatenate([_log_weight(proposal, x[:, a : a + PART], sure) for a in range(0, x.shape[1], PART)])
 
 
-def _log_weight(proposal: Proposal, x: Array, sure: float) -> Array:
-    """The same of draws that stay in a processor's cache."""
+def _log_weight(proposal: Proposal, x: Array, sure: Array) -> Array:
+    """The same of draws that stay in a processor's cache; from ``sure`` (n,) on a limit is applied by their weight."""
     m = x - proposal.mean[:, None]
     z = blas.dtrsm(1.0, proposal.L.T, m.T, side=1).T  # L⁻¹ m, without a copy
     np.multiply(np.diag(proposal.L)[:, None], z, out=m)
@@ -291,7 +303,7 @@ def _log_weight(proposal: Proposal, x: Array, sure: float) -> Array:
     chosen = slice(None) if half.all() else half
     inside = m[chosen] - proposal.lower[chosen, None]
     inside /= c[chosen]
-    near = inside < sure
+    near = inside < sure[chosen, None]
     mass = inside[near]
     safe = mass.min(initial=0.0) > -SAFE  # then two functions take a third of the time of log_ndtr
     inside[:] = 0.0
@@ -324,9 +336,10 @@ def mixture_draws(
         log_w += proposal.log_sites
         if len(proposals) > 1:
             # Any shares that sum to one at every x leave the weights right: interpolated masses do.
-            own = log_w if proposal.smooth is None else log_weight(proposal, x, normal=normal)
+            drawn = [V.shape[1] if normal else None for V in points]
+            own = log_w if proposal.smooth is None else log_weight(proposal, x, drawn=drawn[j])
             inverse = [
-                np.log(V.shape[1] / M) + (np.zeros_like(own) if i == j else own - log_weight(other, x, normal=normal))
+                np.log(V.shape[1] / M) + (np.zeros_like(own) if i == j else own - log_weight(other, x, drawn=drawn[i]))
                 for i, (other, V) in enumerate(zip(proposals, points, strict=True))
             ]
             log_w -= logsumexp(inverse, axis=0)
