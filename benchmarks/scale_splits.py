@@ -83,7 +83,7 @@ def write_page(stored):
 
 def main():
     asked = resumable(__doc__, SETS, "fit")
-    for name, split, method in product(asked.data, range(SPLITS), METHODS):
+    for name, method, split in product(asked.data, METHODS, range(SPLITS)):
         key = f"{name} {method} {split}"
         if key not in kept() and time.monotonic() < asked.end:
             found = in_own_process(fit, name, method, split)[2]
