@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TOO_FEW = 10.0  # effective draws below which neither their mean nor their spread is known
 UNRELIABLE = 50.0  # effective draws below which probabilities are unreliable, whatever their stated error
 COLLAPSED = 0.005  # share of the draws that are effective, below which the proposal has failed
+CELLS = 250_000  # components × latent values whose variance is computed at once, which stay in a cache
 IMPRECISE = "but less precise than asked for (see the warnings)"
 INSTEAD = "use inference='ep' or 'laplace' instead"
 EVIDENCE_KINDS = ("approximate", "bound", "unbiased", "closed-form")
@@ -138,24 +139,27 @@ class LatentMixture:
 
     def mean(self) -> Array:
         """Mean of the mixture, (m, L)."""
-        if self.means.dtype == np.float32:  # of very many draws
-            return self._averaged(self.means)
-        return np.asarray(np.einsum("s,sml->ml", self.weights, self.means, optimize=True))
+        return self._averaged(self.means)
 
     def variance(self) -> Array:
         """Variance of each latent value, (m, L)."""
         within = np.einsum("smll->sml", self.covariances)
         within = within[0] if len(within) == 1 else np.einsum("s,sml->ml", self.weights, within)
-        spread = self.means - self.mean().astype(self.means.dtype)
-        spread *= spread
-        if spread.dtype == np.float32:
-            return np.asarray(within + self._averaged(spread))
-        return np.asarray(within + np.einsum("s,sml->ml", self.weights, spread))
+        mean, found = self.mean(), np.empty(self.means.shape[1:])
+        step = max(1, CELLS // (len(self.means) * self.means.shape[2]))
+        for begin in range(0, len(found), step):
+            block = slice(begin, begin + step)
+            spread = self.means[:, block] - mean[block].astype(self.means.dtype)
+            spread *= spread
+            found[block] = self._averaged(spread)
+        return np.asarray(within + found)
 
-    def _averaged(self, single: Array) -> Array:
-        """The weighted mean of single-precision numbers (S, m, L), without a copy in double precision."""
+    def _averaged(self, numbers: Array) -> Array:
+        """The weighted mean of numbers (S, m, L); those in single precision are not copied to double."""
+        if numbers.dtype == np.float64:
+            return np.asarray(np.einsum("s,sml->ml", self.weights, numbers, optimize=True))
         w = self.weights.astype(np.float32)
-        return np.stack([(w @ single[..., c]).astype(np.float64) for c in range(single.shape[2])], axis=1)
+        return np.stack([(w @ numbers[..., c]).astype(np.float64) for c in range(numbers.shape[2])], axis=1)
 
 
 class Posterior(ABC):

@@ -326,6 +326,26 @@ def test_quantiles_of_many_components():
     np.testing.assert_allclose(mixture_quantile(mixture, 0.9), truth, atol=4 * error)
 
 
+@pytest.mark.parametrize("centre", [0.0, 3000.0])
+def test_quantiles_on_bins_equal_those_of_all_components(centre, monkeypatch):
+    """In single precision, also far from zero and for two modes."""
+    rng = np.random.default_rng(2)
+    w = rng.random(3000)
+    means = centre + rng.standard_normal((3000, 3)) * [1.0, 0.01, 2.0] + [0.0, 0.0, 5.0] * (rng.random((3000, 1)) < 0.3)
+    mixture = LatentMixture(
+        w / w.sum(), means[..., None], np.array([0.5, 1e-6, 0.1])[None, :, None, None], np.arange(3000)
+    )
+    levels = (0.025, 0.5, 0.95)
+    binned = np.array(two.mixture_quantiles(mixture, levels))
+    monkeypatch.setattr(two, "BINNED", 5000)
+    every = np.array(two.mixture_quantiles(mixture, levels))
+    sd = np.sqrt(mixture.variance()[:, 0])
+    assert np.abs((binned - every) / sd).max() < 0.02  # a bin is 0.06 to 0.1 of these
+    monkeypatch.setattr(two, "BINNED", 500)
+    monkeypatch.setattr(two, "BINS", 8)
+    assert np.abs((np.array(two.mixture_quantiles(mixture, levels)) - every) / sd).max() > 0.02
+
+
 def autoregressive(chains, draws, rho, m, rng):
     """Stationary AR(1) chains of N(0, 1), m independent sets of them, (chains, draws, m)."""
     x = np.empty((chains, draws, m))

@@ -285,7 +285,7 @@ class Probit(BinaryLikelihood):
         stretch = sign * self.scale / np.sqrt(1.0 + self.scale**2 * var)
         if len(mean) < MANY:
             return np.asarray(ndtr(mean * stretch))
-        return normal_cdf(np.multiply(mean, stretch, dtype=np.float32, casting="same_kind"))
+        return normal_cdf(np.multiply(mean, stretch.astype(np.float32), dtype=np.float32, casting="same_kind"))
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:
         """Log Φ(±s m/√(1 + s² v))."""

@@ -23,7 +23,7 @@ def logistic_average(mean: Array, var: Array) -> npt.NDArray[Any]:
     """E σ(f) for f ~ N(mean, var); the shapes broadcast."""
     total = np.float32(0.0)
     for slope, weight in zip(SLOPES, WEIGHTS, strict=True):
-        stretch = slope / np.sqrt(1.0 + slope**2 * var)
+        stretch = np.float32(slope / np.sqrt(1.0 + slope**2 * var))
         part = normal_cdf(np.multiply(mean, stretch, dtype=np.float32, casting="same_kind"))
         part *= np.float32(weight)
         total = np.add(total, part, out=part)

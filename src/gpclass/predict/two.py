@@ -21,13 +21,12 @@ Reference: Owen (2013), Monte Carlo theory, methods and examples, §9.2; Geyer (
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gpclass._typing import Array, BoolArray, IntArray
 from gpclass.likelihoods.base import Likelihood
+from gpclass.numerics.fast_normal import normal_cdf
 from gpclass.numerics.groups import group_error, group_starts, summed
 from gpclass.numerics.products import MANY
 from gpclass.posterior import LatentMixture
@@ -39,7 +38,7 @@ from gpclass.predict.results import (
     point_blocks,
 )
 
-_CELLS = 250_000  # components × points taken at once: 1 or 2 MB per array
+_CELLS = 500_000  # components × points taken at once: 2 or 4 MB per array
 RARE = 1e-5  # probabilities of the rarer class below it are summed in logs
 FEW_RARE = 1e-3  # likewise, of either class
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
@@ -107,26 +106,19 @@ def _ordinary(
 ) -> tuple[Array, Array, Array]:
     """Probability of one class at r points (+1 where ``second``), its error, and each component's, without logs.
 
-    Components go in their groups' order, so that sums over groups are matrix products or differences of rows.
+    Sums over groups are one matrix product; if there are many groups, sums of rows in their order.
     """
     g = likelihood.predictive(mean, var, np.where(second, 1.0, -1.0))  # (S, r)
     w = mixture.weights
     if len(starts) > MANY_GROUPS:
         p = np.clip(w @ np.asarray(g, dtype=np.float64), EDGE, 1.0 - EDGE)
         return p, group_error(summed(w[:, None] * (g - p), starts, order)), g
-    ends = list(pairwise(np.append(starts, len(w))))
-    if g.dtype == np.float32:  # sums of thousands need double precision: group by group, in the cache
-        ordered = g
-        if not np.array_equal(order, np.arange(len(w))):
-            w, ordered = w[order], g[order]
-        sums = np.stack([w[begin:end] @ ordered[begin:end].astype(np.float64) for begin, end in ends])
-        p = np.clip(sums.sum(axis=0), EDGE, 1.0 - EDGE)
-        return p, group_error(sums - np.add.reduceat(w, starts)[:, None] * p), g
-    shares = np.zeros((len(starts), len(w)))
-    for row, (begin, end) in enumerate(ends):
-        shares[row, order[begin:end]] = w[order[begin:end]]
-    p = np.clip(w @ g, EDGE, 1.0 - EDGE)
-    return p, group_error(np.asarray(shares @ g) - shares.sum(axis=1)[:, None] * p), g
+    ends = np.append(starts[1:], len(w))
+    shares = np.zeros((len(w), len(starts)), dtype=g.dtype)
+    shares[order, np.repeat(np.arange(len(starts)), ends - starts)] = w[order]
+    sums = np.asarray(g.T @ shares, dtype=np.float64).T  # also in single precision good to 1e-7, in parts as they are
+    p = np.clip(sums.sum(axis=0), EDGE, 1.0 - EDGE)
+    return p, group_error(sums - np.add.reduceat(w[order], starts)[:, None] * p), g
 
 
 def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:
@@ -156,33 +148,45 @@ def mixture_quantiles(mixture: LatentMixture, levels: tuple[float, ...]) -> list
     means, variances = mixture.means[..., 0], mixture.covariances[..., 0, 0]
     if len(mixture.weights) == 1:
         return [np.asarray(means[0] + ndtri(level) * np.sqrt(variances[0])) for level in levels]
+    if len(mixture.weights) > BINNED and len(variances) == 1:
+        low, *bins = _binned(mixture.weights, means, variances)
+        return [low + _solve_quantile(*bins, level, _BINNED_PRECISION) for level in levels]
     found = np.empty((len(levels), means.shape[1]))
     for block in point_blocks(len(mixture.weights), means.shape[1], _CELLS):
-        weights, mu, var, precision = mixture.weights, means[:, block], variances[:, block], _PRECISION
-        if len(weights) > BINNED and len(var) == 1:
-            (weights, mu, var), precision = _binned(weights, mu, var), _BINNED_PRECISION
         for row, level in zip(found, levels, strict=True):
-            row[block] = _solve_quantile(weights, mu, np.sqrt(var), level, precision)
+            row[block] = _solve_quantile(mixture.weights, means[:, block], np.sqrt(variances[:, block]), level)
     return list(found)
 
 
-def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Array, Array]:
-    """Components of one variance per point, gathered in equal bins of their means: weights, means, variance.
+def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Array, Array, Array]:
+    """Components of one variance per point, gathered in equal bins of their means.
 
-    The width of a bin, a hundredth of the range, moves a limit by less than a few draws do.
+    The least mean of each point and, in single precision, weights, means above it, and standard deviations. The width
+    of a bin, a hundredth of the range, moves a limit by less than a few draws do.
     """
-    low = mu.min(axis=0)
-    width = np.maximum((mu.max(axis=0) - low) / (BINS - 1), 1e-30)
-    place = np.rint((mu - low) / width).astype(np.intp)
-    mass = np.stack([np.bincount(one, w, BINS) for one in place.T], axis=1)
-    return np.asarray(mass, dtype=np.float64), low + width * np.arange(BINS)[:, None], var + width**2 / 12.0
+    m = mu.shape[1]
+    mass, low, width = np.empty((m, BINS), dtype=np.float32), np.empty(m), np.empty(m)
+    for block in point_blocks(len(w), m, _CELLS):
+        part = mu[:, block]
+        low[block] = part.min(axis=0)
+        width[block] = np.maximum((part.max(axis=0) - low[block]) / (BINS - 1), 1e-30)
+        place = part - low[block].astype(mu.dtype)
+        place /= width[block].astype(mu.dtype)
+        place += place.dtype.type(0.5)
+        for row, one in zip(mass[block], place.T.astype(np.intp), strict=True):
+            row[:] = np.bincount(one, w, BINS)[:BINS]
+    at = (width * np.arange(BINS)[:, None]).astype(np.float32)
+    return low, mass.T.copy(), at, np.sqrt(var + width**2 / 12.0).astype(np.float32)
 
 
 def _solve_quantile(w: Array, mu: Array, sd: Array, level: float, precision: float = _PRECISION) -> Array:
     """Root of Σ_s w_s Φ((q - μ_s)/sd_s) = level for r points: Newton's step, or bisection if it leaves the bracket.
 
-    Shapes: w (S,) or (S, r), mu (S, r), sd (1 or S, r). The quantiles of the components bracket that of the mixture.
+    Shapes: w (S,) or (S, r), mu (S, r), sd (1 or S, r), all in double or all in single precision. The quantiles of the
+    components bracket that of the mixture. After a step h the error is about h² over twice the scale of the density,
+    which is no less than a component's standard deviation over the few of these that it is away.
     """
+    single, narrowest = mu.dtype == np.float32, sd.min(axis=0)
 
     def average(values: Array, points: IntArray | slice = slice(None)) -> Array:
         return np.asarray(w @ values if w.ndim == 1 else np.sum(w[:, points] * values, axis=0))
@@ -199,10 +203,13 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float, precision: flo
             break
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             z = (q[todo] - mu[:, todo]) / sd[:, todo]  # ±inf if a component has no variance
-            z = np.where(np.isnan(z), np.inf, z)  # on such a component its step has been taken
-            excess = average(ndtr(z), todo) - level
-            density = average(np.exp(-0.5 * z**2) / (np.sqrt(2.0 * np.pi) * sd[:, todo]), todo)
-            step = excess / density
+            z[np.isnan(z)] = np.inf  # on such a component its step has been taken
+            excess = average(normal_cdf(z.copy()) if single else ndtr(z), todo) - level
+            z *= z
+            z *= -0.5
+            np.exp(z, out=z)
+            z /= sd[:, todo]
+            step = np.sqrt(2.0 * np.pi) * excess / average(z, todo)
         low[todo] = np.where(excess < 0.0, q[todo], low[todo])
         high[todo] = np.where(excess < 0.0, high[todo], q[todo])
         newton = q[todo] - step
@@ -210,6 +217,7 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float, precision: flo
         moved = np.where(inside, newton, 0.5 * (low[todo] + high[todo]))
         small = precision * spread[todo]
         done = (np.abs(step) <= small) | (high[todo] - low[todo] <= small)
+        done |= inside & (np.abs(step) <= np.sqrt(0.5 * small * narrowest[todo]))
         q[todo] = moved
         todo = todo[~done]
     return np.asarray(q)
