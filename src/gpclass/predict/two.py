@@ -21,7 +21,10 @@ Reference: Owen (2013), Monte Carlo theory, methods and examples, §9.2; Geyer (
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from gpclass._typing import Array, BoolArray, IntArray
@@ -37,6 +40,8 @@ from gpclass.predict.results import (
     log_sum,
     point_blocks,
 )
+
+Single = npt.NDArray[Any]  # in single precision, or double
 
 _CELLS = 500_000  # components × points taken at once: 2 or 4 MB per array
 RARE = 1e-5  # probabilities of the rarer class below it are summed in logs
@@ -149,8 +154,8 @@ def mixture_quantiles(mixture: LatentMixture, levels: tuple[float, ...]) -> list
     if len(mixture.weights) == 1:
         return [np.asarray(means[0] + ndtri(level) * np.sqrt(variances[0])) for level in levels]
     if len(mixture.weights) > BINNED and len(variances) == 1:
-        low, *bins = _binned(mixture.weights, means, variances)
-        return [low + _solve_quantile(*bins, level, _BINNED_PRECISION) for level in levels]
+        low, mass, at, sd = _binned(mixture.weights, means, variances)
+        return [low + _solve_quantile(mass, at, sd, level, _BINNED_PRECISION) for level in levels]
     found = np.empty((len(levels), means.shape[1]))
     for block in point_blocks(len(mixture.weights), means.shape[1], _CELLS):
         for row, level in zip(found, levels, strict=True):
@@ -158,7 +163,7 @@ def mixture_quantiles(mixture: LatentMixture, levels: tuple[float, ...]) -> list
     return list(found)
 
 
-def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Array, Array, Array]:
+def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Single, Single, Single]:
     """Components of one variance per point, gathered in equal bins of their means.
 
     The least mean of each point and, in single precision, weights, means above it, and standard deviations. The width
@@ -179,7 +184,7 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Array, Array, Array
     return low, mass.T.copy(), at, np.sqrt(var + width**2 / 12.0).astype(np.float32)
 
 
-def _solve_quantile(w: Array, mu: Array, sd: Array, level: float, precision: float = _PRECISION) -> Array:
+def _solve_quantile(w: Single, mu: Single, sd: Single, level: float, precision: float = _PRECISION) -> Array:
     """Root of Σ_s w_s Φ((q - μ_s)/sd_s) = level for r points: Newton's step, or bisection if it leaves the bracket.
 
     Shapes: w (S,) or (S, r), mu (S, r), sd (1 or S, r), all in double or all in single precision. The quantiles of the
@@ -196,13 +201,13 @@ def _solve_quantile(w: Array, mu: Array, sd: Array, level: float, precision: flo
     low, high = at_level.min(axis=0, where=used, initial=np.inf), at_level.max(axis=0, where=used, initial=-np.inf)
     centre = average(mu)
     spread = np.sqrt(average((mu - centre) ** 2) + (average(sd**2) if len(sd) == len(w) else sd[0] ** 2))
-    q = np.clip(centre + ndtri(level) * spread, low, high)
+    q = np.asarray(np.clip(centre + ndtri(level) * spread, low, high), dtype=np.float64)
     todo = np.flatnonzero(high - low > precision * spread)
     for _ in range(_MAX_STEPS):
         if len(todo) == 0:
             break
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            z = (q[todo] - mu[:, todo]) / sd[:, todo]  # ±inf if a component has no variance
+            z: Single = (q[todo].astype(mu.dtype) - mu[:, todo]) / sd[:, todo]  # ±inf if a component has no variance
             z[np.isnan(z)] = np.inf  # on such a component its step has been taken
             excess = average(normal_cdf(z.copy()) if single else ndtr(z), todo) - level
             z *= z
