@@ -118,6 +118,7 @@ def fixed_point(
         q = prior.given(held, rule)
     else:
         held, q = prior.begin(rule, None if near is None else near.gaussian)
+    q = q.roughly(tol)
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
@@ -160,7 +161,7 @@ def _mixed(problem: Problem, rule: SiteRule, held: Held, newest: Gaussian, share
     k = rule.numbers(problem.likelihood, problem.n_latents)
     mixed, _ = problem.map(mix_rows, held, rule, k, shares)
     try:
-        after = problem.prior.given(mixed, rule)
+        after = newest.beside(mixed, rule)
         if np.isfinite(after.half_log_det):  # its factor exists
             return mixed, after
     except NotPositiveDefiniteError:

@@ -169,6 +169,14 @@ class Gaussian(ABC):
         """The same spread about the latent values of rows in Newton's layout, if the mean is stored by row."""
         return self
 
+    def roughly(self, tol: float) -> Gaussian:
+        """The same with as many digits as sites to this tolerance need, if that saves time."""
+        return self
+
+    def beside(self, held: Held, rule: SiteRule) -> Gaussian:
+        """The Gaussian of other sites, with as many digits."""
+        return self.prior.given(held, rule)
+
     @abstractmethod
     def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
         """New sites for every row, moved by ``step``; those of the last ``remember`` sweeps are stored after them."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array, BoolArray
@@ -98,10 +99,28 @@ class SiteFactor:
         B_inverse, _ = lapack.dpotri(self.L, lower=1)
         return mirror_lower(B_inverse)
 
+    @cached_property
+    def rough_B_inverse(self) -> npt.NDArray[np.float32]:
+        """B^-1 from the factor in single precision, full and symmetric, in a third of the time.
+
+        As the eigenvalues of B^-1 are at most one, its error is that of single precision times few.
+        """
+        if "_B_inverse" in vars(self):
+            return np.asarray(self._B_inverse, dtype=np.float32).T
+        B_inverse, _ = lapack.spotri(self.L.astype(np.float32), lower=1)
+        return np.asarray(mirror_lower(B_inverse)).T
+
     @property
     def inverse(self) -> Array:
         """(K + T^-1)^-1 as a symmetric matrix, a new array per call."""
         R = self._B_inverse * self.root
+        R *= self.root[:, None]
+        return R
+
+    @property
+    def rough_inverse(self) -> Array:
+        """The same in single precision's digits."""
+        R = self.rough_B_inverse.T * self.root
         R *= self.root[:, None]
         return R
 
@@ -112,6 +131,11 @@ class SiteFactor:
             return np.asarray(1.0 - np.diag(self._B_inverse))
         inverse, _ = lapack.dtrtri(self.L, lower=1)
         return np.asarray(1.0 - np.einsum("ij,ij->j", inverse, inverse))
+
+    @property
+    def rough_leverage(self) -> Array:
+        """The same to about 1e-6."""
+        return np.asarray(1.0 - np.diag(self.rough_B_inverse).astype(float))
 
     def variances(self, at: BoolArray) -> Array:
         """Posterior variances of some points, of the diagonal of P = (K^-1 + T)^-1."""
