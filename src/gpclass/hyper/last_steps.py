@@ -23,7 +23,7 @@ from gpclass._typing import Array
 from gpclass.latent.base import Start
 
 LONGEST, LONGEST_NOISY = 1.0, 0.3  # change of a log-parameter in one step, without and with noise
-STEEP = 0.03  # nats per log-parameter: a slope that is left at a maximum, at most
+STEEP = 0.03  # nats per log-parameter, or per root of the curvature: a slope that is left at a maximum, at most
 SURE = 3.0  # standard deviations of what noise promises
 HALVINGS = 3  # of a step that falls
 CONCAVE = 1e-4  # least cosine of a step and the fall of the slope, below which rounding would make the curvature
@@ -90,14 +90,15 @@ def last_steps(
         slope, newton, free = np.where(out, 0.0, here.slope), np.zeros_like(theta), np.ix_(~out, ~out)
         bend = np.linalg.inv(C)[free]
         newton[~out] = np.linalg.solve(bend, slope[~out])  # the others stay
-        shorter = np.clip(newton, -longest, longest)
+        shorter = np.zeros_like(theta)
+        shorter[~out] = _within(bend, slope[~out], longest)
         step = np.clip(theta + shorter, low, high) - theta
         bound = bool(np.any(step != (theta + shorter) - theta))
         left = float(slope @ step) if bound else 0.5 * float(slope @ newton)  # nats, at most and about
         if here.noise is not None:
             left -= (2.0 if bound else 1.0) * _promised_by_noise(np.linalg.solve(bend, here.noise[free]))
         steepest = float(np.abs(slope).max(initial=0.0))
-        if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < STEEP)):
+        if steepest <= flat or (left < max(here.error, gain) and (noisy or _steep(bend, slope[~out]) < STEEP)):
             return Arrival(theta, here, evaluations, taken, C, True)
         if taken == steps:
             break
@@ -114,6 +115,22 @@ def last_steps(
         C = C if noisy else _updated(C, step, here.slope - there.slope)
         theta, here, taken = theta + step, there, taken + 1
     return Arrival(theta, here, evaluations, taken, C, False)
+
+
+def _within(bend: Array, slope: Array, longest: float) -> Array:
+    """Newton's step (p,) with components up to ``longest``: those beyond are shortened, and the others follow them."""
+    step, short = np.linalg.solve(bend, slope), np.zeros(len(slope), dtype=bool)
+    while np.any(beyond := ~short & (np.abs(step) > longest)):
+        step, short = np.clip(step, -longest, longest), short | beyond
+        rest = slope[~short] - bend[np.ix_(~short, short)] @ step[short]
+        step[~short] = np.linalg.solve(bend[np.ix_(~short, ~short)], rest)
+    return np.asarray(step)
+
+
+def _steep(bend: Array, slope: Array) -> float:
+    """The steepest slope along a principal axis of the curvature, in units of its root where that is above one."""
+    values, axes = np.linalg.eigh(bend)
+    return float(np.max(np.abs(axes.T @ slope) / np.sqrt(np.maximum(values, 1.0)), initial=0.0))
 
 
 def _promised_by_noise(CS: Array) -> float:

@@ -199,7 +199,7 @@ class Exact(Inference):
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
-        return Outline(self, rows, box, ep, Start(RULE, found.held, found.gaussian))
+        return Outline(self, rows, box, ep, found.start(RULE))
 
     def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""

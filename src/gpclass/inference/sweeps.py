@@ -54,6 +54,7 @@ class FixedPoint:
     converged: bool
     change: float
     lost: int = 0  # rows without a cavity
+    ahead: Held = ()  # rows with the sites of one more sweep, if they are known
 
     reason: str = ""  # why it did not converge, if it is not the sites
 
@@ -74,7 +75,12 @@ class FixedPoint:
             details=self.gaussian.details,
         )
         evidence = Evidence(self.value, None, kind, slope, slope_Z)
-        return GaussianPosterior(problem, self.gaussian, evidence, report, Start(rule, self.held, self.gaussian))
+        return GaussianPosterior(problem, self.gaussian, evidence, report, self.start(rule))
+
+
+    def start(self, rule: SiteRule) -> Start:
+        """For neighbouring parameters."""
+        return Start(rule, self.ahead or self.held, self.gaussian)
 
 
 class ByFixedPoint(Inference):
@@ -112,13 +118,13 @@ def fixed_point(
     With ``aim``, go on to that smaller change as long as sweeps still gain.
     """
     prior, near = problem.prior, None if start is None else start.of(rule, problem)
-    warm = near is not None and bool(near.held)
     if near is not None and near.held:
         held = near.held
         q = prior.given(held, rule)
     else:
         held, q = prior.begin(rule, None if near is None else near.gaussian)
     q = q.roughly(tol)
+    warm = near is not None and (bool(near.held) or q.responsive)
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
@@ -133,7 +139,7 @@ def fixed_point(
             history.clear()
             continue
         change = q.distance(swept.gaussian) / step
-        far = rule.careful and change > FAR
+        far = rule.careful and change > FAR and not q.responsive
         stalled, least = (0, change) if change < 0.5 * least else (stalled + 1, least)
         if change <= (tol if aim is None else aim) or (change <= tol and stalled > PATIENCE):
             break
@@ -153,7 +159,8 @@ def fixed_point(
         elif shrink < 1.0 and change < 0.7 * last:
             shrink = min(1.0, 1.5 * shrink)
         held, q, last, last_step = moved, after, change, step
-    return FixedPoint(held, q, value, sweeps, change <= tol, change)
+    ahead = swept.held if q.responsive and change <= tol else ()
+    return FixedPoint(held, q, value, sweeps, change <= tol, change, ahead=ahead)
 
 
 def _mixed(problem: Problem, rule: SiteRule, held: Held, newest: Gaussian, shares: Array) -> tuple[Held, Gaussian]:

@@ -98,9 +98,12 @@ class DensePrior(Covariances, LatentPrior):
         n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
         shard, labels = only(self.problem.rows.held, likelihood)
         flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
-        cov = np.zeros((n, L, L))
+        mean, cov = np.zeros((L, n)), np.zeros((n, L, L))
         cov[:, range(L), range(L)] = np.stack([np.diag(K) for K in self.covariances], axis=1)
-        numbers = rule.first(likelihood, labels, RowMarginals(np.zeros((L, n)), cov, flat))
+        if isinstance(near, DenseGaussian) and near.prior.L == L:
+            expected = near.latent(self.problem.X)
+            mean, cov = np.ascontiguousarray(expected.means[0].T), expected.covariances[0]
+        numbers = rule.first(likelihood, labels, RowMarginals(mean, cov, flat))
         held = (shard.with_values(numbers),)
         return held, self.given(held, rule)
 

@@ -23,6 +23,8 @@ from gpclass.numerics.anderson import Mixing
 MOST = 25  # iterations
 SMALL = 3e-3  # share of the first change at which they end
 WORTH = 0.3  # share of it that must be left at most, for the sites to be trusted
+FAR, FIRST = 1.0, 0.5  # relative change of a site that counts as far, and the step while it is
+WILD = 4.0  # times the first change, at which they end
 DEPTH = 5  # iterations that the mixing remembers
 FLOOR = 1e-3  # a site below this share of its marginal's precision is compared by its absolute change
 WEAK = 1e-5  # share of a site in its marginal, below which the others do not notice it
@@ -83,7 +85,7 @@ def settled(response: Response, sites: Array, first: Array, update: Update) -> A
     begun, best, least = np.inf, first, np.inf
     for k in range(MOST):
         change = float(np.max(np.abs(matched - now) / np.maximum(np.abs(matched), FLOOR / unit)))
-        if not np.isfinite(change) or change > 2.0 * begun:
+        if not change < WILD * begun:  # or NaN
             break
         if k == 0:
             begun = change
@@ -91,9 +93,13 @@ def settled(response: Response, sites: Array, first: Array, update: Update) -> A
             best, least = matched, change
         if least <= SMALL * begun:
             break
-        mixed = mixing.propose(now.ravel(), (matched - now).ravel(), scale=unit.ravel())
-        now = matched if mixed is None else mixed.reshape(matched.shape)
-        now = np.where((now[0] > LEAST * matched[0]) & np.isfinite(now).all(axis=0), now, matched)
+        far = change > FAR
+        if far:
+            mixing.clear()
+        mixed = None if far else mixing.propose(now.ravel(), (matched - now).ravel(), scale=unit.ravel())
+        plain = now + (FIRST if far else 1.0) * (matched - now)
+        now = plain if mixed is None else mixed.reshape(matched.shape)
+        now = np.where((now[0] > LEAST * matched[0]) & np.isfinite(now).all(axis=0), now, plain)
         mean, variance = response.marginals(now - sites, mean)
         matched = update(now, mean, variance)
     return best if least < WORTH * begun else first
