@@ -78,7 +78,8 @@ class Objective:
             self.tell(log_evidence=value)
         evidence = found.evidence
         assert evidence is not None
-        return Seen(value, slope, evidence.error or 0.0, self.last, evidence.gradient_noise)
+        start = found.start if evidence.error else self.last  # at the last of few noisy ones, more draws may follow
+        return Seen(value, slope, evidence.error or 0.0, start, evidence.gradient_noise)
 
 
 def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) -> tuple[float, Array]:

@@ -46,7 +46,7 @@ from gpclass.progress import progress
 
 MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
 COARSE = 1e-4  # and of one that another follows
-ROUGH_SITES, FINER_SITES = (20, 0.02), (10, 0.01)  # of an ascent and of its last steps: times the guide's, at most
+ROUGH_SITES, FINER_SITES = (20, 0.02), (5, 0.005)  # of an ascent and of its last steps: times the guide's, at most
 LAST_STEPS, LEAST_GAIN = 8, 1e-3  # steps that may end such an ascent, and nats that are worth one
 STEP = 0.1  # of the differences behind the curvature on a part of the rows
 REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows may make, if the evidence is flat in it

@@ -24,7 +24,8 @@ classes, are this package's own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,6 +58,7 @@ from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.enough import Enough, enough
+from gpclass.orthant.guided import side_by_side
 from gpclass.orthant.plan import Plan, bare_plan, make_plan
 from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
@@ -82,6 +84,29 @@ class Outline:
     box: Box
     ep: SiteApproximation  # on the box's coordinates
     start: Start  # EP's sites on the rows
+    asked: Problem | None = None  # the problem as it was given
+    made: dict[str, Any] = field(default_factory=dict)  # what does not depend on draws, once it is computed
+
+    @property
+    def noise(self) -> NoiseFactor:
+        """Behind (K + Λ⁻¹)⁻¹."""
+        return self._once("noise", lambda: noise_factor(self.problem))
+
+    @property
+    def widened(self) -> Plan:
+        """The plan that depends on no draws."""
+        return self._once("widened", lambda: bare_plan(self.box, self.ep))
+
+    def serves(self, settings: Exact, problem: Problem) -> bool:
+        """Whether these settings would find the same for a problem."""
+        parts = ("kernel", "likelihood", "form")
+        same = self.asked is not None and all(getattr(self.asked, part) == getattr(problem, part) for part in parts)
+        return same and self.asked.rows is problem.rows and self.settings.sweeps == settings.sweeps
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self.made:
+            self.made[name] = make()
+        return self.made[name]
 
     @property
     def log_z(self) -> float:
@@ -185,8 +210,11 @@ class Exact(Inference):
 
     def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """The guide alone, to be completed if EP's evidence is promising; None unless noisy values are drawn."""
+        known = None if start is None else start.outline
+        if isinstance(known, Outline) and known.serves(self, problem):
+            return replace(known, settings=self)
         rows = self._noisy(problem)
-        return None if rows is None else self.guided(rows, self.row_sites(rows, start))
+        return None if rows is None else replace(self.guided(rows, self.row_sites(rows, start)), asked=problem)
 
     def guides(self, problem: Problem, start: Start | None, covariance: Array, points: list[Array]) -> Guides | None:
         from gpclass.inference.fitted_guide import fit_guide  # it builds on this module
@@ -217,21 +245,22 @@ class Exact(Inference):
     ) -> NoisyDraws:
         """The posterior by draws from the guide, enough of them for ``tol`` at some rows, or where to ``look``."""
         problem, box, ep = outline.problem, outline.box, outline.ep
-        plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
-        found = noise_factor(problem)
+        plan = make_plan(box, ep, rng, widened=lambda: outline.widened) if self.n_samples is None else outline.widened
+        found = outline.noise
+        duals = plan.has_duals and found.one is not None
         if self.n_samples is not None:
-            got = Enough(draw_box(plan, self.n_samples, rng, points), 0.0, True)
+            got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
         else:
             law = law_at(problem, found, look or Looked.at_rows(problem), rng)
             got = enough(
-                lambda M, one: draw_box(plan, M, one, points),
+                lambda M, one: draw_box(plan, M, one, points, duals),
                 lambda M, one: law(*draw_box(plan, M, one, points).seen), rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
             )  # fmt: skip
         drawn = got.drawn
         hubs = rng.spawn(1)[0] if problem.n_latents > 1 else None
         seed = None if hubs is None else Seed.of(hubs)
-        A = noisy_latents(problem, found, drawn.v, hubs)
+        A = (problem.y[:, None] * drawn.v)[None] if duals else noisy_latents(problem, found, drawn.v, hubs)
         recipe = Recipe.of(plan, ep, drawn.seed, points)
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
         return NoisyDraws(
@@ -248,7 +277,7 @@ class Exact(Inference):
                 gradient_noise=slope_noise,
             ),
             report=self._report(problem, got, plan, ep),
-            start=outline.start,
+            start=replace(outline.start, outline=outline) if gradient else outline.start,
             recipe=recipe if hubs is None or recipe is None or seed is None
             else LatentRecipe(recipe, drawn.weights, seed, level=True),
         )  # fmt: skip
@@ -289,7 +318,7 @@ class Exact(Inference):
 class Drawn:
     """Draws in the orthant, in the problem's order and units."""
 
-    v: Array  # (N, M)
+    v: Array  # (N, M); or their covariance's inverse times them
     log_w: Array  # (M,), log_sites included
     group: IntArray  # (M,)
     seed: Seed | None = None  # of all draws
@@ -305,19 +334,25 @@ class Drawn:
         return self.v, self.weights, self.group
 
 
-def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet) -> Drawn:
-    """M draws in independent randomisations."""
-    seed = Seed.of(rng)
-    parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, points, M, rng)]
+def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet, duals: bool = False) -> Drawn:
+    """M draws in independent randomisations; with ``duals``, multiplied by the inverse of their covariance."""
+    seed, box = Seed.of(rng), plan.box
+    parts = [
+        (box.restore_duals(x) if duals else box.restore(x).T, *rest) for x, *rest in batches(plan, points, M, rng, duals)
+    ]
     v, log_w, group = zip(*parts, strict=True)
-    return Drawn(v[0] if len(v) == 1 else np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
+    return Drawn(side_by_side(v), np.concatenate(log_w), np.concatenate(group), seed)
 
 
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
     """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
     latent, noisy = (recipe, recipe.noisy) if isinstance(recipe, LatentRecipe) else (None, recipe)
-    drawn = draw_box(noisy.plan(problem.prior.box()), len(weights), noisy.seed.rng(), noisy.points)
+    plan = noisy.plan(problem.prior.box())
+    duals = plan.has_duals and found.one is not None
+    drawn = draw_box(plan, len(weights), noisy.seed.rng(), noisy.points, duals)
     check_alike(drawn.weights, weights)
+    if duals:
+        return (problem.y[:, None] * drawn.v)[None]
     if latent is None:
         return noisy_latents(problem, found, drawn.v, None)
     return noisy_latents(problem, found, drawn.v, latent.seed.rng(), level=latent.level)

@@ -37,6 +37,7 @@ FIRST = 0.7  # step of a careful rule while q still moves far: parallel updates 
 FAR = 3.0  # what counts as far, in standard deviations
 SLOW = 0.25  # mix if a sweep leaves more than this share of the last change
 NEAR = 3.0  # largest change, in standard deviations, at which mixing helps
+WHOLE = 2.0  # a sweep that goes as far as one factor tells, over a plain one
 PATIENCE = 8  # sweeps before steps are damped, and mixed at any distance
 DEPTH = 8  # sweeps that the mixing remembers
 LIGHT_CURE = "use likelihood='softmax' with inference='laplace' or 'variational', or weights of 1 or more"
@@ -138,7 +139,7 @@ def fixed_point(
             (held, q), shrink, value, mixed = safe, shrink if mixed else 0.5 * shrink, best, False
             history.clear()
             continue
-        change = q.distance(swept.gaussian) / step
+        change = q.distance(swept.gaussian) / (WHOLE if q.responsive else step)
         far = rule.careful and change > FAR and not q.responsive
         stalled, least = (0, change) if change < 0.5 * least else (stalled + 1, least)
         if change <= (tol if aim is None else aim) or (change <= tol and stalled > PATIENCE):

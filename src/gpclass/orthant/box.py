@@ -61,6 +61,13 @@ class Box:
         return np.asarray(self.mean + self.scale * x[self.row].T)
 
 
+    def restore_duals(self, a: Array) -> Array:
+        """The caller's covariance⁻¹ times its draws (about the mean), (N, M), from S⁻¹x (n, M)."""
+        found = np.asarray(a[self.row])
+        found /= self.scale[:, None]
+        return found
+
+
 @dataclass(frozen=True)
 class BoxFactors:
     """The factors 1(lower_i < x_i < upper_i), by their tilted moments."""
