@@ -49,7 +49,7 @@ from gpclass.inference.posteriors import (
 from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Start, labels_of
-from gpclass.latent.dense import dense_prior
+from gpclass.latent.dense import RESPONSIVE, dense_prior
 from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
@@ -378,7 +378,7 @@ def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> tupl
     """
     prior, w = dense_prior(problem), drawn.weights
     if found.coupled is None:
-        alpha, blocks = A, iter(found.inverses())
+        alpha, blocks = A, iter(found.inverses(rough=problem.n >= RESPONSIVE))  # far below the noise
     else:
         alpha, blocks = found.coupled.solve(anchored(problem, drawn.v)), found.coupled.blocks()
     members = [np.flatnonzero(drawn.group == g) for g in np.unique(drawn.group)]

@@ -107,7 +107,7 @@ class SiteFactor:
         """
         if "_B_inverse" in vars(self):
             return np.asarray(self._B_inverse, dtype=np.float32).T
-        B_inverse, _ = lapack.spotri(self.L.astype(np.float32), lower=1)
+        B_inverse, _ = lapack.spotri(self.L.astype(np.float32), lower=1, overwrite_c=1)
         return np.asarray(mirror_lower(B_inverse)).T
 
     @property
