@@ -24,8 +24,7 @@ classes, are this package's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +36,7 @@ from gpclass.inference.draws import HEAVY, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.looked import Looked, law_at
+from gpclass.inference.outline import Outline
 from gpclass.inference.posteriors import (
     NoiseFactor,
     NoisyDraws,
@@ -59,7 +59,7 @@ from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.enough import Enough, enough
 from gpclass.orthant.guided import side_by_side
-from gpclass.orthant.plan import Plan, bare_plan, make_plan
+from gpclass.orthant.plan import Plan, make_plan
 from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
@@ -73,49 +73,6 @@ MOST = (50_000, 10_000)  # draws for ``tol`` by default, likewise
 MOST_OF_U = 20_000  # from EP's Gaussian
 TERMS = 400_000_000  # rows × draws that ``tol`` may require: half a minute
 DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB per array
-
-
-@dataclass(frozen=True)
-class Outline:
-    """What is known of a problem before the first draw: EP's guide, and with it EP's evidence."""
-
-    settings: Exact
-    problem: Problem  # its rows, repeated by their weights
-    box: Box
-    ep: SiteApproximation  # on the box's coordinates
-    start: Start  # EP's sites on the rows
-    asked: Problem | None = None  # the problem as it was given
-    made: dict[str, Any] = field(default_factory=dict)  # what does not depend on draws, once it is computed
-
-    @property
-    def noise(self) -> NoiseFactor:
-        """Behind (K + Λ⁻¹)⁻¹."""
-        return self._once("noise", lambda: noise_factor(self.problem))
-
-    @property
-    def widened(self) -> Plan:
-        """The plan that depends on no draws."""
-        return self._once("widened", lambda: bare_plan(self.box, self.ep))
-
-    def serves(self, settings: Exact, problem: Problem) -> bool:
-        """Whether these settings would find the same for a problem."""
-        parts = ("kernel", "likelihood", "form")
-        same = self.asked is not None and all(getattr(self.asked, part) == getattr(problem, part) for part in parts)
-        return same and self.asked.rows is problem.rows and self.settings.sweeps == settings.sweeps
-
-    def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self.made:
-            self.made[name] = make()
-        return self.made[name]
-
-    @property
-    def log_z(self) -> float:
-        """EP's log evidence; it does not depend on any random number."""
-        return self.ep.log_z
-
-    def complete(self, rng: np.random.Generator) -> NoisyDraws:
-        """The posterior by draws from the guide."""
-        return self.settings.complete(self, rng)
 
 
 @dataclass(frozen=True)
@@ -187,7 +144,9 @@ class Exact(Inference):
         self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior, in the orthant if there is one."""
-        outline = self.outline(problem, start)
+        known = None if start is None else start.outline
+        same = isinstance(known, Outline) and known.serves(self, problem)
+        outline = known if same else self.outline(problem, start)
         if outline is not None:
             return self.complete(outline, rng, gradient=gradient)
         dense = problem.prior.as_dense() if problem.likelihood.offers() & {"orthant", "split"} else None
@@ -210,9 +169,6 @@ class Exact(Inference):
 
     def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """The guide alone, to be completed if EP's evidence is promising; None unless noisy values are drawn."""
-        known = None if start is None else start.outline
-        if isinstance(known, Outline) and known.serves(self, problem):
-            return replace(known, settings=self)
         rows = self._noisy(problem)
         return None if rows is None else replace(self.guided(rows, self.row_sites(rows, start)), asked=problem)
 
@@ -260,7 +216,7 @@ class Exact(Inference):
         drawn = got.drawn
         hubs = rng.spawn(1)[0] if problem.n_latents > 1 else None
         seed = None if hubs is None else Seed.of(hubs)
-        A = (problem.y[:, None] * drawn.v)[None] if duals else noisy_latents(problem, found, drawn.v, hubs)
+        A = _signed(problem, drawn.v) if duals else noisy_latents(problem, found, drawn.v, hubs)
         recipe = Recipe.of(plan, ep, drawn.seed, points)
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
         return NoisyDraws(
@@ -338,7 +294,8 @@ def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet, dua
     """M draws in independent randomisations; with ``duals``, multiplied by the inverse of their covariance."""
     seed, box = Seed.of(rng), plan.box
     parts = [
-        (box.restore_duals(x) if duals else box.restore(x).T, *rest) for x, *rest in batches(plan, points, M, rng, duals)
+        (box.restore_duals(x) if duals else box.restore(x).T, *rest)
+        for x, *rest in batches(plan, points, M, rng, duals)
     ]
     v, log_w, group = zip(*parts, strict=True)
     return Drawn(side_by_side(v), np.concatenate(log_w), np.concatenate(group), seed)
@@ -352,10 +309,16 @@ def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRec
     drawn = draw_box(plan, len(weights), noisy.seed.rng(), noisy.points, duals)
     check_alike(drawn.weights, weights)
     if duals:
-        return (problem.y[:, None] * drawn.v)[None]
+        return _signed(problem, drawn.v)
     if latent is None:
         return noisy_latents(problem, found, drawn.v, None)
     return noisy_latents(problem, found, drawn.v, latent.seed.rng(), level=latent.level)
+
+
+def _signed(problem: Problem, a: Array) -> Array:
+    """The array A (1, n, M) of two classes, from draws that have been multiplied by their covariance's inverse."""
+    a *= problem.y[:, None]
+    return a[None]
 
 
 def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:

@@ -78,7 +78,6 @@ class FixedPoint:
         evidence = Evidence(self.value, None, kind, slope, slope_Z)
         return GaussianPosterior(problem, self.gaussian, evidence, report, self.start(rule))
 
-
     def start(self, rule: SiteRule) -> Start:
         """For neighbouring parameters."""
         return Start(rule, self.ahead or self.held, self.gaussian)

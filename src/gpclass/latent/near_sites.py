@@ -1,4 +1,4 @@
-r"""The fixed point of sites as far as one factorisation tells: marginals follow the sites by the response of a Gaussian.
+r"""The fixed point of sites as far as one factorisation tells, by the response of the marginals to the sites.
 
 Around a Gaussian with precisions T₀, shifts h₀, covariance P, mean m₀ and variances v₀ at the rows, other sites (T, h)
 have the mean m = m₀ + P (h − h₀ − (T − T₀) m), and to first order the variances v₀ − (P∘P)(T − T₀). Sites that agree

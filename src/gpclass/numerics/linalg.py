@@ -18,6 +18,8 @@ from gpclass._typing import Array, BoolArray
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # tried in turn, relative to the mean of the diagonal
 
+BLOCK = 2**15  # numbers of a matrix that are computed together
+
 CURE = "standardise the features, check that the kernel is a valid covariance function, or add a WhiteKernel to it"
 
 
@@ -66,10 +68,13 @@ class SiteFactor:
         self.K = K
         with np.errstate(invalid="ignore"):  # a precision below 0 has no root, and B below no factor
             self.root = np.sqrt(t)
-        B = self.root[:, None] * K
-        B *= self.root
+        B, step = np.empty(K.shape), max(1, BLOCK // len(K))
+        for a in range(0, len(K), step):  # above the diagonal alone, in blocks that stay in a cache
+            part = B[a : a + step, a:]
+            np.multiply(self.root[a : a + step, None], K[a : a + step, a:], out=part)
+            part *= self.root[a:]
         B.flat[:: len(t) + 1] += 1.0
-        # B is symmetric, so its transpose is B in LAPACK's order: factored in place, no copy.
+        # The lower triangle of its transpose, in LAPACK's order: factored in place, no copy.
         L, info = lapack.dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
         if info != 0:
             raise NotPositiveDefiniteError(
@@ -106,9 +111,9 @@ class SiteFactor:
         As the eigenvalues of B^-1 are at most one, its error is that of single precision times few.
         """
         if "_B_inverse" in vars(self):
-            return np.asarray(self._B_inverse, dtype=np.float32).T
+            return self._B_inverse.astype(np.float32).T
         B_inverse, _ = lapack.spotri(self.L.astype(np.float32), lower=1, overwrite_c=1)
-        return np.asarray(mirror_lower(B_inverse)).T
+        return np.asarray(mirror_lower(B_inverse), dtype=np.float32).T
 
     @property
     def inverse(self) -> Array:
@@ -122,7 +127,7 @@ class SiteFactor:
         """The same in single precision's digits."""
         R = self.rough_B_inverse.T * self.root
         R *= self.root[:, None]
-        return R
+        return np.asarray(R, dtype=float)
 
     @cached_property
     def leverage(self) -> Array:

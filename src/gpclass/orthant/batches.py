@@ -29,7 +29,8 @@ def batches(
 ) -> Iterator[tuple[Array, Array, IntArray]]:
     """M draws in independent randomisations: batches of x (n, k), log weights (k,) and randomisations (k,).
 
-    With ``duals``, S⁻¹x instead of x. The rows of x are in the plan's order and units; the randomisations are numbered across all batches.
+    The rows of x are in the plan's order and units; the randomisations are numbered across all batches. With ``duals``,
+    S⁻¹x instead of x.
     """
     sizes = replicate_sizes(M, kind, plan.box.n)
     streams, parts = plan.streams(sizes, rng), list(_parts(sizes, plan.box.n))

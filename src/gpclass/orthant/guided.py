@@ -35,15 +35,13 @@ from scipy.linalg import blas
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
-from gpclass.numerics.linalg import factor
 from gpclass.numerics.special import log_diff_ndtr, truncated_normal_quantile
-from gpclass.orthant.maps import SmoothFactors
+from gpclass.orthant.proposal import Proposal, propose
 from gpclass.orthant.uniforms import as_uniforms
-from gpclass.propagation.sites import Prior, Sites
+from gpclass.propagation.sites import Sites
 
 BLOCK = 32  # coordinates per matrix product
 WIDE = 128  # the same with what is before all of them, if they are drawn from normals: packing z takes time, too
-LEAST = 1e-9  # least fraction of 1/s² left after dividing out site k
 SAFE = 25.0  # below this limit Φ of the tail and its inverse are accurate
 TINY = float(ndtr(-SAFE))
 SURE = 5.0  # standard deviations inside a limit, from which the weight applies it: one draw in three million is lost
@@ -61,50 +59,6 @@ class Draws:
     log_w: Array  # (M,)
     group: IntArray  # (M,), draws that depend on each other share a group
     log_sites: float
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """All quantities that the sampler needs for one set of sites."""
-
-    lower: Array  # (n,)
-    upper: Array  # (n,)
-    mean: Array  # mu (n,)
-    L: Array  # (n, n), P = L Lᵀ
-    c: Array  # (n,), sd of coordinate k given the earlier ones, without its own site
-    pull: Array  # (n,), m_c = pull·m − push
-    push: Array  # (n,)
-    flat: bool  # no sites
-    quadratic: Array  # (3, n): log ∫ N(x; m_c, c²) site = q0 + q1 m_c + q2 m_c²
-    log_sites: float
-    sites: Sites
-    jitter: float  # of P, that its factor needed
-    smooth: SmoothFactors | None = None  # of coordinates without limits
-
-    def dual(self, x: Array, z: Array) -> Array:
-        """S⁻¹x of draws x = mean + L z, (n, M): L⁻ᵀz + h − T x, since P⁻¹ = S⁻¹ + T. Overwrites z."""
-        found = np.asarray(blas.dtrsm(1.0, self.L.T, z.T, side=1, trans_a=1, overwrite_b=1)).T
-        found += self.sites.shift[:, None]
-        found -= self.sites.precision[:, None] * x
-        return found
-
-
-def propose(S: Array, sites: Sites, lower: Array, upper: Array, smooth: SmoothFactors | None = None) -> Proposal:
-    """Prepare the sampler for covariance S (unit diagonal, approximately) and the given sites."""
-    t, h = sites.precision, sites.shift
-    flat = not t.any() and not h.any()
-    q = Prior(S, np.zeros(len(S))).gaussian(sites)
-    sd = np.sqrt(q.P.diagonal())
-    P = q.P.T / sd[:, None]  # its lower triangle is valid, and enough
-    P /= sd
-    L, jitter = factor(P, what="the covariance given the sites")
-    L = np.ascontiguousarray(sd[:, None] * L)
-    s2 = np.diag(L) ** 2
-    c2 = s2 / np.maximum(1 - s2 * t, LEAST)
-    g = 1 + c2 * t
-    quadratic = np.stack([-0.5 * np.log(g) + 0.5 * c2 * h * h / g, h / g, -0.5 * t / g])
-    scales = np.sqrt(c2), c2 / s2, c2 * h
-    return Proposal(lower, upper, q.mean, L, *scales, flat, quadratic, q.log_sites, sites, jitter, smooth)
 
 
 def guided_draws(

@@ -29,7 +29,8 @@ import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box, BoxFactors
-from gpclass.orthant.guided import Proposal, mixture_draws, propose, side_by_side
+from gpclass.orthant.guided import mixture_draws, side_by_side
+from gpclass.orthant.proposal import Proposal, propose
 from gpclass.orthant.uniforms import PointSet, normals, points
 from gpclass.orthant.weights import effective_size, pareto_khat, relative_weights
 from gpclass.propagation import expectation_propagation
