@@ -4,8 +4,8 @@ Given the Gaussian q that the sites make of the prior, every row computes its ow
 (:class:`~gpclass.latent.base.SiteRule`); the new sites make the next q. If sweeps converge slowly they are mixed by
 Anderson's method: the next sites are a mixture of those of the last sweeps, with shares that minimise the change of q.
 If they cycle, or a bound falls, steps are damped. A Gaussian may know where sweeps lead without another factor
-(:mod:`gpclass.latent.near_sites`); a sweep then goes there. The sites are at their fixed point when the distance of q from one
-sweep to the next is below ``tol``. The evidence, stationary in the sites, then has an error of order ``tol``².
+(:mod:`gpclass.latent.near_sites`); a sweep then goes there. The sites are at their fixed point when the distance of q
+from one sweep to the next is below ``tol``. The evidence, stationary in the sites, then has an error of order ``tol``².
 Cost: one factorisation and one pass over the rows per sweep; 5 to 30 sweeps, 1 to 4 from the sites of neighbouring
 parameters.
 Fails when: the steps had to be damped and ``max_sweeps`` were not enough (reported).
