@@ -48,6 +48,45 @@ def test_steps_that_fall_are_halved():
     assert done.seen.value > -1e-6
 
 
+def test_shortened_steps_move_the_others_along():
+    """On a ridge the others follow the parameter whose step is shortened: no step falls."""
+    ridge = np.array([[100.0, 0.0, 99.0], [0.0, 1.0, 0.0], [99.0, 0.0, 99.0]])
+    top, seen = np.array([3.0, 0.1, -3.0]), []
+
+    def climbed(theta):
+        d = theta - top
+        seen.append(-0.5 * float(d @ ridge @ d))
+        return Seen(seen[-1], -ridge @ d)
+
+    done = last_steps(climbed, np.zeros(3), np.linalg.inv(ridge), WIDE, steps=8, gain=1e-9)
+    assert done.arrived
+    assert done.evaluations == 4  # three steps of one each
+    assert seen == sorted(seen)
+
+
+def test_rough_evaluations_begin_and_never_end():
+    """The last value is a precise one, whatever the rough ones say."""
+    rough, precise = [], []
+
+    def roughly(theta):
+        rough.append(theta)
+        found = hill(theta)
+        return Seen(found.value + 0.01, found.slope)
+
+    def precisely(theta):
+        precise.append(theta)
+        return hill(theta)
+
+    far = TOP + np.array([-3.0, 2.0, 3.0])
+    done = last_steps(precisely, far, np.linalg.inv(H), WIDE, steps=8, gain=1e-6, roughly=roughly)
+    assert done.arrived
+    assert len(rough) >= 2
+    assert done.evaluations == len(rough) + len(precise)
+    assert done.seen.value == hill(done.theta).value
+    near = last_steps(precisely, TOP, np.linalg.inv(H), WIDE, steps=8, gain=1e-6, roughly=roughly)
+    assert near.seen.value == hill(near.theta).value
+
+
 def test_steps_end_on_bounds():
     bounds = WIDE.copy()
     bounds[2, 1] = 0.1

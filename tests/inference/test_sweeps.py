@@ -14,6 +14,11 @@ class Turning:
     def __init__(self, x):
         self.x = x
 
+    responsive = False
+
+    def roughly(self, tol):
+        return self
+
     def sweep(self, held, rule, step, remember):
         x = self.x
         far_out = -100.0 if abs(x) <= 1.0 else -0.01

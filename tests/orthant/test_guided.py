@@ -9,8 +9,9 @@ from scipy.stats import multivariate_normal, norm
 
 from gpclass.orthant import batches, guided_draws
 from gpclass.orthant.box import BoxFactors, standard_form
-from gpclass.orthant.guided import _limited, draw, log_weight, mixture_draws, propose
+from gpclass.orthant.guided import _limited, draw, log_weight, mixture_draws
 from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, tail_index
+from gpclass.orthant.proposal import propose
 from gpclass.orthant.uniforms import (
     IN_DIRECTIONS,
     POINT_SETS,
@@ -374,6 +375,35 @@ def test_limits_that_the_weight_applies_leave_the_mean_of_the_weights(monkeypatc
         assert 0.001 < np.mean(log_w == -np.inf) < 0.9
         assert abs(log_mean(log_w) - truth) < 4 * relative_error(log_w, np.arange(len(log_w)))
         assert (x >= plan.box.lower[:, None]).all()
+
+
+@pytest.mark.parametrize("defend", [False, True])
+def test_duals_of_draws_are_those_of_a_solve(defend):
+    """S⁻¹x from the coordinates of the draws; and the weights are the same."""
+    n, rng = 40, np.random.default_rng(0)
+    box = standard_form(truths.equicorrelated(n, 0.3))
+    plan = bare_plan(box, fit_sites(box), defend=defend)
+    assert plan.has_duals
+    Z = [rng.standard_normal((n, 300)) for _ in plan.shares]
+    x, log_w = mixture_draws(plan.proposals, Z, normal=True)
+    dual, again = mixture_draws(plan.proposals, Z, normal=True, duals=True)
+    np.testing.assert_array_equal(log_w, again)
+    np.testing.assert_allclose(dual, np.linalg.solve(plan.box.S, x), atol=1e-9)
+    v, A = plan.box.restore(x).T, plan.box.restore_duals(dual)
+    D = plan.box.scale
+    S = plan.box.S[np.ix_(plan.box.row, plan.box.row)]
+    np.testing.assert_allclose((D[:, None] * S * D) @ A, v - plan.box.mean[:, None], atol=1e-9)
+
+
+def test_draws_mostly_near_a_limit_are_those_that_are_picked(monkeypatch):
+    normal, b = np.random.default_rng(0).standard_normal((2, 500))
+    b = np.where(np.arange(500) % 10 == 0, 9.0, b)
+    found = []
+    for mostly in (0.0, 1.0):
+        monkeypatch.setattr("gpclass.orthant.guided.MOSTLY", mostly)
+        log_w = np.zeros(500)
+        found.append((_limited(normal, b.copy(), log_w), log_w))
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize("M", [20, 400])

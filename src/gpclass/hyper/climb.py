@@ -62,11 +62,17 @@ class Objective:
     tell: Callable[..., None] | None = None  # shown every value
     trail: Trail = field(default_factory=Trail)
 
-    def __call__(self, theta: Array) -> Seen:
+    def roughly(self, tol: float) -> Callable[[Array], Seen]:
+        """The same with sites to this tolerance, if it is looser."""
+        looser = self.inference.with_site_tol(max(tol, self.inference.site_tol))
+        return lambda theta: self(theta, looser)
+
+    def __call__(self, theta: Array, inference: Inference | None = None) -> Seen:
         """Value −inf if the inference fails."""
         rng, problem = np.random.default_rng(self.seed), self.problem.at(theta)
+        inference = inference or self.inference
         try:
-            found = self.inference(problem, rng, start=self.trail.start(problem) or self.last, gradient=True)
+            found = inference(problem, rng, start=self.trail.start(problem) or self.last, gradient=True)
         except ValueError:
             return Seen(-np.inf, np.zeros_like(theta))
         value, slope = value_and_slope(found, self.prior, theta)
@@ -78,7 +84,8 @@ class Objective:
             self.tell(log_evidence=value)
         evidence = found.evidence
         assert evidence is not None
-        return Seen(value, slope, evidence.error or 0.0, self.last, evidence.gradient_noise)
+        start = found.start if evidence.error else self.last  # at the last of few noisy ones, more draws may follow
+        return Seen(value, slope, evidence.error or 0.0, start, evidence.gradient_noise)
 
 
 def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) -> tuple[float, Array]:

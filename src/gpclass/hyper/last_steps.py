@@ -23,8 +23,9 @@ from gpclass._typing import Array
 from gpclass.latent.base import Start
 
 LONGEST, LONGEST_NOISY = 1.0, 0.3  # change of a log-parameter in one step, without and with noise
-STEEP = 0.03  # nats per log-parameter: a slope that is left at a maximum, at most
+STEEP = 0.03  # nats per log-parameter, or per root of the curvature: a slope that is left at a maximum, at most
 SURE = 3.0  # standard deviations of what noise promises
+MUCH = 2.0  # nats that are left, as far as the curvature tells, while rough evaluations do
 HALVINGS = 3  # of a step that falls
 CONCAVE = 1e-4  # least cosine of a step and the fall of the slope, below which rounding would make the curvature
 
@@ -61,6 +62,7 @@ def last_steps(
     steps: int,
     gain: float,
     flat: float = 0.0,
+    roughly: Callable[[Array], Seen] | None = None,
 ) -> Arrival:
     """Quasi-Newton steps until less than ``gain`` nats are expected.
 
@@ -80,40 +82,64 @@ def last_steps(
         Nats that are worth a step.
     flat : float
         Slope of a parameter that is worth none, whatever the curvature.
+    roughly : callable, optional
+        The evidence to some hundredths of a nat, for a cheaper begin, while more than ``MUCH`` nats are left.
     """
     low, high = bounds.T
-    here, C, evaluations, taken = evaluate(theta), inverse_curvature, 1, 0
+    here, C, evaluations, taken = (roughly or evaluate)(theta), inverse_curvature, 1, 0
+    rough = roughly is not None
     noisy = here.error > 0
     longest = LONGEST_NOISY if noisy else LONGEST
     while np.isfinite(here.value):
         out = ((theta <= low) & (here.slope < 0)) | ((theta >= high) & (here.slope > 0))
         slope, newton, free = np.where(out, 0.0, here.slope), np.zeros_like(theta), np.ix_(~out, ~out)
-        bend = np.linalg.inv(C)[free]
+        bend = np.asarray(np.linalg.inv(C)[free], dtype=float)
         newton[~out] = np.linalg.solve(bend, slope[~out])  # the others stay
-        shorter = np.clip(newton, -longest, longest)
+        shorter = np.zeros_like(theta)
+        shorter[~out] = _within(bend, slope[~out], longest)
         step = np.clip(theta + shorter, low, high) - theta
         bound = bool(np.any(step != (theta + shorter) - theta))
         left = float(slope @ step) if bound else 0.5 * float(slope @ newton)  # nats, at most and about
         if here.noise is not None:
             left -= (2.0 if bound else 1.0) * _promised_by_noise(np.linalg.solve(bend, here.noise[free]))
         steepest = float(np.abs(slope).max(initial=0.0))
-        if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < STEEP)):
+        if rough and (steepest <= flat or left < gain or taken == steps):
+            here, rough, evaluations = evaluate(theta), False, evaluations + 1
+            continue
+        if steepest <= flat or (left < max(here.error, gain) and (noisy or _steep(bend, slope[~out]) < STEEP)):
             return Arrival(theta, here, evaluations, taken, C, True)
         if taken == steps:
             break
-        there = evaluate(theta + step)
+        at = roughly if rough and roughly is not None and left > MUCH else evaluate
+        there, rough = at(theta + step), at is roughly
         evaluations += 1
         for _ in range(0 if noisy else HALVINGS):
             if there.value >= here.value:
                 break
             step = 0.5 * step
-            there = evaluate(theta + step)
+            there = at(theta + step)
             evaluations += 1
         if there.value < here.value:
             break
         C = C if noisy else _updated(C, step, here.slope - there.slope)
         theta, here, taken = theta + step, there, taken + 1
     return Arrival(theta, here, evaluations, taken, C, False)
+
+
+def _within(bend: Array, slope: Array, longest: float) -> Array:
+    """Newton's step (p,) with components up to ``longest``: those beyond are shortened, and the others follow them."""
+    step, short = np.linalg.solve(bend, slope), np.zeros(len(slope), dtype=bool)
+    while np.any(beyond := ~short & (np.abs(step) > longest)):
+        step, short = np.clip(step, -longest, longest), short | beyond
+        rest = slope[~short] - bend[np.ix_(~short, short)] @ step[short]
+        step[~short] = np.linalg.solve(bend[np.ix_(~short, ~short)], rest)
+    return np.asarray(step)
+
+
+def _steep(bend: Array, slope: Array) -> float:
+    """The steepest slope along a principal axis of the curvature, in units of its root where that is above one."""
+    values, axes = np.linalg.eigh(bend)
+    return float(np.max(np.abs(axes.T @ slope) / np.sqrt(np.maximum(values, 1.0)), initial=0.0))
 
 
 def _promised_by_noise(CS: Array) -> float:

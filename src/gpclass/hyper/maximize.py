@@ -47,6 +47,7 @@ from gpclass.progress import progress
 MAX_ITER, TOL = 200, 1e-6  # of an ascent with a dense prior, by default
 COARSE = 1e-4  # and of one that another follows
 ROUGH_SITES, FINER_SITES = (20, 0.02), (5, 0.005)  # of an ascent and of its last steps: times the guide's, at most
+BEGINNING = 0.05  # the same of the first of them, if they are far from where they began on a part of the rows
 LAST_STEPS, LEAST_GAIN = 8, 1e-3  # steps that may end such an ascent, and nats that are worth one
 STEP = 0.1  # of the differences behind the curvature on a part of the rows
 REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows may make, if the evidence is flat in it
@@ -185,7 +186,8 @@ class _Search:
         whole = self.problem
         self.problem = whole.at(theta).placed(self.run.rng)
         share = part.rows.count / whole.rows.count
-        found = self._go_on(replace(best, theta=theta, iterations=0, start=None), share)
+        start = best.start and best.start.at(part.at(theta))
+        found = self._go_on(replace(best, theta=theta, iterations=0, start=start), share)
         if found is not None and not found_nothing(self.problem, found.value, self.prior, found.theta):
             return found
         self.problem = whole
@@ -231,7 +233,8 @@ class _Search:
         inverse, tol = best.inverse_curvature * share, settings.tol or TOL  # all rows bend as many times more
         gain = max(tol * abs(best.value) / share, LEAST_GAIN * min(1.0, tol / TOL))
         bounds, flat, steps = self.problem.bounds, settings.gradient_tol, min(left, LAST_STEPS)
-        done = last_steps(objective, best.theta, inverse, bounds, steps=steps, gain=gain, flat=flat)
+        roughly = objective.roughly(BEGINNING) if share < 1.0 else None
+        done = last_steps(objective, best.theta, inverse, bounds, steps=steps, gain=gain, flat=flat, roughly=roughly)
         self.evaluations += done.evaluations
         seen, inverse, left = done.seen, done.inverse_curvature, left - done.steps
         if not np.isfinite(seen.value):

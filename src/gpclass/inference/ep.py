@@ -4,8 +4,9 @@ With the sites at their fixed point, d log Z / dK = ½(ααᵀ − (K + T⁻¹)�
 matches a row's site: in closed form (probit), by quadrature (logit), nested (multinomial probit,
 :mod:`gpclass.likelihoods.nested`). All rows are updated at once (:mod:`gpclass.inference.sweeps`); if that does not
 converge and a dense prior has one latent value per row, one after another in blocks (:mod:`gpclass.propagation`).
-Cost: n³ per sweep dense, 8 to 16 sweeps from a cold start, 4 to 10 from neighbouring sites; 2 L C n³ for many
-classes, 5 to 20 sweeps; O(L² n m²) with m inducing inputs.
+Cost: n³ per sweep dense, 8 to 16 sweeps from a cold start, 4 to 10 from neighbouring sites (4 to 6, and 1 to 3, from
+500 rows on, :mod:`gpclass.latent.near_sites`); 2 L C n³ for many classes, 5 to 20 sweeps; O(L² n m²) with m inducing
+inputs.
 Fails when: an error estimate is needed. log Z is usually right to a few hundredths of a nat and the probabilities
 to about 0.001, but EP gives no error; compare with ``exact``.
 Reference: Minka (2001); Rasmussen & Williams (2006), section 3.6; Filippone & Girolami (2014) on its quality

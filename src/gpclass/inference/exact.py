@@ -36,6 +36,7 @@ from gpclass.inference.draws import HEAVY, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.looked import Looked, law_at
+from gpclass.inference.outline import Outline
 from gpclass.inference.posteriors import (
     NoiseFactor,
     NoisyDraws,
@@ -48,7 +49,7 @@ from gpclass.inference.posteriors import (
 from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Start, labels_of
-from gpclass.latent.dense import dense_prior
+from gpclass.latent.dense import RESPONSIVE, dense_prior
 from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
@@ -57,7 +58,8 @@ from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.enough import Enough, enough
-from gpclass.orthant.plan import Plan, bare_plan, make_plan
+from gpclass.orthant.guided import side_by_side
+from gpclass.orthant.plan import Plan, make_plan
 from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
@@ -71,26 +73,6 @@ MOST = (50_000, 10_000)  # draws for ``tol`` by default, likewise
 MOST_OF_U = 20_000  # from EP's Gaussian
 TERMS = 400_000_000  # rows × draws that ``tol`` may require: half a minute
 DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB per array
-
-
-@dataclass(frozen=True)
-class Outline:
-    """What is known of a problem before the first draw: EP's guide, and with it EP's evidence."""
-
-    settings: Exact
-    problem: Problem  # its rows, repeated by their weights
-    box: Box
-    ep: SiteApproximation  # on the box's coordinates
-    start: Start  # EP's sites on the rows
-
-    @property
-    def log_z(self) -> float:
-        """EP's log evidence; it does not depend on any random number."""
-        return self.ep.log_z
-
-    def complete(self, rng: np.random.Generator) -> NoisyDraws:
-        """The posterior by draws from the guide."""
-        return self.settings.complete(self, rng)
 
 
 @dataclass(frozen=True)
@@ -162,7 +144,9 @@ class Exact(Inference):
         self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior, in the orthant if there is one."""
-        outline = self.outline(problem, start)
+        known = None if start is None else start.outline
+        same = isinstance(known, Outline) and known.serves(self, problem)
+        outline = known if same else self.outline(problem, start)
         if outline is not None:
             return self.complete(outline, rng, gradient=gradient)
         dense = problem.prior.as_dense() if problem.likelihood.offers() & {"orthant", "split"} else None
@@ -186,7 +170,7 @@ class Exact(Inference):
     def outline(self, problem: Problem, start: Start | None = None) -> Outline | None:
         """The guide alone, to be completed if EP's evidence is promising; None unless noisy values are drawn."""
         rows = self._noisy(problem)
-        return None if rows is None else self.guided(rows, self.row_sites(rows, start))
+        return None if rows is None else replace(self.guided(rows, self.row_sites(rows, start)), asked=problem)
 
     def guides(self, problem: Problem, start: Start | None, covariance: Array, points: list[Array]) -> Guides | None:
         from gpclass.inference.fitted_guide import fit_guide  # it builds on this module
@@ -199,7 +183,7 @@ class Exact(Inference):
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
-        return Outline(self, rows, box, ep, Start(RULE, found.held, found.gaussian))
+        return Outline(self, rows, box, ep, found.start(RULE))
 
     def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""
@@ -217,21 +201,22 @@ class Exact(Inference):
     ) -> NoisyDraws:
         """The posterior by draws from the guide, enough of them for ``tol`` at some rows, or where to ``look``."""
         problem, box, ep = outline.problem, outline.box, outline.ep
-        plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
-        found = noise_factor(problem)
+        plan = make_plan(box, ep, rng, widened=lambda: outline.widened) if self.n_samples is None else outline.widened
+        found = outline.noise
+        duals = plan.has_duals and found.one is not None
         if self.n_samples is not None:
-            got = Enough(draw_box(plan, self.n_samples, rng, points), 0.0, True)
+            got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
         else:
             law = law_at(problem, found, look or Looked.at_rows(problem), rng)
             got = enough(
-                lambda M, one: draw_box(plan, M, one, points),
+                lambda M, one: draw_box(plan, M, one, points, duals),
                 lambda M, one: law(*draw_box(plan, M, one, points).seen), rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
             )  # fmt: skip
         drawn = got.drawn
         hubs = rng.spawn(1)[0] if problem.n_latents > 1 else None
         seed = None if hubs is None else Seed.of(hubs)
-        A = noisy_latents(problem, found, drawn.v, hubs)
+        A = _signed(problem, drawn.v) if duals else noisy_latents(problem, found, drawn.v, hubs)
         recipe = Recipe.of(plan, ep, drawn.seed, points)
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
         return NoisyDraws(
@@ -248,7 +233,7 @@ class Exact(Inference):
                 gradient_noise=slope_noise,
             ),
             report=self._report(problem, got, plan, ep),
-            start=outline.start,
+            start=replace(outline.start, outline=outline) if gradient else outline.start,
             recipe=recipe if hubs is None or recipe is None or seed is None
             else LatentRecipe(recipe, drawn.weights, seed, level=True),
         )  # fmt: skip
@@ -289,7 +274,7 @@ class Exact(Inference):
 class Drawn:
     """Draws in the orthant, in the problem's order and units."""
 
-    v: Array  # (N, M)
+    v: Array  # (N, M); or their covariance's inverse times them
     log_w: Array  # (M,), log_sites included
     group: IntArray  # (M,)
     seed: Seed | None = None  # of all draws
@@ -305,22 +290,35 @@ class Drawn:
         return self.v, self.weights, self.group
 
 
-def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet) -> Drawn:
-    """M draws in independent randomisations."""
-    seed = Seed.of(rng)
-    parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, points, M, rng)]
+def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet, duals: bool = False) -> Drawn:
+    """M draws in independent randomisations; with ``duals``, multiplied by the inverse of their covariance."""
+    seed, box = Seed.of(rng), plan.box
+    parts = [
+        (box.restore_duals(x) if duals else box.restore(x).T, *rest)
+        for x, *rest in batches(plan, points, M, rng, duals)
+    ]
     v, log_w, group = zip(*parts, strict=True)
-    return Drawn(v[0] if len(v) == 1 else np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
+    return Drawn(side_by_side(v), np.concatenate(log_w), np.concatenate(group), seed)
 
 
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
     """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
     latent, noisy = (recipe, recipe.noisy) if isinstance(recipe, LatentRecipe) else (None, recipe)
-    drawn = draw_box(noisy.plan(problem.prior.box()), len(weights), noisy.seed.rng(), noisy.points)
+    plan = noisy.plan(problem.prior.box())
+    duals = plan.has_duals and found.one is not None
+    drawn = draw_box(plan, len(weights), noisy.seed.rng(), noisy.points, duals)
     check_alike(drawn.weights, weights)
+    if duals:
+        return _signed(problem, drawn.v)
     if latent is None:
         return noisy_latents(problem, found, drawn.v, None)
     return noisy_latents(problem, found, drawn.v, latent.seed.rng(), level=latent.level)
+
+
+def _signed(problem: Problem, a: Array) -> Array:
+    """The array A (1, n, M) of two classes, from draws that have been multiplied by their covariance's inverse."""
+    a *= problem.y[:, None]
+    return a[None]
 
 
 def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
@@ -343,7 +341,7 @@ def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> tupl
     """
     prior, w = dense_prior(problem), drawn.weights
     if found.coupled is None:
-        alpha, blocks = A, iter(found.inverses())
+        alpha, blocks = A, iter(found.inverses(rough=problem.n >= RESPONSIVE))  # far below the noise
     else:
         alpha, blocks = found.coupled.solve(anchored(problem, drawn.v)), found.coupled.blocks()
     members = [np.flatnonzero(drawn.group == g) for g in np.unique(drawn.group)]

@@ -36,7 +36,8 @@ from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat
 from gpclass.posterior import Evidence, Report
 
 if TYPE_CHECKING:
-    from gpclass.inference.exact import Exact, Outline
+    from gpclass.inference.exact import Exact
+    from gpclass.inference.outline import Outline
 
 # Powers of EP's sites, about EP's mean: EP's Gaussian is too narrow, and much too narrow far out.
 POWERS = (0.9, 0.02)

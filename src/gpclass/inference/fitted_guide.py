@@ -17,7 +17,8 @@ import numpy as np
 from scipy.linalg import lstsq, solve_triangular
 
 from gpclass._typing import Array
-from gpclass.inference.exact import Exact, Outline
+from gpclass.inference.exact import Exact
+from gpclass.inference.outline import Outline
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky

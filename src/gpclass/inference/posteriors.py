@@ -299,10 +299,10 @@ class NoiseFactor:
         assert self.coupled is not None
         return np.asarray(self.coupled.E @ (z if z.ndim == 3 else z[:, :, None])).reshape(z.shape)
 
-    def inverses(self) -> list[Array]:
-        """(K_c + I/s²)⁻¹, one (n, n) array per latent value."""
+    def inverses(self, rough: bool = False) -> list[Array]:
+        """(K_c + I/s²)⁻¹, one (n, n) array per latent value; ``rough``: of one, in single precision's digits."""
         if self.one is not None:
-            return [self.one.inverse]
+            return [self.one.rough_inverse if rough else self.one.inverse]
         assert self.coupled is not None
         return list(self.coupled.E)
 

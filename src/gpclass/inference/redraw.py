@@ -16,8 +16,8 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box
-from gpclass.orthant.guided import propose
 from gpclass.orthant.plan import Plan
+from gpclass.orthant.proposal import propose
 from gpclass.orthant.uniforms import PointSet
 from gpclass.propagation.sites import SiteApproximation, Sites
 

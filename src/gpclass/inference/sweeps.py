@@ -3,8 +3,9 @@ r"""Sites at their fixed point, all rows at once: what parallel EP and the varia
 Given the Gaussian q that the sites make of the prior, every row computes its own new site from its marginal
 (:class:`~gpclass.latent.base.SiteRule`); the new sites make the next q. If sweeps converge slowly they are mixed by
 Anderson's method: the next sites are a mixture of those of the last sweeps, with shares that minimise the change of q.
-If they cycle, or a bound falls, steps are damped. The sites are at their fixed point when the distance of q from one
-sweep to the next is below ``tol``. The evidence, stationary in the sites, then has an error of order ``tol``².
+If they cycle, or a bound falls, steps are damped. A Gaussian may know where sweeps lead without another factor
+(:mod:`gpclass.latent.near_sites`); a sweep then goes there. The sites are at their fixed point when the distance of q
+from one sweep to the next is below ``tol``. The evidence, stationary in the sites, then has an error of order ``tol``².
 Cost: one factorisation and one pass over the rows per sweep; 5 to 30 sweeps, 1 to 4 from the sites of neighbouring
 parameters.
 Fails when: the steps had to be damped and ``max_sweeps`` were not enough (reported).
@@ -37,6 +38,7 @@ FIRST = 0.7  # step of a careful rule while q still moves far: parallel updates 
 FAR = 3.0  # what counts as far, in standard deviations
 SLOW = 0.25  # mix if a sweep leaves more than this share of the last change
 NEAR = 3.0  # largest change, in standard deviations, at which mixing helps
+WHOLE = 2.0  # a sweep that goes as far as one factor tells, over a plain one
 PATIENCE = 8  # sweeps before steps are damped, and mixed at any distance
 DEPTH = 8  # sweeps that the mixing remembers
 LIGHT_CURE = "use likelihood='softmax' with inference='laplace' or 'variational', or weights of 1 or more"
@@ -54,6 +56,7 @@ class FixedPoint:
     converged: bool
     change: float
     lost: int = 0  # rows without a cavity
+    ahead: Held = ()  # rows with the sites of one more sweep, if they are known
 
     reason: str = ""  # why it did not converge, if it is not the sites
 
@@ -74,7 +77,11 @@ class FixedPoint:
             details=self.gaussian.details,
         )
         evidence = Evidence(self.value, None, kind, slope, slope_Z)
-        return GaussianPosterior(problem, self.gaussian, evidence, report, Start(rule, self.held, self.gaussian))
+        return GaussianPosterior(problem, self.gaussian, evidence, report, self.start(rule))
+
+    def start(self, rule: SiteRule) -> Start:
+        """For neighbouring parameters."""
+        return Start(rule, self.ahead or self.held, self.gaussian)
 
 
 class ByFixedPoint(Inference):
@@ -112,12 +119,13 @@ def fixed_point(
     With ``aim``, go on to that smaller change as long as sweeps still gain.
     """
     prior, near = problem.prior, None if start is None else start.of(rule, problem)
-    warm = near is not None and bool(near.held)
     if near is not None and near.held:
         held = near.held
         q = prior.given(held, rule)
     else:
         held, q = prior.begin(rule, None if near is None else near.gaussian)
+    q = q.roughly(tol)
+    warm = near is not None and (bool(near.held) or q.responsive)
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
@@ -131,8 +139,8 @@ def fixed_point(
             (held, q), shrink, value, mixed = safe, shrink if mixed else 0.5 * shrink, best, False
             history.clear()
             continue
-        change = q.distance(swept.gaussian) / step
-        far = rule.careful and change > FAR
+        change = q.distance(swept.gaussian) / (WHOLE if q.responsive else step)
+        far = rule.careful and change > FAR and not q.responsive
         stalled, least = (0, change) if change < 0.5 * least else (stalled + 1, least)
         if change <= (tol if aim is None else aim) or (change <= tol and stalled > PATIENCE):
             break
@@ -152,7 +160,8 @@ def fixed_point(
         elif shrink < 1.0 and change < 0.7 * last:
             shrink = min(1.0, 1.5 * shrink)
         held, q, last, last_step = moved, after, change, step
-    return FixedPoint(held, q, value, sweeps, change <= tol, change)
+    ahead = swept.held if q.responsive and change <= tol else ()
+    return FixedPoint(held, q, value, sweeps, change <= tol, change, ahead=ahead)
 
 
 def _mixed(problem: Problem, rule: SiteRule, held: Held, newest: Gaussian, shares: Array) -> tuple[Held, Gaussian]:
@@ -160,7 +169,7 @@ def _mixed(problem: Problem, rule: SiteRule, held: Held, newest: Gaussian, share
     k = rule.numbers(problem.likelihood, problem.n_latents)
     mixed, _ = problem.map(mix_rows, held, rule, k, shares)
     try:
-        after = problem.prior.given(mixed, rule)
+        after = newest.beside(mixed, rule)
         if np.isfinite(after.half_log_det):  # its factor exists
             return mixed, after
     except NotPositiveDefiniteError:

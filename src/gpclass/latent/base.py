@@ -116,11 +116,18 @@ class Start:
     eta: Array | None = None  # (S, k), draws in white coordinates of the prior
     weights: Array | None = None  # (S,), of the draws
     n: int | None = None  # rows that have the sites, if the Gaussian, which tells, is left out
+    outline: Any = None  # what an inference knew at this θ before it drew, for more draws there
 
     @property
     def light(self) -> Start:
         """Without the Gaussian, and its n×n factors, if the rows have sites: for other θ and the same rows."""
-        return replace(self, gaussian=None, n=self._rows) if self.held else self
+        return replace(self, gaussian=None, n=self._rows, outline=None) if self.held else self
+
+    def at(self, problem: Problem) -> Start | None:
+        """The Gaussian that the sites make at the parameters of ``problem``, of the same rows: for other rows."""
+        if self.rule is None or not self.held or self._rows not in (None, problem.n):
+            return None
+        return Start(self.rule, (), problem.prior.given(self.held, self.rule))
 
     @property
     def _rows(self) -> int | None:
@@ -168,6 +175,19 @@ class Gaussian(ABC):
     def moved_to(self, held: Held) -> Gaussian:
         """The same spread about the latent values of rows in Newton's layout, if the mean is stored by row."""
         return self
+
+    @property
+    def responsive(self) -> bool:
+        """Whether a sweep goes as far as one factor tells, and need not be shortened."""
+        return False
+
+    def roughly(self, tol: float) -> Gaussian:
+        """The same with as many digits as sites to this tolerance need, if that saves time."""
+        return self
+
+    def beside(self, held: Held, rule: SiteRule) -> Gaussian:
+        """The Gaussian of other sites, with as many digits."""
+        return self.prior.given(held, rule)
 
     @abstractmethod
     def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:

@@ -27,8 +27,9 @@ from gpclass.latent.covariances import Covariances, rank_one
 from gpclass.latent.factors import NEW_POINTS, Factor, FullFactor, OneFactor
 from gpclass.latent.in_memory import InMemoryGaussian, only
 from gpclass.latent.inducing import sample_of_classes
+from gpclass.latent.near_sites import Response, settled
 from gpclass.likelihoods.local import RowMarginals, RowSites
-from gpclass.model.rows import ArraySource, Rows, Source
+from gpclass.model.rows import ArraySource, Labels, Rows, Source
 from gpclass.numerics.linalg import factor
 from gpclass.posterior import LatentMixture
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 WELL_CONDITIONED = 1e5  # condition of the n×n form of many classes, above which rounding would move their mode
 MOST_FULL = 10_000  # latent values for which one full matrix of them fits in memory
+RESPONSIVE = 500  # rows, from which a sweep of sites that need care goes as far as one factor tells
+ROUGH = 1e-3  # tolerance of sites, from which variances and slopes are in single precision
 MANY = 600  # rows, from which a search of θ begins on a part of them
 CHORD_FROM = 250  # latent values, from which a factor is used for several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
@@ -95,9 +98,12 @@ class DensePrior(Covariances, LatentPrior):
         n, L, likelihood = self.problem.n, self.L, self.problem.likelihood
         shard, labels = only(self.problem.rows.held, likelihood)
         flat = RowSites(b=np.zeros((L, n)), D=np.zeros((L, n)))
-        cov = np.zeros((n, L, L))
+        mean, cov = np.zeros((L, n)), np.zeros((n, L, L))
         cov[:, range(L), range(L)] = np.stack([np.diag(K) for K in self.covariances], axis=1)
-        numbers = rule.first(likelihood, labels, RowMarginals(np.zeros((L, n)), cov, flat))
+        if isinstance(near, DenseGaussian) and near.prior.L == L:
+            expected = near.latent(self.problem.X)
+            mean, cov = np.ascontiguousarray(expected.means[0].T), expected.covariances[0]
+        numbers = rule.first(likelihood, labels, RowMarginals(mean, cov, flat))
         held = (shard.with_values(numbers),)
         return held, self.given(held, rule)
 
@@ -202,6 +208,7 @@ class DenseGaussian(InMemoryGaussian):
     prior: DensePrior
     made: Factor | None = None  # the factor, if it exists already
     known: tuple[Array, Array] | None = None  # α and mean, if known more accurately than from the sites
+    rough: bool = False  # whether variances and slopes are needed to three digits alone; α, mean and mass have all
 
     @property
     def chord(self) -> bool:
@@ -221,12 +228,37 @@ class DenseGaussian(InMemoryGaussian):
         if self.made is not None:
             return self.made
         if self.prior.L == 1:
-            return OneFactor(self.prior.K, self.t)
+            return OneFactor(self.prior.K, self.t, self.rough)
         if self.sites.D is not None:
             short = CoupledFactor(self.prior.covariances, self.D)
             if short.condition < WELL_CONDITIONED or self.D.size > MOST_FULL:
                 return short
         return FullFactor(self.prior.covariances, self.W)
+
+    def roughly(self, tol: float) -> DenseGaussian:
+        return replace(self, rough=True) if self.responsive and tol >= ROUGH else self
+
+    def beside(self, held: Held, rule: SiteRule) -> DenseGaussian:
+        return replace(self.prior.given(held, rule), rough=self.rough)
+
+    @property
+    def responsive(self) -> bool:
+        """Whether a factorisation costs more than iterations with its inverse."""
+        return self.prior.L == 1 and self.prior.problem.n >= RESPONSIVE
+
+    def ahead(self, old: Array, new: Array, rule: SiteRule, labels: Labels) -> Array:
+        """By the response of this Gaussian (:mod:`gpclass.latent.near_sites`)."""
+        if not self.responsive or not rule.careful:
+            return new
+        assert isinstance(self.factor, OneFactor)
+        likelihood, site = self.prior.problem.likelihood, self.factor.site
+        response = Response(site.rough_B_inverse, self.t, self.mean[0], self.covariance[:, 0, 0], labels.copies)
+
+        def update(sites: Array, mean: Array, variance: Array) -> Array:
+            held = RowSites(sites[1:], sites[:1])
+            return rule.update(likelihood, labels, sites, RowMarginals(mean[None], variance[:, None, None], held))[0]
+
+        return settled(response, old, new, update)
 
     @cached_property
     def alpha(self) -> Array:

@@ -22,6 +22,7 @@ from gpclass.likelihoods.local import symmetric_root
 from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError, SiteFactor, mirror_lower
 from gpclass.numerics.linalg import factor as jittered
 
+WEAK, WEAK_ROUGH = 1e-5, 1e-3  # leverage below which rounding would show in a variance, in double and single precision
 NEW_POINTS = "the posterior covariance of the new points"
 
 
@@ -61,8 +62,9 @@ class Factor(ABC):
 class OneFactor(Factor):
     """One latent value per row: sites of precision t (n,)."""
 
-    def __init__(self, K: Array, t: Array) -> None:
+    def __init__(self, K: Array, t: Array, rough: bool = False) -> None:
         self.site = SiteFactor(K, t)
+        self.rough = rough  # whether variances and blocks are needed to three digits alone
         self.half_log_det = self.site.half_log_det
 
     def solve(self, b: Array) -> Array:
@@ -72,14 +74,15 @@ class OneFactor(Factor):
     def covariance(self) -> Array:
         """Posterior variances, (n, 1, 1); from the leverage if a site is strong, to avoid cancellation."""
         t = self.site.root**2
-        strong = self.site.leverage > 1e-5
-        variance = np.where(strong, self.site.leverage / np.where(strong, t, 1.0), 0.0)
+        leverage = self.site.rough_leverage if self.rough else self.site.leverage
+        strong = leverage > (WEAK_ROUGH if self.rough else WEAK)
+        variance = np.where(strong, leverage / np.where(strong, t, 1.0), 0.0)
         if not strong.all():
             variance[~strong] = self.site.variances(~strong)
         return np.asarray(np.maximum(variance, 0.0))[:, None, None]
 
     def blocks(self) -> Iterator[Array]:
-        yield self.site.inverse
+        yield self.site.rough_inverse if self.rough else self.site.inverse
 
     def predict(self, cross: Sequence[Array], prior: Sequence[Array]) -> Array:
         A = self.site.half_solve(cross[0])

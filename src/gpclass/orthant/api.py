@@ -31,8 +31,8 @@ from gpclass.orthant.batches import batches
 from gpclass.orthant.bootstrap import BootstrapResult, bootstrap
 from gpclass.orthant.box import Box, standard_form
 from gpclass.orthant.enough import SPARE, RootLaw, enough
-from gpclass.orthant.guided import propose
 from gpclass.orthant.plan import Order, Plan, coordinate_order, fit_sites, make_plan, permutation
+from gpclass.orthant.proposal import propose
 from gpclass.orthant.sov import greedy_order
 from gpclass.orthant.uniforms import POINT_SETS, PointSet
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error

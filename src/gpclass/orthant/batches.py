@@ -24,22 +24,25 @@ from gpclass.orthant.uniforms import PointSet, replicate_sizes
 ROOM = 4_000_000  # numbers in one array of draws
 
 
-def batches(plan: Plan, kind: PointSet, M: int, rng: np.random.Generator) -> Iterator[tuple[Array, Array, IntArray]]:
+def batches(
+    plan: Plan, kind: PointSet, M: int, rng: np.random.Generator, duals: bool = False
+) -> Iterator[tuple[Array, Array, IntArray]]:
     """M draws in independent randomisations: batches of x (n, k), log weights (k,) and randomisations (k,).
 
-    The rows of x are in the plan's order and units; the randomisations are numbered across all batches.
+    The rows of x are in the plan's order and units; the randomisations are numbered across all batches. With ``duals``,
+    S⁻¹x instead of x.
     """
     sizes = replicate_sizes(M, kind, plan.box.n)
     streams, parts = plan.streams(sizes, rng), list(_parts(sizes, plan.box.n))
     bounds = np.cumsum([0, *map(len, parts)])
     own = [[share[a:b] for share in streams] for a, b in pairwise(bounds)]
     if len(parts) == 1:
-        yield plan.draw_from(kind, parts[0], own[0])
+        yield plan.draw_from(kind, parts[0], own[0], duals)
         return
     asked = effective_n_jobs(None)  # of joblib's configuration; 1 if there is none
     n_jobs = allowed_threads() if asked == 1 else asked
     with one_thread() if n_jobs > 1 else nullcontext():
-        drawn = _jobs(n_jobs)(delayed(plan.draw_from)(kind, *part) for part in zip(parts, own, strict=True))
+        drawn = _jobs(n_jobs)(delayed(plan.draw_from)(kind, *part, duals) for part in zip(parts, own, strict=True))
         for first, (x, log_w, group) in zip(bounds, drawn, strict=False):
             yield x, log_w, group + first
 

@@ -60,6 +60,12 @@ class Box:
         """Draws in the caller's units and order, (M, N), from draws x (n, M) in standard form."""
         return np.asarray(self.mean + self.scale * x[self.row].T)
 
+    def restore_duals(self, a: Array) -> Array:
+        """The caller's covariance⁻¹ times its draws (about the mean), (N, M), from S⁻¹x (n, M)."""
+        found = np.asarray(a[self.row])
+        found /= self.scale[:, None]
+        return found
+
 
 @dataclass(frozen=True)
 class BoxFactors:

@@ -35,19 +35,18 @@ from scipy.linalg import blas
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from gpclass._typing import Array, IntArray
-from gpclass.numerics.linalg import factor
 from gpclass.numerics.special import log_diff_ndtr, truncated_normal_quantile
-from gpclass.orthant.maps import SmoothFactors
+from gpclass.orthant.proposal import Proposal, propose
 from gpclass.orthant.uniforms import as_uniforms
-from gpclass.propagation.sites import Prior, Sites
+from gpclass.propagation.sites import Sites
 
 BLOCK = 32  # coordinates per matrix product
 WIDE = 128  # the same with what is before all of them, if they are drawn from normals: packing z takes time, too
-LEAST = 1e-9  # least fraction of 1/s² left after dividing out site k
 SAFE = 25.0  # below this limit Φ of the tail and its inverse are accurate
 TINY = float(ndtr(-SAFE))
 SURE = 5.0  # standard deviations inside a limit, from which the weight applies it: one draw in three million is lost
 CERTAIN = 8.3  # from here on Φ is 1 in double precision
+MOSTLY = 0.5  # share of draws near a limit, above which all are treated as such
 PART = 1000  # draws whose weights are computed together
 FEW = 256  # draws up to which calls cost more than their arithmetic
 
@@ -60,40 +59,6 @@ class Draws:
     log_w: Array  # (M,)
     group: IntArray  # (M,), draws that depend on each other share a group
     log_sites: float
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """All quantities that the sampler needs for one set of sites."""
-
-    lower: Array  # (n,)
-    upper: Array  # (n,)
-    mean: Array  # mu (n,)
-    L: Array  # (n, n), P = L Lᵀ
-    c: Array  # (n,), sd of coordinate k given the earlier ones, without its own site
-    pull: Array  # (n,), m_c = pull·m − push
-    push: Array  # (n,)
-    flat: bool  # no sites
-    quadratic: Array  # (3, n): log ∫ N(x; m_c, c²) site = q0 + q1 m_c + q2 m_c²
-    log_sites: float
-    smooth: SmoothFactors | None = None  # of coordinates without limits
-
-
-def propose(S: Array, sites: Sites, lower: Array, upper: Array, smooth: SmoothFactors | None = None) -> Proposal:
-    """Prepare the sampler for covariance S (unit diagonal, approximately) and the given sites."""
-    t, h = sites.precision, sites.shift
-    flat = not t.any() and not h.any()
-    q = Prior(S, np.zeros(len(S))).gaussian(sites)
-    sd = np.sqrt(q.P.diagonal())
-    P = q.P.T / sd[:, None]  # its lower triangle is valid, and enough
-    P /= sd
-    L, _ = factor(P, what="the covariance given the sites")
-    L = np.ascontiguousarray(sd[:, None] * L)
-    s2 = np.diag(L) ** 2
-    c2 = s2 / np.maximum(1 - s2 * t, LEAST)
-    g = 1 + c2 * t
-    quadratic = np.stack([-0.5 * np.log(g) + 0.5 * c2 * h * h / g, h / g, -0.5 * t / g])
-    return Proposal(lower, upper, q.mean, L, np.sqrt(c2), c2 / s2, c2 * h, flat, quadratic, q.log_sites, smooth)
 
 
 def guided_draws(
@@ -141,13 +106,14 @@ def draw(
     resample: tuple[IntArray, np.random.Generator] | None = None,
     *,
     normal: bool = False,
+    white: Array | None = None,
 ) -> tuple[Array, Array]:
     """Draws x (n, M) and log weights (M,) of one proposal, relative to its log_sites.
 
-    From uniforms U (n, M), or standard normals if ``normal``.
+    From uniforms U (n, M), or standard normals if ``normal``. ``white`` (n, M) becomes z, with x = mean + L z.
     """
     n, M = U.shape
-    x, z, log_w = np.empty((n, M)), np.empty((n, M)), np.zeros(M)
+    x, z, log_w = np.empty((n, M)), np.empty((n, M)) if white is None else white, np.zeros(M)
     half_lines, few = _in_half_lines(proposal), _few(M)
     wide = WIDE if normal and resample is None else BLOCK
     for a in range(0, n, BLOCK):
@@ -235,12 +201,18 @@ def _limited(normal: Array, b: Array, log_w: Array) -> Array:
         b[b >= SURE] = np.inf
         log_w += log_ndtr(b)
         return -truncated_normal_quantile(as_uniforms(-normal), -b, np.inf)
-    near = np.flatnonzero(b < SURE)
-    p, u = ndtr(b[near]), ndtr(normal[near])
+    near = b < SURE
+    if np.count_nonzero(near) > MOSTLY * len(b):  # then picking them takes longer than computing all
+        p, u = ndtr(b), ndtr(normal)
+        u *= p
+        log_w += np.log(p, out=p) * near
+        return np.where(near, ndtri(u, out=u), normal)
+    picked = np.flatnonzero(near)
+    p, u = ndtr(b[picked]), ndtr(normal[picked])
     u *= p
-    log_w[near] += np.log(p, out=p)
+    log_w[picked] += np.log(p, out=p)
     moved = normal.copy()
-    moved[near] = ndtri(u, out=u)
+    moved[picked] = ndtri(u, out=u)
     return moved
 
 
@@ -323,16 +295,21 @@ def _log_weight(proposal: Proposal, x: Array, sure: Array) -> Array:
 
 
 def mixture_draws(
-    proposals: Sequence[Proposal], points: Sequence[Array], *, normal: bool = False
+    proposals: Sequence[Proposal],
+    points: Sequence[Array],
+    *,
+    normal: bool = False,
+    duals: bool = False,
 ) -> tuple[Array, Array]:
     """Draws x (n, M) of several proposals, weighted by their mixture; the log weights include log_sites.
 
-    From uniforms, or standard normals, (n, M_j) for each proposal.
+    From uniforms, or standard normals, (n, M_j) for each proposal. With ``duals``, S⁻¹x instead of x.
     """
     M = sum(U.shape[1] for U in points)
     xs, log_ws = [], []
     for j, (proposal, U) in enumerate(zip(proposals, points, strict=True)):
-        x, log_w = draw(proposal, U, normal=normal)
+        white = np.empty(U.shape) if duals else None
+        x, log_w = draw(proposal, U, normal=normal, white=white)
         log_w += proposal.log_sites
         if len(proposals) > 1:
             # Any shares that sum to one at every x leave the weights right: interpolated masses do.
@@ -343,9 +320,14 @@ def mixture_draws(
                 for i, (other, V) in enumerate(zip(proposals, points, strict=True))
             ]
             log_w -= logsumexp(inverse, axis=0)
-        xs.append(x)
+        xs.append(x if white is None else proposal.dual(x, white))
         log_ws.append(log_w)
-    return np.hstack(xs), np.concatenate(log_ws)
+    return side_by_side(xs), np.concatenate(log_ws)
+
+
+def side_by_side(parts: Sequence[Array]) -> Array:
+    """Columns of all parts; of a single part without a copy."""
+    return parts[0] if len(parts) == 1 else np.hstack(parts)
 
 
 def _draw_one(proposal: Proposal, k: int, m: Array, u: Array, out: Array) -> Array:

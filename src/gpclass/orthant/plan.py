@@ -20,6 +20,7 @@ References: Botev (2017), The normal law under linear restrictions, for bounded 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -28,7 +29,8 @@ import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box, BoxFactors
-from gpclass.orthant.guided import Proposal, mixture_draws, propose
+from gpclass.orthant.guided import mixture_draws, side_by_side
+from gpclass.orthant.proposal import Proposal, propose
 from gpclass.orthant.uniforms import PointSet, normals, points
 from gpclass.orthant.weights import effective_size, pareto_khat, relative_weights
 from gpclass.propagation import expectation_propagation
@@ -69,17 +71,22 @@ class Plan:
         return [rng.spawn(len(sizes)) for _ in self.shares]
 
     def draw_from(
-        self, kind: PointSet, sizes: list[int], streams: list[list[np.random.Generator]]
+        self, kind: PointSet, sizes: list[int], streams: list[list[np.random.Generator]], duals: bool = False
     ) -> tuple[Array, Array, IntArray]:
-        """The result of :meth:`draw`, from given generators."""
+        """The result of :meth:`draw`, from given generators; with ``duals``, S⁻¹x instead of x."""
         parts, normal = [self._split(size) for size in sizes], kind == "perpendicular"
         make = normals if normal else points
         U, group = [], []
         for j, own_streams in enumerate(streams):
             own = [part[j] for part in parts]
-            U.append(np.hstack([make(kind, self.box.n, *one) for one in zip(own, own_streams, strict=True)]))
+            U.append(side_by_side([make(kind, self.box.n, *one) for one in zip(own, own_streams, strict=True)]))
             group.append(np.repeat(np.arange(len(own)), own))
-        return *mixture_draws(self.proposals, U, normal=normal), np.concatenate(group)
+        return *mixture_draws(self.proposals, U, normal=normal, duals=duals), np.concatenate(group)
+
+    @property
+    def has_duals(self) -> bool:
+        """Whether S⁻¹x follows from the draws' own coordinates: no factor needed jitter."""
+        return not any(proposal.jitter for proposal in self.proposals)
 
     def _split(self, size: int) -> list[int]:
         if len(self.shares) == 1:
@@ -93,15 +100,26 @@ def fit_sites(box: Box, *, tol: float = 1e-4, max_sweeps: int = 30) -> SiteAppro
     return expectation_propagation(box.S, BoxFactors(box.lower, box.upper), tol=tol, max_sweeps=max_sweeps)
 
 
-def make_plan(box: Box, ep: SiteApproximation, rng: np.random.Generator, *, order: Order | IntArray = "sites") -> Plan:
-    """Choose order, strength and defence; the pilot's draws are discarded."""
+def make_plan(
+    box: Box,
+    ep: SiteApproximation,
+    rng: np.random.Generator,
+    *,
+    order: Order | IntArray = "sites",
+    widened: Callable[[], Plan] | None = None,
+) -> Plan:
+    """Choose order, strength and defence; the pilot's draws are discarded.
+
+    ``widened`` gives :func:`bare_plan` of the same box, sites and order, if it may be known.
+    """
     place = coordinate_order(order, box, rng, ep.sites)
     plan = bare_plan(box, ep, order=place, power=1.0, defend=False)
     log_w = plan.draw("random", [PILOT], rng)[1]
     if effective_size(log_w) < PILOT_EVEN * PILOT:
         if pareto_khat(log_w) > UNEVEN:  # ask again: in a third of harmless problems so few draws say so by chance
             log_w = np.append(log_w, plan.draw("random", [LONGER * PILOT], rng)[1])
-        plan = bare_plan(box, ep, order=place, defend=pareto_khat(log_w) > UNEVEN or None)
+        defend = pareto_khat(log_w) > UNEVEN or None
+        plan = widened() if widened is not None and not defend else bare_plan(box, ep, order=place, defend=defend)
     return replace(plan, spread=float(relative_weights(log_w).std()))
 
 

@@ -1,0 +1,60 @@
+"""What the exact inference knows of a problem before the first draw, and what does not depend on draws.
+
+A search that ends with an exact evaluation, and the fit that follows at the same parameters, share it.
+Cost: EP; a factorisation for each of the noise and the plan, when first asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpclass.inference.posteriors import NoiseFactor, NoisyDraws, noise_factor
+from gpclass.latent.base import Start
+from gpclass.model.problem import Problem
+from gpclass.orthant.box import Box
+from gpclass.orthant.plan import Plan, bare_plan
+from gpclass.propagation.sites import SiteApproximation
+
+if TYPE_CHECKING:
+    from gpclass.inference.exact import Exact
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a problem before the first draw: EP's guide, and with it EP's evidence."""
+
+    settings: Exact
+    problem: Problem  # its rows, repeated by their weights
+    box: Box
+    ep: SiteApproximation  # on the box's coordinates
+    start: Start  # EP's sites on the rows
+    asked: Problem | None = None  # the problem as it was given
+
+    @cached_property
+    def noise(self) -> NoiseFactor:
+        """Behind (K + Λ⁻¹)⁻¹."""
+        return noise_factor(self.problem)
+
+    @cached_property
+    def widened(self) -> Plan:
+        """The plan that depends on no draws."""
+        return bare_plan(self.box, self.ep)
+
+    def serves(self, settings: Exact, problem: Problem) -> bool:
+        """Whether these settings would find the same for a problem."""
+        if self.asked is None or self.asked.rows is not problem.rows or self.settings.sweeps != settings.sweeps:
+            return False
+        return all(getattr(self.asked, part) == getattr(problem, part) for part in ("kernel", "likelihood", "form"))
+
+    @property
+    def log_z(self) -> float:
+        """EP's log evidence; it does not depend on any random number."""
+        return self.ep.log_z
+
+    def complete(self, rng: np.random.Generator) -> NoisyDraws:
+        """The posterior by draws from the guide."""
+        return self.settings.complete(self, rng)

@@ -1,0 +1,97 @@
+"""Sweeps that go as far as one factor tells, against plain ones."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from gpclass.inference.ep import EP, RULE
+from gpclass.latent import dense
+from gpclass.latent.base import Start
+from gpclass.latent.near_sites import Response
+from gpclass.likelihoods import Probit
+from gpclass.model.problem import Problem
+
+
+def problem(n=120, weights=None):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2))
+    y = np.where(rng.random(n) < ndtr(2.0 * np.sin(2 * X[:, 0]) + X[:, 1]), 1.0, -1.0)
+    return Problem.of(X, y, ConstantKernel(4.0) * RBF(1.0), Probit(), weights)
+
+
+def plain(monkeypatch):
+    monkeypatch.setattr(dense, "RESPONSIVE", 10**9)
+
+
+def responsive(monkeypatch):
+    monkeypatch.setattr(dense, "RESPONSIVE", 1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_fixed_point_is_that_of_plain_sweeps_in_fewer_of_them(monkeypatch, weighted):
+    weights = np.random.default_rng(1).integers(1, 4, 120).astype(float) if weighted else None
+    here = problem(weights=weights)
+    there = here.at(here.theta + np.array([0.3, -0.2]))
+    plain(monkeypatch)
+    start = Start(RULE, EP(tol=1e-9).sites(here).held, n=here.n)
+    slow = EP(tol=1e-6).sites(there, start)
+    responsive(monkeypatch)
+    fast = EP(tol=1e-6).sites(there, start)
+    assert fast.converged
+    assert fast.sweeps < 0.6 * slow.sweeps
+    assert np.allclose(fast.held[0].kept[:2], slow.held[0].kept[:2], rtol=1e-6)
+    assert abs(fast.value - slow.value) < 1e-9
+
+
+def test_a_cold_start_far_away_converges(monkeypatch):
+    responsive(monkeypatch)
+    far = problem().at(np.log([300.0, 0.3]))
+    fast = EP(tol=1e-6).sites(far)
+    plain(monkeypatch)
+    assert fast.converged
+    assert abs(fast.value - EP(tol=1e-6).sites(far).value) < 1e-8
+
+
+def test_rough_variances_and_slopes_have_three_digits(monkeypatch):
+    at = problem()
+    plain(monkeypatch)
+    exact = EP(tol=1e-8)(at, np.random.default_rng(0), gradient=True)
+    responsive(monkeypatch)
+    rough = EP(tol=1e-3)(at, np.random.default_rng(0), start=exact.start, gradient=True)
+    assert rough.gaussian.rough
+    assert not EP(tol=1e-5)(at, np.random.default_rng(0)).gaussian.rough
+    assert np.allclose(rough.gaussian.covariance, exact.gaussian.covariance, rtol=1e-3)
+    assert np.allclose(rough.evidence.gradient, exact.evidence.gradient, atol=1e-3)
+    assert abs(rough.evidence.log_z - exact.evidence.log_z) < 1e-8  # stationary in sites and marginals
+
+
+def test_marginals_respond_to_first_order():
+    """The error falls with the square of the change; that of marginals which stay falls with the change itself."""
+    at = problem()
+    found = EP(tol=1e-8).sites(at)
+    q, shard = found.gaussian, found.held[0]
+    sites, inverse = shard.kept[:2], q.factor.site.rough_B_inverse
+    response = Response(inverse, q.t, q.mean[0], q.covariance[:, 0, 0], 1.0)
+    direction = np.random.default_rng(2).uniform(-1.0, 1.0, sites.shape) * sites
+    errors, stays = [], []
+    for size in (0.1, 0.01):
+        moved = at.prior.given((shard.with_values(sites + size * direction),), RULE)
+        mean = q.mean[0]
+        for _ in range(20):
+            mean, variance = response.marginals(size * direction, mean)
+        assert np.allclose(mean, moved.mean[0], atol=1e-5)
+        errors.append(np.abs(variance - moved.covariance[:, 0, 0]).max())
+        stays.append(np.abs(q.covariance - moved.covariance).max())
+    assert errors[1] < 0.03 * errors[0]
+    assert stays[1] > 0.05 * stays[0]
+
+
+def test_sites_of_other_rows_are_a_start(monkeypatch):
+    responsive(monkeypatch)
+    whole = problem(300)
+    part = whole.subset(np.arange(100))
+    start = EP(tol=1e-3)(part, np.random.default_rng(0)).start
+    cold, warm = EP(tol=1e-4).sites(whole), EP(tol=1e-4).sites(whole, start.light.at(part))
+    assert warm.sweeps < cold.sweeps
+    assert abs(warm.value - cold.value) < 1e-6
