@@ -12,7 +12,7 @@ goes back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -72,13 +72,15 @@ class Objective:
         value, slope = value_and_slope(found, self.prior, theta)
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return Seen(-np.inf, np.zeros_like(theta))
-        self.last = found.start and found.start.light
+        begun = self.last = found.start and found.start.light
         self.trail.add(theta, self.last)
+        if found.start is not None and begun is not None:
+            begun = replace(begun, pilot=found.start.pilot)
         if self.tell is not None:
             self.tell(log_evidence=value)
         evidence = found.evidence
         assert evidence is not None
-        return Seen(value, slope, evidence.error or 0.0, self.last, evidence.gradient_noise)
+        return Seen(value, slope, evidence.error or 0.0, begun, evidence.gradient_noise)
 
 
 def value_and_slope(posterior: Posterior, prior: PriorSet | None, theta: Array) -> tuple[float, Array]:

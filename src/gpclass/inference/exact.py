@@ -36,6 +36,7 @@ from gpclass.inference.draws import HEAVY, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.looked import Looked, law_at
+from gpclass.inference.pilot import Pilot
 from gpclass.inference.posteriors import (
     NoiseFactor,
     NoisyDraws,
@@ -57,7 +58,7 @@ from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.enough import Enough, enough
-from gpclass.orthant.plan import Plan, bare_plan, make_plan
+from gpclass.orthant.plan import Plan, bare_plan, make_plan, reviewed
 from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
@@ -162,6 +163,9 @@ class Exact(Inference):
         self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior, in the orthant if there is one."""
+        pilot = None if start is None or self.n_samples is not None else start.pilot
+        if isinstance(pilot, Pilot) and pilot.serves(problem, self.first):
+            return self.complete(pilot.outline, pilot.unused(rng), gradient=gradient, pilot=pilot)
         outline = self.outline(problem, start)
         if outline is not None:
             return self.complete(outline, rng, gradient=gradient)
@@ -214,19 +218,24 @@ class Exact(Inference):
         gradient: bool = False,
         look: Looked | None = None,
         points: PointSet = POINTS,
+        pilot: Pilot | None = None,
     ) -> NoisyDraws:
         """The posterior by draws from the guide, enough of them for ``tol`` at some rows, or where to ``look``."""
         problem, box, ep = outline.problem, outline.box, outline.ep
-        plan = make_plan(box, ep, rng) if self.n_samples is None else bare_plan(box, ep)
-        found = noise_factor(problem)
+        found, start = noise_factor(problem), outline.start
         if self.n_samples is not None:
+            plan = bare_plan(box, ep)
             got = Enough(draw_box(plan, self.n_samples, rng, points), 0.0, True)
+            if gradient and 3 * box.n**2 < DRAWS_IN_MEMORY:  # a step of an ascent, which may be the last
+                start = replace(start, pilot=Pilot(outline, plan, got.drawn))
         else:
+            plan = make_plan(box, ep, rng) if pilot is None else reviewed(pilot.plan, ep, pilot.drawn.log_w, rng)
             law = law_at(problem, found, look or Looked.at_rows(problem), rng)
             got = enough(
                 lambda M, one: draw_box(plan, M, one, points),
                 lambda M, one: law(*draw_box(plan, M, one, points).seen), rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
+                known=None if pilot is None else law(*pilot.drawn.seen),
             )  # fmt: skip
         drawn = got.drawn
         hubs = rng.spawn(1)[0] if problem.n_latents > 1 else None
@@ -248,7 +257,7 @@ class Exact(Inference):
                 gradient_noise=slope_noise,
             ),
             report=self._report(problem, got, plan, ep),
-            start=outline.start,
+            start=start,
             recipe=recipe if hubs is None or recipe is None or seed is None
             else LatentRecipe(recipe, drawn.weights, seed, level=True),
         )  # fmt: skip

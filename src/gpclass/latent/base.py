@@ -116,11 +116,12 @@ class Start:
     eta: Array | None = None  # (S, k), draws in white coordinates of the prior
     weights: Array | None = None  # (S,), of the draws
     n: int | None = None  # rows that have the sites, if the Gaussian, which tells, is left out
+    pilot: object = None  # what an inference at the same θ may go on from
 
     @property
     def light(self) -> Start:
         """Without the Gaussian, and its n×n factors, if the rows have sites: for other θ and the same rows."""
-        return replace(self, gaussian=None, n=self._rows) if self.held else self
+        return replace(self, gaussian=None, n=self._rows, pilot=None) if self.held else self
 
     @property
     def _rows(self) -> int | None:
