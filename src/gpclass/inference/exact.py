@@ -316,10 +316,14 @@ class Drawn:
 
 def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet) -> Drawn:
     """M draws in independent randomisations."""
-    seed = Seed.of(rng)
-    parts = [(plan.box.restore(x).T, *rest) for x, *rest in batches(plan, points, M, rng)]
-    v, log_w, group = zip(*parts, strict=True)
-    return Drawn(v[0] if len(v) == 1 else np.hstack(v), np.concatenate(log_w), np.concatenate(group), seed)
+    seed, box, v, first = Seed.of(rng), plan.box, np.empty((len(plan.box.row), M)), 0
+    log_w, group = np.empty(M), np.empty(M, dtype=np.intp)
+    for x, *rest in batches(plan, points, M, rng):
+        part = slice(first, first + x.shape[1])
+        box.restore(x, out=v[:, part])
+        log_w[part], group[part] = rest
+        first = part.stop
+    return Drawn(v, log_w, group, seed)
 
 
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
@@ -348,11 +352,14 @@ def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> tupl
     """The score, averaged over the draws, d log p/dK_c = ½ (E[α_c α_cᵀ] − M_cc), and the covariance of its error.
 
     α = (K + I/s²)⁻¹ z for two classes. For more α = M u⁰, the mean over the rows' hub utilities, so that the drawn ones
-    in ``A`` add no noise. The error is that between the groups of draws.
+    in ``A`` add no noise; under a shared kernel these are the same in all classes of ``A``, and M_cc = (1 − 1/C) E. The
+    error is that between the groups of draws.
     """
     prior, w = dense_prior(problem), drawn.weights
     if found.coupled is None:
         alpha, blocks = A, iter(found.inverses())
+    elif len(prior.kernel_matrices) == 1:
+        alpha, blocks = A - A.mean(axis=0), iter([(len(A) - 1.0) * found.coupled.E[0]])
     else:
         alpha, blocks = found.coupled.solve(anchored(problem, drawn.v)), found.coupled.blocks()
     members = [np.flatnonzero(drawn.group == g) for g in np.unique(drawn.group)]

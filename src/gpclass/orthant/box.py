@@ -56,9 +56,11 @@ class Box:
             row=np.argsort(order)[self.row], smooth=None if self.smooth is None else self.smooth.take(order),
         )  # fmt: skip
 
-    def restore(self, x: Array) -> Array:
-        """Draws in the caller's units and order, (M, N), from draws x (n, M) in standard form."""
-        return np.asarray(self.mean + self.scale * x[self.row].T)
+    def restore(self, x: Array, out: Array | None = None) -> Array:
+        """Draws in the caller's units and order, (N, M), from draws x (n, M) in standard form."""
+        v = np.multiply(self.scale[:, None], x[self.row], out=out)
+        v += self.mean[:, None]
+        return v
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ unbiased.
   data sets of two to ten classes 81 % instead of 69 % (0.9 of the precision) or 62 %, 33 % instead of 29 % or 23 %.
 - Defence: if the weights of widened sites may have a heavy tail (q too narrow along directions in which the
   constraints no longer bind), 5 % of the draws come from exponential tilting, N(mu, S): the prior's covariance shifted
-  to EP's mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and so are those of
-  the mixture. (Sites raised to a power return to the prior's mean: for the same tail they cost several times the
+  to EP's mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and so are those
+  of the mixture. (Sites raised to a power return to the prior's mean: for the same tail they cost several times the
   variance, and do not bound it.)
 
 Cost: EP, a pilot of 400 draws, and one or two factorisations.
