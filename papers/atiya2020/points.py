@@ -32,7 +32,7 @@ COLUMN = {1: "p1_n100", 3: "p3_n400"}
 def answer(problem: Linear, plan: Plan, data: Problem, kind: Any, sizes: list[int], seed: int) -> Answer:
     """Probabilities and evidence from draws of one point set."""
     x, log_w, _ = plan.draw(kind, sizes, np.random.default_rng(seed))
-    v = plan.box.restore(x).T  # (n, M)
+    v = plan.box.restore(x)  # (n, M)
     w = np.exp(log_w - log_w.max())
     factor, cross = noise_factor(data), data.covariance(data.X, problem.x_new[:, None])
     means = factor.solve((data.y[:, None] * v)[None])[0].T @ cross

@@ -144,8 +144,8 @@ def test_weights_mean_what_they_mean_in_the_dense_model(name, likelihood, weight
 def test_exact_with_all_rows_is_the_dense_exact_answer(likelihood):
     problem = task_of(25, likelihood)
     low, X_new = sparse_of(problem, problem.X.copy()), some_Z(6, seed=8)
-    one = Exact(n_samples=4000)(problem, np.random.default_rng(0))
-    two = Exact(n_samples=4000)(low, np.random.default_rng(1))
+    one = Exact(n_samples=8000)(problem, np.random.default_rng(0))
+    two = Exact(n_samples=8000)(low, np.random.default_rng(1))
     error = np.hypot(one.evidence.error, two.evidence.error)
     assert abs(one.evidence.log_z - two.evidence.log_z) < 4 * error
     ep = EP()(low)

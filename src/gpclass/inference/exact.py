@@ -36,7 +36,7 @@ from gpclass.inference.draws import HEAVY, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.looked import Looked, law_at
-from gpclass.inference.outline import Outline
+from gpclass.inference.outline import Known, Outline, unused
 from gpclass.inference.posteriors import (
     NoiseFactor,
     NoisyDraws,
@@ -58,8 +58,7 @@ from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.enough import Enough, enough
-from gpclass.orthant.guided import side_by_side
-from gpclass.orthant.plan import Plan, make_plan
+from gpclass.orthant.plan import Plan, make_plan, reviewed
 from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
@@ -144,9 +143,10 @@ class Exact(Inference):
         self, problem: Problem, rng: np.random.Generator, start: Start | None, gradient: bool
     ) -> NoisyDraws | WhiteDraws:
         """Draw from the posterior, in the orthant if there is one."""
-        known = None if start is None else start.outline
-        same = isinstance(known, Outline) and known.serves(self, problem)
-        outline = known if same else self.outline(problem, start)
+        known = None if start is None else start.known
+        if isinstance(known, Known) and known.outline.serves(self, problem):
+            return self.complete(known.outline, rng, gradient=gradient, pilot=known.pilot(self))
+        outline = self.outline(problem, start)
         if outline is not None:
             return self.complete(outline, rng, gradient=gradient)
         dense = problem.prior.as_dense() if problem.likelihood.offers() & {"orthant", "split"} else None
@@ -198,11 +198,20 @@ class Exact(Inference):
         gradient: bool = False,
         look: Looked | None = None,
         points: PointSet = POINTS,
+        pilot: Drawn | None = None,
     ) -> NoisyDraws:
-        """The posterior by draws from the guide, enough of them for ``tol`` at some rows, or where to ``look``."""
-        problem, box, ep = outline.problem, outline.box, outline.ep
-        plan = make_plan(box, ep, rng, widened=lambda: outline.widened) if self.n_samples is None else outline.widened
-        found = outline.noise
+        """The posterior by draws from the guide, enough of them for ``tol`` at some rows, or where to ``look``.
+
+        With the ``pilot`` of a search, its draws by the widened plan, no other is made.
+        """
+        problem, box, ep, found = outline.problem, outline.box, outline.ep, outline.noise
+        if self.n_samples is not None:
+            plan = outline.widened
+        elif pilot is None:
+            plan = make_plan(box, ep, rng, widened=lambda: outline.widened)
+        else:
+            rng = unused(rng)
+            plan = reviewed(outline.widened, ep, pilot.log_w, rng)
         duals = plan.has_duals and found.one is not None
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
@@ -212,6 +221,7 @@ class Exact(Inference):
                 lambda M, one: draw_box(plan, M, one, points, duals),
                 lambda M, one: law(*draw_box(plan, M, one, points).seen), rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
+                known=None if pilot is None else law(*pilot.seen),
             )  # fmt: skip
         drawn = got.drawn
         hubs = rng.spawn(1)[0] if problem.n_latents > 1 else None
@@ -219,6 +229,9 @@ class Exact(Inference):
         A = _signed(problem, drawn.v) if duals else noisy_latents(problem, found, drawn.v, hubs)
         recipe = Recipe.of(plan, ep, drawn.seed, points)
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
+        known = None
+        if gradient and 3 * box.n**2 < DRAWS_IN_MEMORY:  # a step of an ascent, which may be the last
+            known = Known(outline, None if duals else drawn)
         return NoisyDraws(
             problem=problem,
             factor=found,
@@ -233,7 +246,7 @@ class Exact(Inference):
                 gradient_noise=slope_noise,
             ),
             report=self._report(problem, got, plan, ep),
-            start=replace(outline.start, outline=outline) if gradient else outline.start,
+            start=replace(outline.start, known=known),
             recipe=recipe if hubs is None or recipe is None or seed is None
             else LatentRecipe(recipe, drawn.weights, seed, level=True),
         )  # fmt: skip
@@ -292,13 +305,14 @@ class Drawn:
 
 def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet, duals: bool = False) -> Drawn:
     """M draws in independent randomisations; with ``duals``, multiplied by the inverse of their covariance."""
-    seed, box = Seed.of(rng), plan.box
-    parts = [
-        (box.restore_duals(x) if duals else box.restore(x).T, *rest)
-        for x, *rest in batches(plan, points, M, rng, duals)
-    ]
-    v, log_w, group = zip(*parts, strict=True)
-    return Drawn(side_by_side(v), np.concatenate(log_w), np.concatenate(group), seed)
+    seed, box, v, first = Seed.of(rng), plan.box, np.empty((len(plan.box.row), M)), 0
+    log_w, group = np.empty(M), np.empty(M, dtype=np.intp)
+    for x, *rest in batches(plan, points, M, rng, duals):
+        part = slice(first, first + x.shape[1])
+        (box.restore_duals if duals else box.restore)(x, out=v[:, part])
+        log_w[part], group[part] = rest
+        first = part.stop
+    return Drawn(v, log_w, group, seed)
 
 
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
@@ -337,11 +351,14 @@ def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> tupl
     """The score, averaged over the draws, d log p/dK_c = ½ (E[α_c α_cᵀ] − M_cc), and the covariance of its error.
 
     α = (K + I/s²)⁻¹ z for two classes. For more α = M u⁰, the mean over the rows' hub utilities, so that the drawn ones
-    in ``A`` add no noise. The error is that between the groups of draws.
+    in ``A`` add no noise; under a shared kernel these are the same in all classes of ``A``, and M_cc = (1 − 1/C) E. The
+    error is that between the groups of draws.
     """
     prior, w = dense_prior(problem), drawn.weights
     if found.coupled is None:
         alpha, blocks = A, iter(found.inverses(rough=problem.n >= RESPONSIVE))  # far below the noise
+    elif len(prior.kernel_matrices) == 1:
+        alpha, blocks = A - A.mean(axis=0), iter([(len(A) - 1.0) * found.coupled.E[0]])
     else:
         alpha, blocks = found.coupled.solve(anchored(problem, drawn.v)), found.coupled.blocks()
     members = [np.flatnonzero(drawn.group == g) for g in np.unique(drawn.group)]

@@ -84,7 +84,7 @@ class GPCMC(Inference):
                 "its probability given the earlier points is too small for this method; use inference='exact', or more "
                 f"n_samples in {type(self).__name__}(n_samples=...)"
             )
-        v = box.restore(result.x).T
+        v = box.restore(result.x)
         factor = noise_factor(problem)
         A = noisy_latents(problem, factor, v, rng.spawn(1)[0] if problem.n_latents > 1 else None)
         details: dict[str, Any] = {}

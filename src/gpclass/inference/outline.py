@@ -1,6 +1,7 @@
 """What the exact inference knows of a problem before the first draw, and what does not depend on draws.
 
-A search that ends with an exact evaluation, and the fit that follows at the same parameters, share it.
+A search that ends with an exact evaluation, and the fit that follows at the same parameters, share it; and the draws of
+that evaluation, which do not count, are the pilot that says how many the fit needs.
 Cost: EP; a factorisation for each of the noise and the plan, when first asked for.
 """
 
@@ -16,11 +17,13 @@ from gpclass.inference.posteriors import NoiseFactor, NoisyDraws, noise_factor
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.orthant.box import Box
-from gpclass.orthant.plan import Plan, bare_plan
+from gpclass.orthant.plan import PILOT_EVEN, Plan, bare_plan
+from gpclass.orthant.uniforms import REPLICATES
+from gpclass.orthant.weights import effective_size
 from gpclass.propagation.sites import SiteApproximation
 
 if TYPE_CHECKING:
-    from gpclass.inference.exact import Exact
+    from gpclass.inference.exact import Drawn, Exact  # it builds on this module
 
 
 @dataclass(frozen=True)
@@ -58,3 +61,23 @@ class Outline:
     def complete(self, rng: np.random.Generator) -> NoisyDraws:
         """The posterior by draws from the guide."""
         return self.settings.complete(self, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What one evaluation leaves for another one at the same parameters."""
+
+    outline: Outline
+    drawn: Drawn | None  # by the widened plan, if they are in the box
+
+    def pilot(self, settings: Exact) -> Drawn | None:
+        """The draws, if they are the first pilot of these settings and so uneven that its plan is not another one."""
+        drawn, M = self.drawn, settings.first
+        if drawn is None or settings.n_samples is not None or len(drawn.log_w) != M:
+            return None
+        return drawn if effective_size(drawn.log_w) < PILOT_EVEN * M else None
+
+
+def unused(rng: np.random.Generator) -> np.random.Generator:
+    """Other random numbers than those of draws by such a generator, which are its first children's."""
+    return rng.spawn(2 * REPLICATES + 2)[-1]

@@ -116,12 +116,12 @@ class Start:
     eta: Array | None = None  # (S, k), draws in white coordinates of the prior
     weights: Array | None = None  # (S,), of the draws
     n: int | None = None  # rows that have the sites, if the Gaussian, which tells, is left out
-    outline: Any = None  # what an inference knew at this θ before it drew, for more draws there
+    known: Any = None  # what an inference at this θ leaves for another one there
 
     @property
     def light(self) -> Start:
         """Without the Gaussian, and its n×n factors, if the rows have sites: for other θ and the same rows."""
-        return replace(self, gaussian=None, n=self._rows, outline=None) if self.held else self
+        return replace(self, gaussian=None, n=self._rows, known=None) if self.held else self
 
     def at(self, problem: Problem) -> Start | None:
         """The Gaussian that the sites make at the parameters of ``problem``, of the same rows: for other rows."""

@@ -205,7 +205,7 @@ def _sequential(task: _Task, plan: Plan) -> OrthantEstimate:
 
     def draw(M: int, rng: np.random.Generator, keep: bool = task.keep) -> _Weighted:
         x, log_w, group = zip(*batches(plan, task.points, M, rng), strict=True)
-        kept = np.concatenate([plan.box.restore(part) for part in x]) if keep else None
+        kept = np.hstack([plan.box.restore(part) for part in x]).T if keep else None
         each = task.points == "random" and len(plan.shares) == 1  # all draws are independent
         return _Weighted(np.concatenate(log_w), np.arange(M) if each else np.concatenate(group), kept)
 
@@ -290,7 +290,7 @@ def _bootstrap(task: _Task) -> OrthantEstimate:
     samples = None
     if task.keep:
         x = np.hstack([p.x for p in parts if p.x is not None])
-        samples = box.restore(x)
+        samples = box.restore(x).T
     return OrthantEstimate(
         log_p, error if log_p > -np.inf else NAN, task.method, spent,
         effective_size(log_w) if len(log_w) else 0.0, NAN, not remarks, "; ".join(remarks), samples, log_w,

@@ -56,15 +56,15 @@ class Box:
             row=np.argsort(order)[self.row], smooth=None if self.smooth is None else self.smooth.take(order),
         )  # fmt: skip
 
-    def restore(self, x: Array) -> Array:
-        """Draws in the caller's units and order, (M, N), from draws x (n, M) in standard form."""
-        return np.asarray(self.mean + self.scale * x[self.row].T)
+    def restore(self, x: Array, out: Array | None = None) -> Array:
+        """Draws in the caller's units and order, (N, M), from draws x (n, M) in standard form."""
+        v = np.multiply(self.scale[:, None], x[self.row], out=out)
+        v += self.mean[:, None]
+        return v
 
-    def restore_duals(self, a: Array) -> Array:
+    def restore_duals(self, a: Array, out: Array | None = None) -> Array:
         """The caller's covariance⁻¹ times its draws (about the mean), (N, M), from S⁻¹x (n, M)."""
-        found = np.asarray(a[self.row])
-        found /= self.scale[:, None]
-        return found
+        return np.divide(a[self.row], self.scale[:, None], out=out)
 
 
 @dataclass(frozen=True)

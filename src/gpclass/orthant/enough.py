@@ -102,6 +102,7 @@ def enough(
     tol: float,
     first: int,
     most: int,
+    known: Falling | None = None,
 ) -> Enough[T]:
     """As many draws as an error of ``tol`` needs, between ``first`` and ``most``.
 
@@ -115,10 +116,12 @@ def enough(
     tol : float
     first, most : int
         Draws of the first pilot, and the largest number allowed.
+    known : Falling, optional
+        What the first pilot says, if it has been made.
     """
     M, found = first, None
     for _ in range(PILOTS):
-        found = pilot(M, rng.spawn(1)[0]).after(found)
+        found, known = (known or pilot(M, rng.spawn(1)[0])).after(found), None
         wanted = int(np.clip(SPARE * found.needed(tol, first, most), first, most))
         expected = found.error(wanted)
         if wanted < found.reach * M or found.error(most) > FAR * tol:  # then it will be ``most``

@@ -5,13 +5,13 @@ unbiased.
 
 - Order: largest site precision first. The most informative constraints are applied early (the variance of the
   weights is 2 to 4 times smaller on hard problems than in the given order).
-- Strength: EP's own sites if the pilot's weights are even; otherwise sites widened about EP's mean to 0.9 of
-  their precision, since EP's Gaussian is slightly too narrow (on hard problems the variance falls by up to a
-  third).
-- Defence: if the pilot's weights may have a heavy tail (q too narrow along directions in which the constraints no
-  longer bind), 5 % of the draws come from exponential tilting, N(mu, S): the prior's covariance shifted to EP's
-  mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and so are those of
-  the mixture. (Sites raised to a power return to the prior's mean: for the same tail they cost several times the
+- Strength: EP's own sites if the pilot's weights are even; otherwise sites widened about EP's mean to 0.7 of
+  their precision, since EP's Gaussian is too narrow. Their tails are thinner, and more draws are effective: of fitted
+  data sets of two to ten classes 81 % instead of 69 % (0.9 of the precision) or 62 %, 33 % instead of 29 % or 23 %.
+- Defence: if the weights of widened sites may have a heavy tail (q too narrow along directions in which the
+  constraints no longer bind), 5 % of the draws come from exponential tilting, N(mu, S): the prior's covariance shifted
+  to EP's mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and so are those
+  of the mixture. (Sites raised to a power return to the prior's mean: for the same tail they cost several times the
   variance, and do not bound it.)
 
 Cost: EP, a pilot of 400 draws, and one or two factorisations.
@@ -38,9 +38,9 @@ from gpclass.propagation.sites import SiteApproximation, Sites
 
 Order = Literal["sites", "given", "random", "interleaved"]
 ORDERS: tuple[str, ...] = get_args(Order)
-POWER = 0.9  # of the sites of the proposal
+POWER = 0.7  # of the sites of the proposal
 DEFENCE = 0.05  # share of draws from the tilted prior, if needed
-THIN = 0.75  # tail index above which the defence is used
+THIN = 0.7  # tail index above which the defence is used
 UNEVEN = 0.4  # k-hat of the pilots, itself known to 0.1, above which the defence is used
 PILOT = 400
 LONGER = 4  # times the pilot, of one that confirms uneven weights
@@ -88,6 +88,21 @@ class Plan:
         """Whether S⁻¹x follows from the draws' own coordinates: no factor needed jitter."""
         return not any(proposal.jitter for proposal in self.proposals)
 
+    @property
+    def defended(self) -> bool:
+        """Whether some draws come from the tilted prior."""
+        return len(self.shares) > 1
+
+    def with_defence(self, ep: SiteApproximation) -> Plan:
+        """The plan with draws from the prior tilted to the mean of EP, which it was made from."""
+        box, tilt = self.box, ep.widened(0.0).take(self.order)
+        return replace(
+            self,
+            proposals=(self.proposals[0], propose(box.S, tilt, box.lower, box.upper, box.smooth)),
+            shares=(1 - DEFENCE, DEFENCE),
+            bounded=bool((tilt.shift[box.upper == np.inf] >= 0).all()),
+        )
+
     def _split(self, size: int) -> list[int]:
         if len(self.shares) == 1:
             return [size]
@@ -116,10 +131,18 @@ def make_plan(
     plan = bare_plan(box, ep, order=place, power=1.0, defend=False)
     log_w = plan.draw("random", [PILOT], rng)[1]
     if effective_size(log_w) < PILOT_EVEN * PILOT:
-        if pareto_khat(log_w) > UNEVEN:  # ask again: in a third of harmless problems so few draws say so by chance
-            log_w = np.append(log_w, plan.draw("random", [LONGER * PILOT], rng)[1])
-        defend = pareto_khat(log_w) > UNEVEN or None
-        plan = widened() if widened is not None and not defend else bare_plan(box, ep, order=place, defend=defend)
+        return reviewed(bare_plan(box, ep, order=place) if widened is None else widened(), ep, log_w, rng)
+    return replace(plan, spread=float(relative_weights(log_w).std()))
+
+
+def reviewed(plan: Plan, ep: SiteApproximation, log_w: Array, rng: np.random.Generator) -> Plan:
+    """A plan of widened sites, defended if its weights have a heavy tail.
+
+    Log weights of an earlier pilot, of these sites or EP's own, raise the suspicion: so few draws often do by chance.
+    """
+    if pareto_khat(log_w) > UNEVEN and not plan.defended:
+        log_w = plan.draw("random", [LONGER * PILOT], rng)[1]
+        plan = plan.with_defence(ep) if pareto_khat(log_w) > UNEVEN else plan
     return replace(plan, spread=float(relative_weights(log_w).std()))
 
 
@@ -139,15 +162,7 @@ def bare_plan(
     box = box.take(place)
     guide = propose(box.S, ep.widened(power).take(place), box.lower, box.upper, box.smooth)
     plan = Plan(box, place, (guide,), (1.0,), power, np.inf, False)
-    if not (tail_index(ep) > THIN if defend is None else defend):
-        return plan
-    tilt = ep.widened(0.0).take(place)
-    return replace(
-        plan,
-        proposals=(guide, propose(box.S, tilt, box.lower, box.upper, box.smooth)),
-        shares=(1 - DEFENCE, DEFENCE),
-        bounded=bool((tilt.shift[box.upper == np.inf] >= 0).all()),
-    )
+    return plan.with_defence(ep) if (tail_index(ep) > THIN if defend is None else defend) else plan
 
 
 def tail_index(ep: SiteApproximation) -> float:
