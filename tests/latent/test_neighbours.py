@@ -186,7 +186,7 @@ def test_auto_takes_fewer_neighbours_where_memory_is_short(monkeypatch):
     here = problem("laplace", Neighbours(None, 0))
     free = here.placed(RNG).form.near
     assert free.shape[1] == 20
-    monkeypatch.setattr(neighbours, "available_memory", lambda: 0.6 * 24.0 * n**2)
+    monkeypatch.setattr(neighbours, "available_memory", lambda: 0.3 * 24.0 * n**2)
     few = here.placed(RNG).form.near
     assert 1 <= few.shape[1] < 20
     assert np.array_equal(few, free[:, : few.shape[1]])
