@@ -119,6 +119,25 @@ def test_slopes_that_do_not_matter_end_the_steps():
     assert done.evaluations == 1
 
 
+def test_a_known_curvature_tells_what_a_slope_is_worth():
+    """A slope of .2 is worth a tenth of a thousandth of a nat where the curvature is 200, or 20 nats along a ridge."""
+    bends = np.array([200.0, 200.0, 200.0])
+
+    def steep(theta):
+        d = theta - TOP
+        return Seen(-0.5 * float(d @ (bends * d)), -bends * d)
+
+    near = TOP + 0.001
+    settings = {"steps": 5, "gain": 1e-3}
+    known = last_steps(steep, near, np.diag(1.0 / bends), WIDE, known=True, **settings)
+    assert (known.arrived, known.evaluations) == (True, 1)
+    assert last_steps(steep, near, np.diag(1.0 / bends), WIDE, **settings).evaluations == 2
+    flat = last_steps(hill, TOP + 0.1, np.linalg.inv(H), WIDE, known=True, **settings)
+    assert flat.arrived
+    assert flat.evaluations > 1
+    assert flat.seen.value == pytest.approx(hill(TOP).value, abs=1e-3)
+
+
 def problem(n, d, classes=2):
     rng = np.random.default_rng(n)
     X = rng.standard_normal((n, d))

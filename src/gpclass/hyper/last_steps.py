@@ -5,8 +5,8 @@ an estimate C of the inverse curvature there. The steps Δθ = C g from its slop
 says how many nats are left: they end when that is less than what is wanted, or than the noise of the evidence. An error
 of the slope of covariance Σ adds ½ tr(C Σ) nats to it on average, with a variance of ½ tr(C Σ C Σ): that mean and
 ``SURE`` standard deviations are subtracted. If the evidence has no noise, every step improves C (BFGS), a step that
-falls is halved, and slopes must be small as well, since C may be wrong along a ridge; a noisy step that falls is the
-last. Parameters on a bound that the slope leads out of stay there.
+falls is halved, and slopes must be small as well, unless C is ``known``, since it may be wrong along a ridge; a noisy
+step that falls is the last. Parameters on a bound that the slope leads out of stay there.
 Cost: one inference with gradient per evaluation, 2 to 5 evaluations.
 Fails when: C is far from the curvature of this evidence: the steps do not arrive, and an ascent must go on.
 Reference: Nocedal & Wright (2006), Numerical optimization, section 6.1, for the update of C.
@@ -61,6 +61,7 @@ def last_steps(
     steps: int,
     gain: float,
     flat: float = 0.0,
+    known: bool = False,
 ) -> Arrival:
     """Quasi-Newton steps until less than ``gain`` nats are expected.
 
@@ -80,6 +81,8 @@ def last_steps(
         Nats that are worth a step.
     flat : float
         Slope of a parameter that is worth none, whatever the curvature.
+    known : bool
+        Whether the curvature is known in all directions, so that it tells what a slope is worth.
     """
     low, high = bounds.T
     here, C, evaluations, taken = evaluate(theta), inverse_curvature, 1, 0
@@ -97,7 +100,7 @@ def last_steps(
         if here.noise is not None:
             left -= (2.0 if bound else 1.0) * _promised_by_noise(np.linalg.solve(bend, here.noise[free]))
         steepest = float(np.abs(slope).max(initial=0.0))
-        if steepest <= flat or (left < max(here.error, gain) and (noisy or steepest < STEEP)):
+        if steepest <= flat or (left < max(here.error, gain) and (noisy or known or steepest < STEEP)):
             return Arrival(theta, here, evaluations, taken, C, True)
         if taken == steps:
             break

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 AUTO = ((10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
 FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbourhoods that they form
+FEWER = 5  # neighbours with which it begins: a factor costs a fifth of one with 15
 ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost of a factor grows faster than the rows
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
@@ -158,7 +159,10 @@ class Neighbours(Form):
         return form if same else replace(form, near=near)
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
-        """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
+        """The same rows with fewer neighbours; if these are few, rows around some random ones; else None."""
+        k = k_of(problem.n) if self.k is None else self.k
+        if k >= 2 * FEWER:
+            return replace(problem, form=replace(self, k=FEWER, near=None)).placed(rng)
         return None if problem.n < 2 * FEW else _of_all_classes(problem, _around(problem, FEW, rng), rng)
 
     def stand_in(self, problem: Problem, rng: Generator) -> Problem | None:
