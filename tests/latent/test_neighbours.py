@@ -172,6 +172,14 @@ def test_a_search_that_begins_with_few_neighbours_ends_at_the_same_maximum(monke
     assert np.allclose(fast.predict_proba(NEW), slow.predict_proba(NEW), atol=5e-3)
 
 
+def test_fewer_neighbours_have_the_inducing_inputs_of_the_whole():
+    here = problem("laplace", Neighbours(12, 7))
+    part = here.form.part(here, np.random.default_rng(0))
+    assert part.form.near.shape == (n, neighbours.FEWER)
+    assert np.array_equal(here.placed(np.random.default_rng(1)).inducing, part.inducing)
+    assert problem("laplace", Neighbours(9, 0)).form.part(here, RNG) is None  # few as they are
+
+
 @pytest.mark.filterwarnings("ignore:probabilities under the prior")
 def test_a_search_ends_on_some_of_very_many_rows(monkeypatch):
     monkeypatch.setattr(neighbours, "ENOUGH", 64)

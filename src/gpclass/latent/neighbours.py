@@ -145,8 +145,10 @@ class Neighbours(Form):
         form, source = self, problem.rows.source
         if self.Z is None and self.m != 0:
             assert source is not None
-            Z = choose_inducing(source, problem.kernels[0], self.m, self.how, rng, problem.n_latents)
-            form = replace(self, Z=Z)
+            known = vars(self).get("_Z")
+            if known is None:
+                known = choose_inducing(source, problem.kernels[0], self.m, self.how, rng, problem.n_latents)
+            form = replace(self, Z=known)
         X, k, auto = scaled(problem.kernels[0], problem.X), self.k, self.k is None
         if k is None:
             k = k_of(problem.n)
@@ -162,7 +164,9 @@ class Neighbours(Form):
         """The same rows with fewer neighbours; if these are few, rows around some random ones; else None."""
         k = k_of(problem.n) if self.k is None else self.k
         if k >= 2 * FEWER:
-            return replace(problem, form=replace(self, k=FEWER, near=None)).placed(rng)
+            fewer = replace(problem, form=replace(self, k=FEWER, near=None)).placed(rng)
+            vars(self)["_Z"] = fewer.inducing  # the whole has the same
+            return fewer
         return None if problem.n < 2 * FEW else _of_all_classes(problem, _around(problem, FEW, rng), rng)
 
     def stand_in(self, problem: Problem, rng: Generator) -> Problem | None:
@@ -189,8 +193,8 @@ class Neighbours(Form):
         return NeighbourPrior(problem, known, bases)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: all except the cliques."""
-        return {name: value for name, value in vars(self).items() if name != "_cliques"}
+        """What is pickled: all except what can be found again."""
+        return {name: value for name, value in vars(self).items() if name not in ("_cliques", "_Z")}
 
 
 def _around(problem: Problem, size: int, rng: Generator) -> IntArray:
