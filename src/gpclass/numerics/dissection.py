@@ -191,7 +191,7 @@ class SparseFactor:
         self.tree, self.L = tree, len(Q)
         self.upper: list[Array] = []  # R (o L, o L)
         self.half: list[Array] = []  # H (o L, b L)
-        values = np.arange(self.L)
+        diagonals: list[Array] = []
         waiting: dict[int, list[tuple[IntArray, Array]]] = {}
         for f, front in enumerate(tree.fronts):
             size, k = front.size * self.L, len(front.own) * self.L
@@ -199,8 +199,8 @@ class SparseFactor:
             flat, (a, b) = panel.ravel(), front.at
             for c, q in enumerate(Q):
                 flat[(a * self.L + c) * k + (b * self.L + c)] = q[front.pairs]
-            first = self.L * np.arange(len(front.own))[:, None, None]
-            flat[(first + values[:, None]) * k + first + values] += W[front.own]
+            in_row = self._in_row(panel[:k])
+            in_row += W[front.own]
             rest: Array = np.zeros((size - k, size - k))  # F_bb
             for places, update in waiting.pop(f, []):
                 own = int(np.searchsorted(places, k))
@@ -211,23 +211,25 @@ class SparseFactor:
             if info != 0:
                 raise NotPositiveDefiniteError(f"the posterior precision is not positive definite; {CURE}")
             half = _solved(upper, panel[k:].T, trans=1)
+            diagonals.append(upper.diagonal())
             self.upper.append(np.asarray(upper))
             self.half.append(half)
             if front.parent >= 0:
                 if rest.size:
                     rest = blas.dsyrk(-1.0, half, beta=1.0, c=rest.T, trans=1, lower=0, overwrite_c=1).T
                 waiting.setdefault(front.parent, []).append((self._values(front.up), rest))
-        if not all(np.isfinite(np.diag(upper)).all() for upper in self.upper):
+        self.half_log_det = float(np.log(np.concatenate(diagonals)).sum())  # ½ log |S|
+        if not np.isfinite(self.half_log_det):
             raise NotPositiveDefiniteError(f"the posterior precision is not finite; {CURE}")
 
     def _values(self, rows: IntArray) -> IntArray:
         """Places of the values of some rows of a front."""
         return np.asarray((rows[:, None] * self.L + np.arange(self.L)).ravel())
 
-    @property
-    def half_log_det(self) -> float:
-        """½ log |S|."""
-        return float(sum(np.log(np.diag(upper)).sum() for upper in self.upper))
+    def _in_row(self, block: Array) -> Array:
+        """A view (o, L, L) of a matrix (o L, o L): what it has between the values of each row."""
+        o = len(block) // self.L
+        return np.asarray(np.einsum("iaib->iab", block.reshape(o, self.L, o, self.L)))
 
     def solve(self, b: Array) -> Array:
         """S⁻¹b for b (n, L, r)."""
@@ -288,13 +290,11 @@ class SparseFactor:
         E = sum(len(front.pairs) for front in self.tree.fronts)
         at_pairs = [np.empty(E) for _ in range(self.L)]
         in_row = np.empty((self.tree.n, self.L, self.L))
-        values = np.arange(self.L)
         for front, panel in self._downwards():
             k, flat, (a, b) = panel.shape[1], panel.ravel(), front.at
             for c, found in enumerate(at_pairs):
                 found[front.pairs] = flat.take((a * self.L + c) * k + (b * self.L + c))
-            first = self.L * np.arange(len(front.own))[:, None, None]
-            in_row[front.own] = flat[(first + values[:, None]) * k + first + values]
+            in_row[front.own] = self._in_row(panel[:k])
         return at_pairs, in_row
 
     def _downwards(self) -> Iterator[tuple[Front, Array]]:
