@@ -170,20 +170,20 @@ class _Search:
 
     def begun_on_a_part(self) -> Climb | None:
         """The end of an ascent that began on a part of the problem; None if there is none, or it led nowhere."""
-        found = self._begun_on_a_part_of(self.problem, self.guide, self.settings.tol or TOL)
+        found = self._begun_on_a_part_of(self.problem)
         if found is None:
             return None
         best, self.problem = found
         self.evaluations += best.evaluations
         return best
 
-    def _begun_on_a_part_of(self, whole: Problem, inference: Inference, tol: float) -> tuple[Climb, Problem] | None:
+    def _begun_on_a_part_of(self, whole: Problem, others_follow: bool = False) -> tuple[Climb, Problem] | None:
         """The same for a problem that may be a part itself; and the problem, placed where the part led."""
         part = whole.form.part(whole, self.run.rng)
         if part is None:
             return None
         same = part.n == whole.n  # rows: only the prior is another
-        found = self._begun_on_a_part_of(part, self.rough, max(tol, COARSE))
+        found = self._begun_on_a_part_of(part, others_follow=True)
         if found is None:
             found = self._learned_on(part, COARSE if same else TOL)
             if found is None:
@@ -193,7 +193,11 @@ class _Search:
         there = whole.at(best.theta).placed(self.run.rng)
         begin = replace(best, iterations=0, start=best.start if same else None)
         share = part.rows.count / whole.rows.count
-        ended = self._go_on(there, begin, inference, tol, share=share, known=True)
+        tol, inference = self.settings.tol or TOL, self.guide
+        if others_follow:
+            tol, inference = max(tol, COARSE), self.rough
+        # Other rows may bend otherwise: at the end their slopes count.
+        ended = self._go_on(there, begin, inference, tol, share=share, known=same or others_follow)
         if ended is None or found_nothing(there, ended.value, self.prior, ended.theta):
             return None
         return ended, there
