@@ -158,6 +158,23 @@ def test_slopes_that_do_not_matter_end_the_steps():
     assert done.evaluations == 1
 
 
+def test_a_known_curvature_tells_what_a_slope_is_worth():
+    """A slope of .04 is worth less than a thousandth of a nat where the curvature is 1, or much more along a ridge."""
+
+    def plain(theta):
+        return Seen(-0.5 * float((theta - TOP) @ (theta - TOP)), TOP - theta)
+
+    near = TOP + [0.04, 0.0, 0.0]
+    settings = {"steps": 5, "gain": 1e-3}
+    known = last_steps(plain, near, np.eye(3), WIDE, known=True, **settings)
+    assert (known.arrived, known.evaluations) == (True, 1)
+    assert last_steps(plain, near, np.eye(3), WIDE, **settings).evaluations == 2
+    flat = last_steps(hill, TOP + 0.1, np.linalg.inv(H), WIDE, known=True, **settings)
+    assert flat.arrived
+    assert flat.evaluations > 1
+    assert flat.seen.value == pytest.approx(hill(TOP).value, abs=1e-3)
+
+
 def problem(n, d, classes=2):
     rng = np.random.default_rng(n)
     X = rng.standard_normal((n, d))

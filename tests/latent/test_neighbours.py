@@ -147,6 +147,39 @@ def test_a_search_begins_on_a_part_of_many_rows(monkeypatch):
     assert part.log_evidence_ == pytest.approx(whole.log_evidence_, abs=0.5)
 
 
+@pytest.mark.parametrize(("case", "few"), [("ep", 3000), ("laplace", 3000), ("ep", 60)])
+def test_a_search_that_begins_with_few_neighbours_ends_at_the_same_maximum(monkeypatch, case, few):
+    monkeypatch.setattr(neighbours, "FEW", few)
+    settings, seen, placed = {"inference": case, "n_neighbors": 12, "random_state": 0}, [], Neighbours.placed
+
+    def watched(form, problem, rng, at_most=None):
+        found = placed(form, problem, rng, at_most)
+        seen.append(found.near.shape)
+        return found
+
+    y = np.where(np.sin(9.0 * X[:, 0]) + np.cos(7.0 * X[:, 1]) > 0, 1, -1)
+    y[::9] *= -1
+    monkeypatch.setattr(Neighbours, "placed", watched)
+    fast = GPClassifier(1.0 * Matern(0.3, nu=1.5), **settings).fit(X, y)
+    assert (n, neighbours.FEWER) in seen
+    assert fast.fit_report_.details["n_neighbors"] == 12
+    assert any(rows < n and k == neighbours.FEWER for rows, k in seen) == (few < n)
+    monkeypatch.setattr(neighbours, "FEWER", n)
+    seen.clear()
+    slow = GPClassifier(1.0 * Matern(0.3, nu=1.5), **settings).fit(X, y)
+    assert all(k == 12 for _, k in seen)
+    assert fast.log_evidence_ == pytest.approx(slow.log_evidence_, abs=2e-3)
+    assert np.allclose(fast.predict_proba(NEW), slow.predict_proba(NEW), atol=5e-3)
+
+
+def test_fewer_neighbours_have_the_inducing_inputs_of_the_whole():
+    here = problem("laplace", Neighbours(12, 7))
+    part = here.form.part(here, np.random.default_rng(0))
+    assert part.form.near.shape == (n, neighbours.FEWER)
+    assert np.array_equal(here.placed(np.random.default_rng(1)).inducing, part.inducing)
+    assert problem("laplace", Neighbours(9, 0)).form.part(here, RNG) is None  # few as they are
+
+
 @pytest.mark.filterwarnings("ignore:probabilities under the prior")
 def test_a_search_ends_on_some_of_very_many_rows(monkeypatch):
     monkeypatch.setattr(neighbours, "ENOUGH", 64)
@@ -186,7 +219,7 @@ def test_auto_takes_fewer_neighbours_where_memory_is_short(monkeypatch):
     here = problem("laplace", Neighbours(None, 0))
     free = here.placed(RNG).form.near
     assert free.shape[1] == 20
-    monkeypatch.setattr(neighbours, "available_memory", lambda: 0.6 * 24.0 * n**2)
+    monkeypatch.setattr(neighbours, "available_memory", lambda: 0.3 * 24.0 * n**2)
     few = here.placed(RNG).form.near
     assert 1 <= few.shape[1] < 20
     assert np.array_equal(few, free[:, : few.shape[1]])

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
 from gpclass.numerics import dissection
-from gpclass.numerics.dissection import Dissection, SparseFactor
+from gpclass.numerics.dissection import Dissection, SparseFactor, fewest_rows
 from gpclass.numerics.linalg import NotPositiveDefiniteError
 
 
@@ -78,6 +79,29 @@ def test_the_fill_grows_slowly_in_the_plane():
         X, i, j, *_ = *problem_pairs(n), None
         numbers.append(Dissection.of(i, j, X).numbers / n)
     assert numbers[1] < 2.0 * numbers[0]  # of a dense matrix four times as many per row
+
+
+def test_separators_are_as_small_as_possible():
+    rng = np.random.default_rng(0)
+    for density in (0.05, 0.2, 0.5, 1.0):
+        edges = rng.uniform(size=(6, 7)) < density
+        rows, columns = fewest_rows(csr_array(edges))
+        assert np.all(rows[:, None] | columns | ~edges)
+        every = (np.arange(2**6)[:, None] >> np.arange(6)) & 1 == 1  # choices of rows; columns must hold the others
+        fewest = min(some.sum() + edges[~some].any(axis=0).sum() for some in every)
+        assert rows.sum() + columns.sum() == fewest
+
+
+def test_sides_do_not_touch_and_boundaries_are_in_the_order_of_the_parent():
+    X, i, j = problem_pairs(2000)
+    tree = Dissection.of(i, j, X)
+    above = [set() for _ in tree.fronts]
+    for f in range(len(tree.fronts) - 1, -1, -1):
+        parent = tree.fronts[f].parent
+        above[f] = {f} | (above[parent] if parent >= 0 else set())
+        assert np.all(np.diff(tree.fronts[f].up) > 0)
+    for a, b in zip(tree.front_of[i], tree.front_of[j], strict=True):
+        assert a in above[b] or b in above[a]
 
 
 def problem_pairs(n):

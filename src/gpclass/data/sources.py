@@ -42,9 +42,8 @@ def is_source(X: Any, *, mapped: bool = True) -> bool:
 
 def in_files(X: Any) -> bool:
     """Whether rows are in a Parquet folder."""
-    from gpclass.data.parquet import ParquetFolder  # it imports this module
-
-    return isinstance(X, (str, PathLike, ParquetFolder))
+    parquet = sys.modules.get("gpclass.data.parquet")  # if nothing has imported it, X is no folder of its
+    return isinstance(X, (str, PathLike)) or (parquet is not None and isinstance(X, parquet.ParquetFolder))
 
 
 def is_dask(X: Any) -> bool:

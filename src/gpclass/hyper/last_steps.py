@@ -5,8 +5,8 @@ an estimate C of the inverse curvature there. The steps Δθ = C g from its slop
 says how many nats are left: they end when that is less than what is wanted, or than the noise of the evidence. An error
 of the slope of covariance Σ adds ½ tr(C Σ) nats to it on average, with a variance of ½ tr(C Σ C Σ): that mean and
 ``SURE`` standard deviations are subtracted. If the evidence has no noise, every step improves C (BFGS), a step that
-falls is halved, and slopes must be small as well, since C may be wrong along a ridge; a noisy step that falls is the
-last. Parameters on a bound that the slope leads out of stay there.
+falls is halved, and slopes must be small as well, unless C is ``known``, since it may be wrong along a ridge; a noisy
+step that falls is the last. Parameters on a bound that the slope leads out of stay there.
 Cost: one inference with gradient per evaluation, 2 to 5 evaluations.
 Fails when: C is far from the curvature of this evidence: the steps do not arrive, and an ascent must go on.
 Reference: Nocedal & Wright (2006), Numerical optimization, section 6.1, for the update of C.
@@ -62,6 +62,7 @@ def last_steps(
     steps: int,
     gain: float,
     flat: float = 0.0,
+    known: bool = False,
     roughly: Callable[[Array], Seen] | None = None,
 ) -> Arrival:
     """Quasi-Newton steps until less than ``gain`` nats are expected.
@@ -82,6 +83,8 @@ def last_steps(
         Nats that are worth a step.
     flat : float
         Slope of a parameter that is worth none, whatever the curvature.
+    known : bool
+        Whether the curvature is known in all directions, so that it tells what a slope is worth.
     roughly : callable, optional
         The evidence to some hundredths of a nat, for a cheaper begin, while more than ``MUCH`` nats are left.
     """
@@ -106,7 +109,8 @@ def last_steps(
         if rough and (steepest <= flat or left < gain or taken == steps):
             here, rough, evaluations = evaluate(theta), False, evaluations + 1
             continue
-        if steepest <= flat or (left < max(here.error, gain) and (noisy or _steep(bend, slope[~out]) < STEEP)):
+        at_rest = noisy or known or _steep(bend, slope[~out]) < STEEP
+        if steepest <= flat or (left < max(here.error, gain) and at_rest):
             return Arrival(theta, here, evaluations, taken, C, True)
         if taken == steps:
             break

@@ -9,10 +9,11 @@ An inference may name a ``guide``, a cheaper one whose evidence is maximised fir
 the exact inference. If the evidence has a Monte Carlo error, the ascent ends with a few quasi-Newton steps on that
 evidence itself (:mod:`gpclass.hyper.last_steps`), with the curvature of the guide's ascent and the same random numbers
 at every step; a step whose expected gain is within the noise is not taken. With many rows the ascent begins on a part
-of them, a third under the dense prior, and such steps end it over all rows. With inducing inputs it goes from few rows
-to all, and moves the inducing inputs too (:mod:`gpclass.hyper.staged`). Each level starts from the posterior of the
-last. The local prior learns θ on some of the rows, with inducing inputs or, in up to three columns, with neighbours;
-all of few rows under the dense prior, and adjusts it to the density of all rows (:mod:`gpclass.hyper.patches`).
+of them, a third under the dense prior, with many neighbours on fewer of these, and such steps end it over all rows.
+With inducing inputs it goes from few rows to all, and moves the inducing inputs too (:mod:`gpclass.hyper.staged`). Each
+level starts from the posterior of the last. The local prior learns θ on some of the rows, with inducing inputs or, in
+up to three columns, with neighbours; all of few rows under the dense prior, and adjusts it to the density of all rows
+(:mod:`gpclass.hyper.patches`).
 Cost: one inference with gradient per evaluation, 10 to 100 evaluations per ascent; from 600 rows on, 4 to 10 of them
 over all rows, but as many as before if the evidence has long ridges (irrelevant features with a length scale each).
 Fails when: the evidence has several modes (use ``n_restarts``), or a maximum at the edge (reported).
@@ -147,8 +148,8 @@ class Maximize(Strategy):
 class _Search:
     """The ascents of one fit.
 
-    A part of the rows only proposes parameters. If it has learned nothing, or what it found fails or is nothing on all
-    rows, the search begins on all of them.
+    A part of the rows, or fewer neighbours, only propose parameters. If they have learned nothing, or what they found
+    fails or is nothing on the whole, the search begins there.
     """
 
     settings: Maximize
@@ -169,29 +170,54 @@ class _Search:
         self.starts = starting_points(self.problem, self.run.n_restarts, self.run.rng)
 
     def begun_on_a_part(self) -> Climb | None:
-        """The end of an ascent that began on a part of the rows; None if there is none, or it led nowhere."""
-        part = self.problem.form.part(self.problem, self.run.rng)
+        """The end of an ascent that began on a part of the problem; None if there is none, or it led nowhere."""
+        found = self._begun_on_a_part_of(self.problem)
+        if found is None:
+            return None
+        best, self.problem = found
+        self.evaluations += best.evaluations
+        return best
+
+    def _begun_on_a_part_of(self, whole: Problem, others_follow: bool = False) -> tuple[Climb, Problem] | None:
+        """The same for a problem that may be a part itself; and the problem, placed where the part led."""
+        part = whole.form.part(whole, self.run.rng)
         if part is None:
             return None
-        best, self.on_a_part = self._best(part, TOL)
-        if best.refused is not None or found_nothing(part, best.value, self.prior, best.theta):
+        same = part.n == whole.n  # rows: only the prior is another
+        found = self._begun_on_a_part_of(part, others_follow=True)
+        if found is None:
+            found = self._learned_on(part, COARSE if same else TOL)
+            if found is None:
+                return None
+        best, part = found
+        self.on_a_part += best.evaluations
+        there = whole.at(best.theta).placed(self.run.rng)
+        start = best.start if same or best.start is None else best.start.at(part.at(best.theta))
+        begin = replace(best, iterations=0, start=start)
+        share = part.rows.count / whole.rows.count
+        tol, inference = self.settings.tol or TOL, self.guide
+        if others_follow:
+            tol, inference = max(tol, COARSE), self.rough
+        # Other rows may bend otherwise: at the end their slopes count.
+        ended = self._go_on(there, begin, inference, tol, share=share, known=same or others_follow)
+        if ended is None or found_nothing(there, ended.value, self.prior, ended.theta):
             return None
+        return ended, there
+
+    def _learned_on(self, part: Problem, tol: float) -> tuple[Climb, Problem] | None:
+        """Where the ascents over a part end, with the curvature by differences; None if it has learned nothing."""
+        best, spent = self._best(part, tol)
+        if best.refused is not None or found_nothing(part, best.value, self.prior, best.theta):
+            self.on_a_part += spent
+            return None
+        part = part.at(best.theta).placed(self.run.rng)
         objective = self._objective(part, self.rough, best.start)
         H = curvature(lambda theta: objective(theta).slope, best.theta, part.bounds, STEP)
-        self.on_a_part += 2 * len(H)
-        best = replace(best, inverse_curvature=inverse_of(H, SHORTEST, FLATTEST))
         # Few rows may take a parameter to where no slope leads back.
         near = np.clip(best.theta, best.begun - REACH, best.begun + REACH)
         theta = np.where(np.diag(H) < 1.0 / FLATTEST, near, best.theta)
-        whole = self.problem
-        self.problem = whole.at(theta).placed(self.run.rng)
-        share = part.rows.count / whole.rows.count
-        start = best.start and best.start.at(part.at(theta))
-        found = self._go_on(replace(best, theta=theta, iterations=0, start=start), share)
-        if found is not None and not found_nothing(self.problem, found.value, self.prior, found.theta):
-            return found
-        self.problem = whole
-        return None
+        inverse, spent = inverse_of(H, SHORTEST, FLATTEST), spent + 2 * len(H)
+        return replace(best, theta=theta, inverse_curvature=inverse, evaluations=spent), part
 
     def over_all_rows(self) -> Climb:
         """The end of the best ascent over all rows, from all starts, and elsewhere if it has learned nothing."""
@@ -209,7 +235,11 @@ class _Search:
         self.problem = problem.at(best.theta).placed(self.run.rng)
         if self.rough == self.guide and self.problem.form is problem.form:  # and not, say, other neighbours at this θ
             return best
-        return self._go_on(best) or best
+        ended = self._go_on(self.problem, best, self.guide, self.settings.tol or TOL)
+        if ended is None:
+            return best
+        self.evaluations += ended.evaluations
+        return ended
 
     def _best(self, problem: Problem, tol: float) -> tuple[Climb, int]:
         """The best of the ascents from all starts, to a tolerance if others follow, and the evaluations of all."""
@@ -222,30 +252,44 @@ class _Search:
         climbs = Parallel(n_jobs=self.run.n_jobs)(work)
         return max(climbs, key=lambda c: c.value), sum(c.evaluations for c in climbs)
 
-    def _go_on(self, best: Climb, share: float = 1.0) -> Climb | None:
-        """From the end of an ascent, over a ``share`` of the rows, to the maximum over all; None if it fails there."""
-        settings, most = self.settings, self.settings.max_iter or MAX_ITER
-        left = most - best.iterations
+    def _go_on(
+        self,
+        problem: Problem,
+        best: Climb,
+        inference: Inference,
+        tol: float,
+        *,
+        share: float = 1.0,
+        known: bool = False,
+    ) -> Climb | None:
+        """From the end of an ascent, over a ``share`` of the rows, to the maximum over all; None if it fails there.
+
+        Whether the curvature is ``known`` as in :func:`~gpclass.hyper.last_steps.last_steps`.
+        """
+        settings = self.settings
+        left = (settings.max_iter or MAX_ITER) - best.iterations
         if left <= 0:
-            return best
-        objective = self._objective(self.problem, self.guide, best.start)
+            return replace(best, evaluations=0)
+        objective = self._objective(problem, inference, best.start)
         objective.tell = self.tell
-        inverse, tol = best.inverse_curvature * share, settings.tol or TOL  # all rows bend as many times more
+        inverse = best.inverse_curvature * share  # all rows bend as many times more
         gain = max(tol * abs(best.value) / share, LEAST_GAIN * min(1.0, tol / TOL))
-        bounds, flat, steps = self.problem.bounds, settings.gradient_tol, min(left, LAST_STEPS)
+        bounds, flat, steps = problem.bounds, settings.gradient_tol, min(left, LAST_STEPS)
         roughly = objective.roughly(BEGINNING) if share < 1.0 else None
-        done = last_steps(objective, best.theta, inverse, bounds, steps=steps, gain=gain, flat=flat, roughly=roughly)
-        self.evaluations += done.evaluations
-        seen, inverse, left = done.seen, done.inverse_curvature, left - done.steps
+        done = last_steps(
+            objective, best.theta, inverse, bounds, steps=steps, gain=gain, flat=flat, known=known, roughly=roughly
+        )
+        seen, inverse, left, spent = done.seen, done.inverse_curvature, left - done.steps, done.evaluations
         if not np.isfinite(seen.value):
+            self.evaluations += spent
             return None
-        ended = Climb(done.theta, seen.value, 0, 0, done.arrived, OUT_OF_STEPS, inverse, best.begun, seen.start)
+        ended = Climb(done.theta, seen.value, spent, 0, done.arrived, OUT_OF_STEPS, inverse, best.begun, seen.start)
         if done.arrived or left <= 0:
             return replace(ended, reason="") if done.arrived else ended
         bends = np.diag(np.linalg.inv(inverse))  # with the others fixed: ridges are long
         unit = np.sqrt(np.clip(1.0 / bends, SHORTEST, LONGEST))
         on = climb(objective, done.theta, max_iter=left, tol=tol, gradient_tol=flat, unit=unit, seen=seen)
-        self.evaluations += on.evaluations
+        on = replace(on, evaluations=spent + on.evaluations)
         few = on.iterations < len(on.theta)  # to have seen the curvature in all directions
         return replace(on, inverse_curvature=inverse) if few else on
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 AUTO = ((10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
 FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbourhoods that they form
+FEWER = 5  # neighbours with which it begins: a factor costs a fifth of one with 15
 ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost of a factor grows faster than the rows
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
@@ -144,8 +145,10 @@ class Neighbours(Form):
         form, source = self, problem.rows.source
         if self.Z is None and self.m != 0:
             assert source is not None
-            Z = choose_inducing(source, problem.kernels[0], self.m, self.how, rng, problem.n_latents)
-            form = replace(self, Z=Z)
+            known = vars(self).get("_Z")
+            if known is None:
+                known = choose_inducing(source, problem.kernels[0], self.m, self.how, rng, problem.n_latents)
+            form = replace(self, Z=known)
         X, k, auto = scaled(problem.kernels[0], problem.X), self.k, self.k is None
         if k is None:
             k = k_of(problem.n)
@@ -158,7 +161,12 @@ class Neighbours(Form):
         return form if same else replace(form, near=near)
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
-        """Rows around a few random ones, which keep their neighbours; None if there are few anyway."""
+        """The same rows with fewer neighbours; if these are few, rows around some random ones; else None."""
+        k = k_of(problem.n) if self.k is None else self.k
+        if k >= 2 * FEWER:
+            fewer = replace(problem, form=replace(self, k=FEWER, near=None)).placed(rng)
+            vars(self)["_Z"] = fewer.inducing  # the whole has the same
+            return fewer
         return None if problem.n < 2 * FEW else _of_all_classes(problem, _around(problem, FEW, rng), rng)
 
     def stand_in(self, problem: Problem, rng: Generator) -> Problem | None:
@@ -185,8 +193,8 @@ class Neighbours(Form):
         return NeighbourPrior(problem, known, bases)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: all except the cliques."""
-        return {name: value for name, value in vars(self).items() if name != "_cliques"}
+        """What is pickled: all except what can be found again."""
+        return {name: value for name, value in vars(self).items() if name not in ("_cliques", "_Z")}
 
 
 def _around(problem: Problem, size: int, rng: Generator) -> IntArray:
