@@ -164,7 +164,7 @@ def test_a_known_curvature_tells_what_a_slope_is_worth():
     def plain(theta):
         return Seen(-0.5 * float((theta - TOP) @ (theta - TOP)), TOP - theta)
 
-    near = TOP + [0.04, 0.0, 0.0]
+    near = TOP + np.array([0.04, 0.0, 0.0])
     settings = {"steps": 5, "gain": 1e-3}
     known = last_steps(plain, near, np.eye(3), WIDE, known=True, **settings)
     assert (known.arrived, known.evaluations) == (True, 1)

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal, norm
 from gpclass.orthant import batches, guided_draws
 from gpclass.orthant.box import BoxFactors, standard_form
 from gpclass.orthant.guided import _limited, draw, log_weight, mixture_draws
-from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, reviewed, tail_index
+from gpclass.orthant.plan import bare_plan, coordinate_order, earlier_plan, fit_sites, make_plan, reviewed, tail_index
 from gpclass.orthant.proposal import propose
 from gpclass.orthant.uniforms import (
     IN_DIRECTIONS,
@@ -440,3 +440,15 @@ def test_uneven_weights_of_a_pilot_are_checked_on_the_plan_itself():
     np.testing.assert_array_equal(defended.proposals[1].L, bare_plan(box, ep, defend=True).proposals[1].L)
     tame = random_box(10)
     assert reviewed(bare_plan(tame, fit_sites(tame)), fit_sites(tame), uneven, rng).shares == (1.0,)
+
+
+def test_plans_of_earlier_versions():
+    """Files of earlier versions predict with sites widened to .9, and with .7 a plan has other draws."""
+    box = standard_form(truths.equicorrelated(30, 0.9))
+    ep = fit_sites(box)
+    U = np.random.default_rng(0).random((30, 50))
+    now, before = (mixture_draws(p.proposals[:1], [U])[1] for p in (bare_plan(box, ep), earlier_plan(box, ep, None)))
+    own = bare_plan(box, ep, power=0.9)
+    np.testing.assert_array_equal(before, mixture_draws(own.proposals[:1], [U])[1])
+    assert np.abs(now - before).max() > 1e-3
+    assert earlier_plan(box, ep, np.random.default_rng(0)).power in (0.9, 1.0)

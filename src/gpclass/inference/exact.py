@@ -58,7 +58,7 @@ from gpclass.numerics.linalg import factor
 from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
 from gpclass.orthant.enough import Enough, enough
-from gpclass.orthant.plan import Plan, make_plan, reviewed
+from gpclass.orthant.plan import Plan, earlier_plan, make_plan, reviewed
 from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
@@ -199,20 +199,24 @@ class Exact(Inference):
         look: Looked | None = None,
         points: PointSet = POINTS,
         pilot: Drawn | None = None,
+        earlier: bool = False,
     ) -> NoisyDraws:
         """The posterior by draws from the guide, enough of them for ``tol`` at some rows, or where to ``look``.
 
-        With the ``pilot`` of a search, its draws by the widened plan, no other is made.
+        With the ``pilot`` of a search, its draws by the widened plan, no other is made. ``earlier``: as files of
+        earlier versions require.
         """
         problem, box, ep, found = outline.problem, outline.box, outline.ep, outline.noise
-        if self.n_samples is not None:
+        if earlier:
+            plan = earlier_plan(box, ep, rng if self.n_samples is None else None)
+        elif self.n_samples is not None:
             plan = outline.widened
         elif pilot is None:
             plan = make_plan(box, ep, rng, widened=lambda: outline.widened)
         else:
             rng = unused(rng)
             plan = reviewed(outline.widened, ep, pilot.log_w, rng)
-        duals = plan.has_duals and found.one is not None
+        duals = plan.has_duals and found.one is not None and not earlier
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
         else:

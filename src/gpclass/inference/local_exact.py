@@ -132,6 +132,7 @@ class LocalPosterior(GaussianPosterior):
     settings: LocalExact | None = None
     seed: int = 0
     points: PointSet = POINTS  # of the draws
+    earlier: bool = False  # whether they are planned as by earlier versions, which wrote the file
 
     def blocks(self, X_new: Array, most: int) -> list[IntArray]:
         """Groups that share their rows."""
@@ -172,7 +173,7 @@ class LocalPosterior(GaussianPosterior):
         found = FixedPoint(held, problem.prior.given(held, RULE), np.nan, 0, True, 0.0)
         sampler, look = self.settings.sampler, Looked([cavity.cross], [cavity.new_variance], cavity.new_mean)
         guided, rng = sampler.guided(problem, found), np.random.default_rng(self.seed)
-        drawn = sampler.complete(guided, rng, look=look, points=self.points)
+        drawn = sampler.complete(guided, rng, look=look, points=self.points, earlier=self.earlier)
         if HEAVY in drawn.report.warnings:
             warnings.warn(HEAVY, UserWarning, stacklevel=2)
         mixture = drawn.mixture(look.cross, look.variances)
@@ -181,7 +182,7 @@ class LocalPosterior(GaussianPosterior):
     def state(self) -> dict[str, Any]:
         """What a file stores; features and labels here if the problem does not store them."""
         assert self.rows is not None
-        own = {name: getattr(self, name) for name in ("settings", "seed", "points")}
+        own = {name: getattr(self, name) for name in ("settings", "seed", "points", "earlier")}
         kept = {**super().state(), "t": self.rows.t, "h": self.rows.h, **own}
         if self.problem.form.predicts_from_rows:
             return kept
@@ -202,4 +203,5 @@ class LocalPosterior(GaussianPosterior):
             settings=state["settings"],
             seed=state["seed"],
             points=state.get("points", "orthogonal"),  # as earlier versions drew
+            earlier=state.get("earlier", True),
         )

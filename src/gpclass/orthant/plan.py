@@ -41,6 +41,7 @@ ORDERS: tuple[str, ...] = get_args(Order)
 POWER = 0.7  # of the sites of the proposal
 DEFENCE = 0.05  # share of draws from the tilted prior, if needed
 THIN = 0.7  # tail index above which the defence is used
+EARLIER_POWER, EARLIER_THIN = 0.9, 0.75  # the same in earlier versions
 UNEVEN = 0.4  # k-hat of the pilots, itself known to 0.1, above which the defence is used
 PILOT = 400
 LONGER = 4  # times the pilot, of one that confirms uneven weights
@@ -146,6 +147,20 @@ def reviewed(plan: Plan, ep: SiteApproximation, log_w: Array, rng: np.random.Gen
     return replace(plan, spread=float(relative_weights(log_w).std()))
 
 
+def earlier_plan(box: Box, ep: SiteApproximation, rng: np.random.Generator | None) -> Plan:
+    """As earlier versions planned, with a pilot or, without random numbers, by EP alone: for predictions of files."""
+    heavy, thin = False, tail_index(ep, EARLIER_POWER) > EARLIER_THIN
+    if rng is not None:
+        plan = bare_plan(box, ep, power=1.0, defend=False)
+        log_w = plan.draw("random", [PILOT], rng)[1]
+        if effective_size(log_w) >= PILOT_EVEN * PILOT:
+            return plan
+        if pareto_khat(log_w) > UNEVEN:
+            log_w = np.append(log_w, plan.draw("random", [LONGER * PILOT], rng)[1])
+        heavy = pareto_khat(log_w) > UNEVEN
+    return bare_plan(box, ep, power=EARLIER_POWER, defend=heavy or thin)
+
+
 def bare_plan(
     box: Box,
     ep: SiteApproximation,
@@ -165,12 +180,12 @@ def bare_plan(
     return plan.with_defence(ep) if (tail_index(ep) > THIN if defend is None else defend) else plan
 
 
-def tail_index(ep: SiteApproximation) -> float:
-    """Pareto index of the weights along EP's mean, far out where no constraint binds.
+def tail_index(ep: SiteApproximation, power: float = POWER) -> float:
+    """Pareto index of the weights along EP's mean, far out where no constraint binds, of sites widened to a power.
 
     There the target falls as exp(−½ r² muᵀ S^-1 mu) and the guide as exp(−½ r² muᵀ (S^-1 + T) mu).
     """
-    T, mean = POWER * ep.sites.precision, ep.mean
+    T, mean = power * ep.sites.precision, ep.mean
     thin = mean @ (T * mean)
     return float(thin / (thin + mean @ (ep.sites.shift - ep.sites.precision * mean)))  # S^-1 mu = h − T mu
 
