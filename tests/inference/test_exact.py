@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
 from gpclass import GPClassifier
-from gpclass.inference import EP, GPCMC, Exact
+from gpclass.inference import EP, GPCMC, Exact, exact
 from gpclass.kernels import linear
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
@@ -211,3 +211,24 @@ def test_linear_constructor_is_the_same_problem():
     again = Problem.of(problem.X, problem.y, linear(variance=1.0, bias=1e-9), Probit())
     np.testing.assert_allclose(again.prior.K, problem.prior.K, atol=1e-8)
     assert EP()(again).evidence.log_z == pytest.approx(EP()(problem).evidence.log_z, abs=1e-6)
+
+
+@pytest.mark.parametrize("variance", [10.0, 1e6])
+def test_draws_over_their_covariance_survive_large_variances(variance, monkeypatch):
+    """K A by the draws' own coordinates, or where rounding would show by a solve."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 2))
+    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(120) > 0, 1.0, -1.0)
+    kernel = C(variance) * RBF(300.0 if variance > 100 else 1.0)
+    problem = Problem.of(X, y, kernel, Probit())
+    K = kernel(X)
+
+    def latents():
+        return K @ Exact(n_samples=200)(problem, np.random.default_rng(0)).A[0]
+
+    ours = latents()
+    monkeypatch.setattr(exact, "MILD", 0.0)
+    slow = latents()
+    np.testing.assert_allclose(ours, slow, atol=1e-5 * np.abs(slow).max())
+    monkeypatch.setattr(exact, "MILD", np.inf)
+    assert (np.abs(latents() - slow).max() > 1e-5 * np.abs(slow).max()) == (variance > 100)  # the rule is needed

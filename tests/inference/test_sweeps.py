@@ -14,16 +14,17 @@ class Turning:
     def __init__(self, x):
         self.x = x
 
-    responsive = False
+    def responds(self, rule):
+        return False
 
-    def roughly(self, tol):
+    def roughly(self, tol, rule):
         return self
 
     def sweep(self, held, rule, step, remember):
         x = self.x
         far_out = -100.0 if abs(x) <= 1.0 else -0.01
         moved = Turning(x * (far_out if step == 1.0 and abs(x) > 0.1 else 1.0 - 0.9 * step))
-        return SimpleNamespace(held=held, gaussian=moved, value=0.0)
+        return SimpleNamespace(held=held, gaussian=moved, value=0.0, ahead=False)
 
     def distance(self, other):
         return abs(self.x - other.x) / max(abs(other.x), 1.0)
@@ -53,7 +54,7 @@ def test_slow_but_steady_sweeps_are_not_damped(monkeypatch):
     class Slow(Turning):
         def sweep(self, held, rule, step, remember):
             steps.append(step)
-            return SimpleNamespace(held=held, gaussian=Slow(self.x * (1.0 - 0.05 * step)), value=0.0)
+            return SimpleNamespace(held=held, gaussian=Slow(self.x * (1.0 - 0.05 * step)), value=0.0, ahead=False)
 
     assert fixed_point(problem_of(Slow(1.0)), RULE, None, 200, 1e-3).converged
     assert set(steps) == {1.0}

@@ -5,12 +5,14 @@ import pytest
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from gpclass.inference import Variational
 from gpclass.inference.ep import EP, RULE
 from gpclass.latent import dense
 from gpclass.latent.base import Start
 from gpclass.latent.near_sites import Response
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
+from gpclass.numerics.linalg import SiteFactor
 
 
 def problem(n=120, weights=None):
@@ -95,3 +97,41 @@ def test_sites_of_other_rows_are_a_start(monkeypatch):
     cold, warm = EP(tol=1e-4).sites(whole), EP(tol=1e-4).sites(whole, start.light.at(part))
     assert warm.sweeps < cold.sweeps
     assert abs(warm.value - cold.value) < 1e-6
+
+
+@pytest.mark.parametrize("tol", [1e-3, 0.02])
+def test_rules_without_a_response_sweep_as_before(monkeypatch, tol):
+    plain(monkeypatch)
+    slow = Variational(tol=tol)(problem(), np.random.default_rng(0), gradient=True)
+    responsive(monkeypatch)
+    fast = Variational(tol=tol)(problem(), np.random.default_rng(0), gradient=True)
+    assert fast.report.iterations == slow.report.iterations
+    assert fast.evidence.log_z == slow.evidence.log_z
+    np.testing.assert_array_equal(fast.evidence.gradient, slow.evidence.gradient)
+
+
+def test_a_sweep_that_did_not_go_ahead_is_not_counted_as_one_that_did(monkeypatch):
+    responsive(monkeypatch)
+    ahead = EP(tol=1e-6).sites(problem())
+    monkeypatch.setattr(dense, "settled", lambda response, old, new, update: new)
+    refused = EP(tol=1e-6).sites(problem())
+    assert refused.converged
+    assert refused.sweeps > ahead.sweeps
+    assert not refused.ahead
+    plain(monkeypatch)
+    assert refused.change <= 1e-6
+    assert abs(refused.value - EP(tol=1e-6).sites(problem()).value) < 1e-9
+
+
+@pytest.mark.parametrize(("variance", "rough"), [(10.0, True), (1e6, False)])
+def test_slopes_of_large_variances_have_all_digits(variance, rough):
+    """In single precision their trace with a derivative of the covariance would be wrong."""
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    K = variance * RBF(2.0)(X)
+    site = SiteFactor(K, np.ones(300))
+    exact, quick = (float(np.sum(part * K)) for part in (SiteFactor(K, np.ones(300)).inverse, site.rough_inverse))
+    assert abs(quick - exact) < 1e-2
+    assert ("rough_B_inverse" in vars(site)) == rough
+    root = site.root
+    single = float(np.sum(site.rough_B_inverse.T * root * root[:, None] * K))
+    assert (abs(single - exact) > 1e-2) != rough

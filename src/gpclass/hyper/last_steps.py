@@ -25,6 +25,7 @@ from gpclass.latent.base import Start
 LONGEST, LONGEST_NOISY = 1.0, 0.3  # change of a log-parameter in one step, without and with noise
 STEEP = 0.03  # nats per log-parameter, or per root of the curvature: a slope that is left at a maximum, at most
 SURE = 3.0  # standard deviations of what noise promises
+CLOSE = 0.1  # nats, below which the error of rough ones may decide
 MUCH = 2.0  # nats that are left, as far as the curvature tells, while rough evaluations do
 HALVINGS = 3  # of a step that falls
 CONCAVE = 1e-4  # least cosine of a step and the fall of the slope, below which rounding would make the curvature
@@ -106,7 +107,7 @@ def last_steps(
         if here.noise is not None:
             left -= (2.0 if bound else 1.0) * _promised_by_noise(np.linalg.solve(bend, here.noise[free]))
         steepest = float(np.abs(slope).max(initial=0.0))
-        if rough and (steepest <= flat or left < gain or taken == steps):
+        if rough and (steepest <= flat or left < max(gain, CLOSE) or taken == steps):
             here, rough, evaluations = evaluate(theta), False, evaluations + 1
             continue
         at_rest = noisy or known or _steep(bend, slope[~out]) < STEEP
@@ -115,8 +116,7 @@ def last_steps(
         if taken == steps:
             break
         at = roughly if rough and roughly is not None and left > MUCH else evaluate
-        there, rough = at(theta + step), at is roughly
-        evaluations += 1
+        there, evaluations = at(theta + step), evaluations + 1
         for _ in range(0 if noisy else HALVINGS):
             if there.value >= here.value:
                 break
@@ -124,7 +124,11 @@ def last_steps(
             there = at(theta + step)
             evaluations += 1
         if there.value < here.value:
+            if rough:  # perhaps by its error
+                here, rough, evaluations = evaluate(theta), False, evaluations + 1
+                continue
             break
+        rough = at is roughly
         C = C if noisy else _updated(C, step, here.slope - there.slope)
         theta, here, taken = theta + step, there, taken + 1
     return Arrival(theta, here, evaluations, taken, C, False)
@@ -137,6 +141,8 @@ def _within(bend: Array, slope: Array, longest: float) -> Array:
         step, short = np.clip(step, -longest, longest), short | beyond
         rest = slope[~short] - bend[np.ix_(~short, short)] @ step[short]
         step[~short] = np.linalg.solve(bend[np.ix_(~short, ~short)], rest)
+    if slope @ step <= 0.0:  # shortened more than once, it may not rise
+        step = np.clip(np.linalg.solve(bend, slope), -longest, longest)
     return np.asarray(step)
 
 

@@ -71,6 +71,7 @@ EP_SWEEPS = 60
 MOST = (50_000, 10_000)  # draws for ``tol`` by default, likewise
 MOST_OF_U = 20_000  # from EP's Gaussian
 TERMS = 400_000_000  # rows × draws that ``tol`` may require: half a minute
+MILD = 1e6  # rows × variance over that of the noise, below which draws may be divided by their covariance on the way
 DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB per array
 
 
@@ -145,7 +146,8 @@ class Exact(Inference):
         """Draw from the posterior, in the orthant if there is one."""
         known = None if start is None else start.known
         if isinstance(known, Known) and known.outline.serves(self, problem):
-            return self.complete(known.outline, rng, gradient=gradient, pilot=known.pilot(self))
+            # Other numbers than those that θ was chosen with.
+            return self.complete(known.outline, unused(rng), gradient=gradient, pilot=known.pilot(self))
         outline = self.outline(problem, start)
         if outline is not None:
             return self.complete(outline, rng, gradient=gradient)
@@ -214,9 +216,8 @@ class Exact(Inference):
         elif pilot is None:
             plan = make_plan(box, ep, rng, widened=lambda: outline.widened)
         else:
-            rng = unused(rng)
             plan = reviewed(outline.widened, ep, pilot.log_w, rng)
-        duals = plan.has_duals and found.one is not None and not earlier
+        duals = not earlier and _has_duals(problem, plan, found)
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
         else:
@@ -233,6 +234,7 @@ class Exact(Inference):
         A = _signed(problem, drawn.v) if duals else noisy_latents(problem, found, drawn.v, hubs)
         recipe = Recipe.of(plan, ep, drawn.seed, points)
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
+        found.forget()
         known = None
         if gradient and 3 * box.n**2 < DRAWS_IN_MEMORY:  # a step of an ascent, which may be the last
             known = Known(outline, None if duals else drawn)
@@ -323,7 +325,7 @@ def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRec
     """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
     latent, noisy = (recipe, recipe.noisy) if isinstance(recipe, LatentRecipe) else (None, recipe)
     plan = noisy.plan(problem.prior.box())
-    duals = plan.has_duals and found.one is not None
+    duals = _has_duals(problem, plan, found)
     drawn = draw_box(plan, len(weights), noisy.seed.rng(), noisy.points, duals)
     check_alike(drawn.weights, weights)
     if duals:
@@ -331,6 +333,14 @@ def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRec
     if latent is None:
         return noisy_latents(problem, found, drawn.v, None)
     return noisy_latents(problem, found, drawn.v, latent.seed.rng(), level=latent.level)
+
+
+def _has_duals(problem: Problem, plan: Plan, found: NoiseFactor) -> bool:
+    """Whether draws are multiplied by the inverse of their covariance on the way: not if rounding would show."""
+    if found.one is None or not plan.has_duals:
+        return False
+    variance = float(np.max(dense_prior(problem).K.diagonal() * noise_precision(problem)))
+    return problem.n * variance < MILD
 
 
 def _signed(problem: Problem, a: Array) -> Array:

@@ -306,6 +306,11 @@ class NoiseFactor:
         assert self.coupled is not None
         return list(self.coupled.E)
 
+    def forget(self) -> None:
+        """Drop what only slopes need."""
+        if self.one is not None:
+            vars(self.one).pop("rough_B_inverse", None)
+
     def variances(self, cross: list[Array], diag: list[Array]) -> Array:
         """Variances of new latent values given the noisy ones, (m, L)."""
         if self.one is not None:

@@ -124,8 +124,8 @@ def fixed_point(
         q = prior.given(held, rule)
     else:
         held, q = prior.begin(rule, None if near is None else near.gaussian)
-    q = q.roughly(tol)
-    warm = near is not None and (bool(near.held) or q.responsive)
+    q = q.roughly(tol, rule)
+    warm = near is not None and (bool(near.held) or q.responds(rule))
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
@@ -139,8 +139,9 @@ def fixed_point(
             (held, q), shrink, value, mixed = safe, shrink if mixed else 0.5 * shrink, best, False
             history.clear()
             continue
-        change = q.distance(swept.gaussian) / (WHOLE if q.responsive else step)
-        far = rule.careful and change > FAR and not q.responsive
+        change = q.distance(swept.gaussian) / (WHOLE if swept.ahead else step)
+        untried = step < 1.0 and q.responds(rule)  # the next sweep may go ahead, however far
+        far = rule.careful and change > FAR and not (swept.ahead or untried)
         stalled, least = (0, change) if change < 0.5 * least else (stalled + 1, least)
         if change <= (tol if aim is None else aim) or (change <= tol and stalled > PATIENCE):
             break
@@ -160,7 +161,7 @@ def fixed_point(
         elif shrink < 1.0 and change < 0.7 * last:
             shrink = min(1.0, 1.5 * shrink)
         held, q, last, last_step = moved, after, change, step
-    ahead = swept.held if q.responsive and change <= tol else ()
+    ahead = swept.held if swept.ahead and change <= tol else ()
     return FixedPoint(held, q, value, sweeps, change <= tol, change, ahead=ahead)
 
 

@@ -104,6 +104,7 @@ class Swept:
     held: Held  # with the new sites, followed by those of the last sweeps
     gaussian: Gaussian  # of the new sites
     value: float  # evidence or bound at the old sites
+    ahead: bool = False  # whether the new sites are as far as the old Gaussian's response tells
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,13 +177,12 @@ class Gaussian(ABC):
         """The same spread about the latent values of rows in Newton's layout, if the mean is stored by row."""
         return self
 
-    @property
-    def responsive(self) -> bool:
-        """Whether a sweep goes as far as one factor tells, and need not be shortened."""
+    def responds(self, rule: SiteRule) -> bool:
+        """Whether a whole sweep of the rule may go as far as one factor tells."""
         return False
 
-    def roughly(self, tol: float) -> Gaussian:
-        """The same with as many digits as sites to this tolerance need, if that saves time."""
+    def roughly(self, tol: float, rule: SiteRule) -> Gaussian:
+        """The same with as many digits as the rule's sites to this tolerance need, if that saves time."""
         return self
 
     def beside(self, held: Held, rule: SiteRule) -> Gaussian:

@@ -235,20 +235,19 @@ class DenseGaussian(InMemoryGaussian):
                 return short
         return FullFactor(self.prior.covariances, self.W)
 
-    def roughly(self, tol: float) -> DenseGaussian:
-        return replace(self, rough=True) if self.responsive and tol >= ROUGH else self
+    def roughly(self, tol: float, rule: SiteRule) -> DenseGaussian:
+        return replace(self, rough=True) if self.responds(rule) and tol >= ROUGH else self
 
     def beside(self, held: Held, rule: SiteRule) -> DenseGaussian:
         return replace(self.prior.given(held, rule), rough=self.rough)
 
-    @property
-    def responsive(self) -> bool:
-        """Whether a factorisation costs more than iterations with its inverse."""
-        return self.prior.L == 1 and self.prior.problem.n >= RESPONSIVE
+    def responds(self, rule: SiteRule) -> bool:
+        """Whether sites need care, and a factorisation costs more than iterations with its inverse."""
+        return rule.careful and self.prior.L == 1 and self.prior.problem.n >= RESPONSIVE
 
     def ahead(self, old: Array, new: Array, rule: SiteRule, labels: Labels) -> Array:
         """By the response of this Gaussian (:mod:`gpclass.latent.near_sites`)."""
-        if not self.responsive or not rule.careful:
+        if not self.responds(rule):
             return new
         assert isinstance(self.factor, OneFactor)
         likelihood, site = self.prior.problem.likelihood, self.factor.site

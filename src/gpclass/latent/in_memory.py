@@ -58,12 +58,13 @@ class InMemoryGaussian(Gaussian):
         shard, labels = only(held, likelihood)
         old = shard.kept[: rule.numbers(likelihood, len(self.sites.b))]
         new, terms = rule.update(likelihood, labels, old, self.marginals)
+        first = new
         if step == 1.0:
-            new = self.ahead(old, new, rule, labels)
+            new = self.ahead(old, first, rule, labels)
         moved = new if step == 1.0 else old + step * (new - old)
         value = self.log_mass + float(np.sum(labels.copies * terms))
         next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
-        return Swept(next_held, self.beside(next_held, rule), value)
+        return Swept(next_held, self.beside(next_held, rule), value, ahead=new is not first)
 
     def ahead(self, old: Array, new: Array, rule: SiteRule, labels: Labels) -> Array:
         """The new numbers of all sites, or others nearer to the fixed point, if they are known without a new factor."""

@@ -51,7 +51,8 @@ class Response:
     def __init__(
         self, inverse: npt.NDArray[np.float32], t: Array, mean: Array, variance: Array, copies: Array | float
     ) -> None:
-        self.inverse, self.mean, self.variance, self.copies = inverse, mean, variance, copies
+        self.inverse, self.mean, self.copies = inverse, mean, copies
+        self.variance = np.maximum(variance, np.finfo(float).tiny)
         self.squares = inverse * inverse
         self.squares.flat[:: len(t) + 1] = 0.0  # a row's own share is known better
         strong = t * variance > WEAK

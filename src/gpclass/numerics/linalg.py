@@ -16,6 +16,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array, BoolArray
 
+LARGE_B = 1e4  # diagonal of B, above which single precision shows in traces with its inverse
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # tried in turn, relative to the mean of the diagonal
 
 BLOCK = 2**15  # numbers of a matrix that are computed together
@@ -108,7 +109,7 @@ class SiteFactor:
     def rough_B_inverse(self) -> npt.NDArray[np.float32]:
         """B^-1 from the factor in single precision, full and symmetric, in a third of the time.
 
-        As the eigenvalues of B^-1 are at most one, its error is that of single precision times few.
+        Its error is about that of single precision times the norm of L.
         """
         if "_B_inverse" in vars(self):
             return self._B_inverse.astype(np.float32).T
@@ -124,7 +125,9 @@ class SiteFactor:
 
     @property
     def rough_inverse(self) -> Array:
-        """The same in single precision's digits."""
+        """The same in single precision's digits; in all if B is so large that a trace would show them."""
+        if float((self.root**2 * self.K.diagonal()).max()) > LARGE_B:
+            return self.inverse
         R = self.rough_B_inverse.T * self.root
         R *= self.root[:, None]
         return np.asarray(R, dtype=float)
