@@ -21,6 +21,7 @@ Reference: Owen (2013), Monte Carlo theory, methods and examples, §9.2; Geyer (
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ _CELLS = 500_000  # components × points taken at once: 2 or 4 MB per array
 RARE = 1e-5  # probabilities of the rarer class below it are summed in logs
 FEW_RARE = 1e-3  # likewise, of either class
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
+MANY_RUNS = 256  # of components of one group, above which they are put into their order
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
 BINNED = 500  # components of a mixture, above which its quantiles are solved on bins
 BINS = 100
@@ -111,19 +113,32 @@ def _ordinary(
 ) -> tuple[Array, Array, Array]:
     """Probability of one class at r points (+1 where ``second``), its error, and each component's, without logs.
 
-    Sums over groups are one matrix product; if there are many groups, sums of rows in their order.
+    If there are many groups, their sums are those of rows in their order.
     """
     g = likelihood.predictive(mean, var, np.where(second, 1.0, -1.0))  # (S, r)
     w = mixture.weights
     if len(starts) > MANY_GROUPS:
         p = np.clip(w @ np.asarray(g, dtype=np.float64), EDGE, 1.0 - EDGE)
         return p, group_error(summed(w[:, None] * (g - p), starts, order)), g
-    ends = np.append(starts[1:], len(w))
-    shares = np.zeros((len(w), len(starts)), dtype=g.dtype)
-    shares[order, np.repeat(np.arange(len(starts)), ends - starts)] = w[order]
-    sums = np.asarray(g.T @ shares, dtype=np.float64).T  # also in single precision good to 1e-7, in parts as they are
+    sums = _sums(w, g, starts, order)
     p = np.clip(sums.sum(axis=0), EDGE, 1.0 - EDGE)
     return p, group_error(sums - np.add.reduceat(w[order], starts)[:, None] * p), g
+
+
+def _sums(w: Array, g: Single, starts: IntArray, order: IntArray) -> Array:
+    """The sums of w times g (S, r) over each group, (G, r), in double precision.
+
+    By runs of components that are neighbours in memory and of one group; others are put into their order first.
+    """
+    label = np.empty(len(w), dtype=np.intp)
+    label[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(w)))
+    begins = np.flatnonzero(np.diff(label, prepend=-1))
+    if len(begins) > MANY_RUNS:
+        w, g, label, begins = w[order], g[order], label[order], starts
+    sums = np.zeros((len(starts), g.shape[1]))
+    for begin, end in pairwise([*begins.tolist(), len(w)]):
+        sums[label[begin]] += w[begin:end] @ g[begin:end].astype(np.float64, copy=False)
+    return sums
 
 
 def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float) -> Uncertainty:
