@@ -11,7 +11,8 @@ from sklearn.preprocessing import scale
 
 from gpclass import GPClassifier
 from gpclass.inference import Exact, exact
-from gpclass.inference.exact import _score, draw_box
+from gpclass.inference.drawn import draw_box
+from gpclass.inference.exact import _score
 from gpclass.inference.outline import Known
 from gpclass.inference.posteriors import anchored, noise_factor, noisy_latents
 from gpclass.latent.dense import dense_prior

@@ -9,8 +9,9 @@ from scipy.stats import multivariate_normal, norm
 
 from gpclass.orthant import batches, guided_draws
 from gpclass.orthant.box import BoxFactors, standard_form
+from gpclass.orthant.earlier import earlier_plan
 from gpclass.orthant.guided import _limited, draw, log_weight, mixture_draws
-from gpclass.orthant.plan import bare_plan, coordinate_order, earlier_plan, fit_sites, make_plan, reviewed, tail_index
+from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, reviewed, tail_index
 from gpclass.orthant.proposal import propose
 from gpclass.orthant.uniforms import (
     IN_DIRECTIONS,

@@ -28,10 +28,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import softmax
 
-from gpclass._typing import Array, IntArray
+from gpclass._typing import Array
 from gpclass.inference.base import Guides, Inference, Way
+from gpclass.inference.drawn import Drawn, draw_box, has_duals
 from gpclass.inference.draws import HEAVY, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
@@ -44,7 +44,6 @@ from gpclass.inference.posteriors import (
     anchored,
     noise_factor,
     noise_precision,
-    noisy_latents,
 )
 from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
@@ -55,10 +54,10 @@ from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
 from gpclass.numerics.groups import widening
 from gpclass.numerics.linalg import factor
-from gpclass.orthant.batches import batches
 from gpclass.orthant.box import Box
+from gpclass.orthant.earlier import earlier_plan
 from gpclass.orthant.enough import Enough, enough
-from gpclass.orthant.plan import Plan, earlier_plan, make_plan, reviewed
+from gpclass.orthant.plan import Plan, make_plan, reviewed
 from gpclass.orthant.uniforms import PointSet
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
@@ -71,7 +70,6 @@ EP_SWEEPS = 60
 MOST = (50_000, 10_000)  # draws for ``tol`` by default, likewise
 MOST_OF_U = 20_000  # from EP's Gaussian
 TERMS = 400_000_000  # rows × draws that ``tol`` may require: half a minute
-MILD = 1e6  # rows × variance over that of the noise, below which draws may be divided by their covariance on the way
 DRAWS_IN_MEMORY = 40_000_000  # numbers in all draws: 320 MB per array
 
 
@@ -217,7 +215,7 @@ class Exact(Inference):
             plan = make_plan(box, ep, rng, widened=lambda: outline.widened)
         else:
             plan = reviewed(outline.widened, ep, pilot.log_w, rng)
-        duals = not earlier and _has_duals(problem, plan, found)
+        duals = not earlier and has_duals(problem, plan, found)
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
         else:
@@ -231,13 +229,13 @@ class Exact(Inference):
         drawn = got.drawn
         hubs = rng.spawn(1)[0] if problem.n_latents > 1 else None
         seed = None if hubs is None else Seed.of(hubs)
-        A = _signed(problem, drawn.v) if duals else noisy_latents(problem, found, drawn.v, hubs)
+        A = drawn.A(problem, found, hubs)
         recipe = Recipe.of(plan, ep, drawn.seed, points)
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
         found.forget()
         known = None
         if gradient and 3 * box.n**2 < DRAWS_IN_MEMORY:  # a step of an ascent, which may be the last
-            known = Known(outline, None if duals else drawn)
+            known = Known(outline, drawn)
         return NoisyDraws(
             problem=problem,
             factor=found,
@@ -289,64 +287,15 @@ class Exact(Inference):
         )
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Draws in the orthant, in the problem's order and units."""
-
-    v: Array  # (N, M); or their covariance's inverse times them
-    log_w: Array  # (M,), log_sites included
-    group: IntArray  # (M,)
-    seed: Seed | None = None  # of all draws
-
-    @property
-    def weights(self) -> Array:
-        """Sum to one."""
-        return np.asarray(softmax(self.log_w))
-
-    @property
-    def seen(self) -> tuple[Array, Array, IntArray]:
-        """What the error of probabilities depends on: draws, weights, groups."""
-        return self.v, self.weights, self.group
-
-
-def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet, duals: bool = False) -> Drawn:
-    """M draws in independent randomisations; with ``duals``, multiplied by the inverse of their covariance."""
-    seed, box, v, first = Seed.of(rng), plan.box, np.empty((len(plan.box.row), M)), 0
-    log_w, group = np.empty(M), np.empty(M, dtype=np.intp)
-    for x, *rest in batches(plan, points, M, rng, duals):
-        part = slice(first, first + x.shape[1])
-        (box.restore_duals if duals else box.restore)(x, out=v[:, part])
-        log_w[part], group[part] = rest
-        first = part.stop
-    return Drawn(v, log_w, group, seed)
-
-
 def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
     """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
     latent, noisy = (recipe, recipe.noisy) if isinstance(recipe, LatentRecipe) else (None, recipe)
     plan = noisy.plan(problem.prior.box())
-    duals = _has_duals(problem, plan, found)
-    drawn = draw_box(plan, len(weights), noisy.seed.rng(), noisy.points, duals)
+    drawn = draw_box(plan, len(weights), noisy.seed.rng(), noisy.points, has_duals(problem, plan, found))
     check_alike(drawn.weights, weights)
-    if duals:
-        return _signed(problem, drawn.v)
     if latent is None:
-        return noisy_latents(problem, found, drawn.v, None)
-    return noisy_latents(problem, found, drawn.v, latent.seed.rng(), level=latent.level)
-
-
-def _has_duals(problem: Problem, plan: Plan, found: NoiseFactor) -> bool:
-    """Whether draws are multiplied by the inverse of their covariance on the way: not if rounding would show."""
-    if found.one is None or not plan.has_duals:
-        return False
-    variance = float(np.max(dense_prior(problem).K.diagonal() * noise_precision(problem)))
-    return problem.n * variance < MILD
-
-
-def _signed(problem: Problem, a: Array) -> Array:
-    """The array A (1, n, M) of two classes, from draws that have been multiplied by their covariance's inverse."""
-    a *= problem.y[:, None]
-    return a[None]
+        return drawn.A(problem, found, None)
+    return drawn.A(problem, found, latent.seed.rng(), level=latent.level)
 
 
 def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:

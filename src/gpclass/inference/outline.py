@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpclass.inference.drawn import Drawn
 from gpclass.inference.posteriors import NoiseFactor, NoisyDraws, noise_factor
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
@@ -23,7 +24,7 @@ from gpclass.orthant.weights import effective_size
 from gpclass.propagation.sites import SiteApproximation
 
 if TYPE_CHECKING:
-    from gpclass.inference.exact import Drawn, Exact  # it builds on this module
+    from gpclass.inference.exact import Exact  # it builds on this module
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,12 @@ class Known:
     """What one evaluation leaves for another one at the same parameters."""
 
     outline: Outline
-    drawn: Drawn | None  # by the widened plan, if they are in the box
+    drawn: Drawn  # by the widened plan
 
     def pilot(self, settings: Exact) -> Drawn | None:
         """The draws, if they are the first pilot of these settings and so uneven that its plan is not another one."""
         drawn, M = self.drawn, settings.first
-        if drawn is None or settings.n_samples is not None or len(drawn.log_w) != M:
+        if drawn.duals or settings.n_samples is not None or len(drawn.log_w) != M:
             return None
         return drawn if effective_size(drawn.log_w) < PILOT_EVEN * M else None
 

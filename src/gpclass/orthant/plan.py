@@ -41,7 +41,6 @@ ORDERS: tuple[str, ...] = get_args(Order)
 POWER = 0.7  # of the sites of the proposal
 DEFENCE = 0.05  # share of draws from the tilted prior, if needed
 THIN = 0.7  # tail index above which the defence is used
-EARLIER_POWER, EARLIER_THIN = 0.9, 0.75  # the same in earlier versions
 UNEVEN = 0.4  # k-hat of the pilots, itself known to 0.1, above which the defence is used
 PILOT = 400
 LONGER = 4  # times the pilot, of one that confirms uneven weights
@@ -145,20 +144,6 @@ def reviewed(plan: Plan, ep: SiteApproximation, log_w: Array, rng: np.random.Gen
         log_w = plan.draw("random", [LONGER * PILOT], rng)[1]
         plan = plan.with_defence(ep) if pareto_khat(log_w) > UNEVEN else plan
     return replace(plan, spread=float(relative_weights(log_w).std()))
-
-
-def earlier_plan(box: Box, ep: SiteApproximation, rng: np.random.Generator | None) -> Plan:
-    """As earlier versions planned, with a pilot or, without random numbers, by EP alone: for predictions of files."""
-    heavy, thin = False, tail_index(ep, EARLIER_POWER) > EARLIER_THIN
-    if rng is not None:
-        plan = bare_plan(box, ep, power=1.0, defend=False)
-        log_w = plan.draw("random", [PILOT], rng)[1]
-        if effective_size(log_w) >= PILOT_EVEN * PILOT:
-            return plan
-        if pareto_khat(log_w) > UNEVEN:
-            log_w = np.append(log_w, plan.draw("random", [LONGER * PILOT], rng)[1])
-        heavy = pareto_khat(log_w) > UNEVEN
-    return bare_plan(box, ep, power=EARLIER_POWER, defend=heavy or thin)
 
 
 def bare_plan(

@@ -194,7 +194,7 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Single, Single, Sin
         place /= width[block].astype(mu.dtype)
         place += place.dtype.type(0.5)
         for row, one in zip(mass[block], place.T.astype(np.intp), strict=True):
-            row[:] = np.bincount(one, w, BINS)[:BINS]
+            row[:] = np.bincount(one, w, BINS)
     at = (width * np.arange(BINS)[:, None]).astype(np.float32)
     return low, mass.T.copy(), at, np.sqrt(var + width**2 / 12.0).astype(np.float32)
 

@@ -98,7 +98,7 @@ INFERENCES: Mapping[str, Method[Inference]] = {
         Method(
             inference.EP,
             "Expectation propagation: sites that match moments",
-            "O(n³) per sweep, 8 to 16 sweeps",
+            "O(n³) per sweep, 4 to 16 sweeps",
             "Minka (2001); Filippone & Girolami (2014)",
             leaves=(0.01, 0.05),
         ),
@@ -203,13 +203,13 @@ STRATEGIES: Mapping[str, Method[Strategy]] = {
         Method(
             hyper.Maximize,
             "Kernel parameters that maximise the evidence",
-            "20 to 100 inferences",
+            "5 to 50 inferences",
             "Williams & Barber (1998)",
         ),
         Method(
             hyper.Map,
             "Kernel parameters that maximise evidence times prior",
-            "20 to 100 inferences",
+            "5 to 50 inferences",
             "Williams & Barber (1998)",
         ),
         Method(
