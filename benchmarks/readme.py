@@ -34,6 +34,10 @@ HEADLINES = {  # prefix of a title: prefix of a row, and its name in the README
         }
         for name, n in (("magic", "15,216"), ("htru2", "14,319"), ("electricity", "36,250"))
     },
+    "Maps with neighbours": {
+        "n = 50,000: log loss": "a simulated map of 50,000 rows, `n_neighbors=15`, ep: log loss, GPBoost's (VIF)",
+        "time": "the same: time as a multiple of GPBoost's",
+    },
     "The local prior": {"n = 500,000": 'covtype, 5·10⁵ rows, `latent_prior="local"`: log loss, LightGBM\'s'},
     "Inducing points at scale": {
         "exponent in n of the time of a fit": "covtype, 10⁴ to 5·10⁵ rows: exponent of the time in n",

@@ -21,7 +21,7 @@ from scipy.fft import fft2
 from scipy.ndimage import map_coordinates
 from scipy.special import ndtr
 
-from benchmarks.common import HERE, cpu
+from benchmarks.common import HERE, cpu, record
 from benchmarks.scale_child import METHODS
 
 KEPT = HERE / "scale.json"
@@ -132,6 +132,17 @@ def replaced(page, begin, end, lines):
     page.write_text("\n".join([f"{head}{begin}", *lines, f"{end}{rest.partition(end)[2]}"]))
 
 
+def store_headline(kept, n=50_000, reach=0.08):
+    """Log loss and time beside GPBoost's, for the README."""
+    ours, theirs = (kept[f"{n} {reach:g} {method}"] for method in ("neighbours 15, ep", "GPBoost VIF 20, 200"))
+    losses = ", ".join(f"{row['log_loss']:.4f}" for row in (ours, theirs))
+    share = f"{ours['seconds'] / theirs['seconds']:.2f}"
+    record(
+        "Maps with neighbours",
+        [(f"n = {n:,}: log loss, GPBoost's", losses, ""), ("time as a multiple of GPBoost's", share, "")],
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", default=sys.executable, help="a Python that has gpboost")
@@ -157,6 +168,7 @@ def main():
                     KEPT.write_text(json.dumps({**kept, key: found}, indent=1) + "\n")
                     kept = json.loads(KEPT.read_text())
     write_page(kept)
+    store_headline(kept)
 
 
 if __name__ == "__main__":
