@@ -1,10 +1,11 @@
 """Φ in single precision, against SciPy's in double."""
 
 import numpy as np
+import pytest
 from scipy.special import ndtr
 
 from gpclass.numerics import fast_normal
-from gpclass.numerics.fast_normal import normal_cdf
+from gpclass.numerics.fast_normal import normal_cdf, normal_cdf_scaled
 
 GRID = np.linspace(-40, 40, 400_001)
 
@@ -29,3 +30,14 @@ def test_a_wrong_coefficient_is_noticed(monkeypatch):
 
 def test_infinite_arguments():
     assert np.array_equal(normal_cdf(np.array([-np.inf, np.inf], dtype=np.float32)).round(7), [0, 1])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_have_scales_of_their_own(order):
+    rng = np.random.default_rng(0)
+    x = np.asarray(rng.standard_normal((3000, 30)), dtype=np.float32, order=order)
+    scale = rng.standard_normal(30).astype(np.float32)
+    before = x.copy()
+    np.testing.assert_allclose(normal_cdf_scaled(x, scale), ndtr(scale * x.astype(float)), atol=3e-7)
+    assert np.array_equal(x, before)
+    assert normal_cdf_scaled(x[:, :0], scale[:0]).shape == (3000, 0)

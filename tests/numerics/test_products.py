@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
+from sklearn.gaussian_process.kernels import RBF
 
-from gpclass.numerics.products import EPSILON, LARGEST, MANY, Draws
+from gpclass.numerics import products
+from gpclass.numerics.products import BASIS, EPSILON, LARGEST, MANY, Draws
 
 
 def draws(M=2000, n=300, seed=0):
@@ -39,3 +42,44 @@ def test_the_centre_matters():
     plain = (k.astype(np.float32).T @ (A + 300).astype(np.float32)).T
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(plain, (A + 300).T @ k, atol=3 * LARGEST)
+
+
+def smooth(n=300, M=2000, seed=0):
+    """Draws, covariances of near and of far new rows, and the covariance of the rows, which has low rank."""
+    rng = np.random.default_rng(seed)
+    X, new = rng.standard_normal((n, 2)), rng.standard_normal((60, 2))
+    new[:20] *= 2.5
+    kernel = 4.0 * RBF(1.0)
+    w = rng.random(M)
+    return 0.5 * rng.standard_normal((n, M)), w / w.sum(), kernel(X), kernel(X, new)
+
+
+def test_fewer_columns_change_a_product_by_less_than_the_limit():
+    A, w, K, k = smooth()
+    draws = Draws(A, w, K)
+    assert draws.root is not None
+    assert draws.root.rank < 0.5 * len(K)
+    off = draws.times(k) - Draws(A, w).times(k)
+    size = np.sqrt(np.mean(off**2, axis=0))
+    assert size.max() < 1.5 * BASIS / np.sqrt(A.shape[1])  # measured on some draws
+    assert np.count_nonzero(size > 1e-6) > 20  # rows that take fewer columns
+    assert np.count_nonzero(size < 1e-6) > 0  # and those that do not
+    z = Draws(A, w).times(k)
+    assert np.abs(w @ (ndtr(z + off) - ndtr(z))).max() < 0.1 * size.max()
+
+
+def test_a_rest_that_is_not_looked_at_is_too_large(monkeypatch):
+    monkeypatch.setattr(products, "TIGHTER", 1e3)
+    A, w, K, k = smooth()
+    draws = Draws(A, w, K)
+    kept = draws.times(k) - A.T @ k
+    assert np.sqrt(np.mean(kept**2, axis=0)).max() < 1.5 * BASIS / np.sqrt(A.shape[1])
+    draws.limit = np.inf
+    lost = draws.times(k) - A.T @ k
+    assert np.sqrt(np.mean(lost**2, axis=0)).max() > 10 * BASIS / np.sqrt(A.shape[1])
+
+
+def test_rough_covariances_and_few_rows_keep_all_columns():
+    A, w, K, _ = smooth()
+    assert Draws(A, w, K + 0.1 * np.eye(len(K))).root is None
+    assert Draws(A[:100], w, K[:100, :100]).root is None

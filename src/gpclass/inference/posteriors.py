@@ -226,7 +226,8 @@ class NoisyDraws(WeightedDraws):
     @cached_property
     def _draws(self) -> list[Draws]:
         """Of every latent value, for products."""
-        return [Draws(a, self.weights) for a in self.A]
+        covariances = dense_prior(self.problem).covariances
+        return [Draws(a, self.weights, K) for a, K in zip(self.A, covariances, strict=True)]
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw, its latent values independent; all draws share the variances."""

@@ -40,7 +40,7 @@ from gpclass.likelihoods.split import STEP, PowerLink, Split
 from gpclass.model.rows import Labels
 from gpclass.numerics import special
 from gpclass.numerics.fast_logistic import logistic_average
-from gpclass.numerics.fast_normal import normal_cdf
+from gpclass.numerics.fast_normal import normal_cdf, normal_cdf_scaled
 from gpclass.numerics.products import MANY
 from gpclass.numerics.tilted import Link
 from gpclass.propagation.sites import log_site_mass
@@ -285,6 +285,8 @@ class Probit(BinaryLikelihood):
         stretch = sign * self.scale / np.sqrt(1.0 + self.scale**2 * var)
         if len(mean) < MANY:
             return np.asarray(ndtr(mean * stretch))
+        if mean.dtype == np.float32 and stretch.size == mean.shape[1]:  # one variance for all components
+            return normal_cdf_scaled(mean, stretch.ravel().astype(np.float32))
         return normal_cdf(np.multiply(mean, stretch.astype(np.float32), dtype=np.float32, casting="same_kind"))
 
     def log_predictive(self, mean: Array | float, var: Array | float) -> tuple[Array, Array]:

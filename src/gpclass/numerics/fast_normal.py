@@ -35,16 +35,33 @@ def normal_cdf(x: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
     scratch = np.empty((2, min(CHUNK, flat.size)), dtype=np.float32)
     for begin in range(0, flat.size, CHUNK):
         part = flat[begin : begin + CHUNK]
-        square, total = scratch[:, : len(part)]
-        np.clip(part, -LIMIT, LIMIT, out=part)
-        np.multiply(part, part, out=square)
-        np.multiply(square, -COEFFICIENTS[0], out=total)
-        for coefficient in COEFFICIENTS[1:-1]:
-            total -= coefficient
-            total *= square
-        total -= COEFFICIENTS[-1]
-        total *= part
-        np.exp(total, out=total)
-        total += np.float32(1.0)
-        np.reciprocal(total, out=part)
+        _in_place(part, scratch[:, : len(part)])
     return x
+
+
+def normal_cdf_scaled(x: npt.NDArray[Any], scale: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    """Φ(s_j x_ij) for x (S, r) and one scale per column, (r,); best with columns that are contiguous."""
+    S, r = x.shape
+    found, step = np.empty((r, S), dtype=np.float32), max(1, CHUNK // max(1, S))
+    scratch = np.empty((2, min(step, r), S), dtype=np.float32)
+    for begin in range(0, r, step):
+        part = found[begin : begin + step]
+        np.multiply(x.T[begin : begin + step], scale[begin : begin + step, None], out=part)
+        _in_place(part, scratch[:, : len(part)])
+    return found.T
+
+
+def _in_place(part: npt.NDArray[Any], scratch: npt.NDArray[Any]) -> None:
+    """Φ of numbers that fit the cache, with two arrays of their shape."""
+    square, total = scratch
+    np.clip(part, -LIMIT, LIMIT, out=part)
+    np.multiply(part, part, out=square)
+    np.multiply(square, -COEFFICIENTS[0], out=total)
+    for coefficient in COEFFICIENTS[1:-1]:
+        total -= coefficient
+        total *= square
+    total -= COEFFICIENTS[-1]
+    total *= part
+    np.exp(total, out=total)
+    total += np.float32(1.0)
+    np.reciprocal(total, out=part)

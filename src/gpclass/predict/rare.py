@@ -22,7 +22,10 @@ Log-concave probability and its applications, for the bound.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr, ndtri_exp
 
 from gpclass._typing import Array, BoolArray
@@ -44,17 +47,25 @@ def tail_size(S: int) -> int:
 
 def carried_by_few(share: Array) -> BoolArray:
     """Whether fewer draws than make a tail carry a sum, (r,), from the share (S, r) of each: 1 / Σ share² do."""
-    return np.asarray(tail_size(len(share)) * np.einsum("sr,sr->r", share, share) > 1.0 + ROUNDING)
+    return _few(np.einsum("sr,sr->r", share, share), len(share))
 
 
-def to_look_at(w: Array, g: Array, p: Array) -> BoolArray:
+def _few(squares: Array, S: int) -> BoolArray:
+    return np.asarray(tail_size(S) * squares > 1.0 + ROUNDING)
+
+
+def to_look_at(w: Array, g: npt.NDArray[Any], p: Array) -> BoolArray:
     """Whether few draws carry p (r,), the sum of w (S,) times g (S, r), or 1 − p."""
     least = np.minimum(p, 1.0 - p)
     found = np.asarray(least < tail_size(len(w)) * w.max())  # no fewer than p / max w carry it, since g is at most 1
     at = np.flatnonzero(found)
     if len(at):
-        rarer = np.where(p[at] > 0.5, 1.0 - g[:, at], g[:, at])
-        found[at] = carried_by_few(w[:, None] * rarer / np.maximum(least[at], TINY))
+        rarer, more = g.T[at], p[at] > 0.5
+        if more.any():
+            rarer[more] = 1.0 - rarer[more]
+        rarer *= w.astype(rarer.dtype)
+        squares = np.einsum("rs,rs->r", rarer, rarer).astype(np.float64)
+        found[at] = _few(squares / np.maximum(least[at], np.sqrt(TINY)) ** 2, len(w))  # smaller ones are summed in logs
     return found
 
 

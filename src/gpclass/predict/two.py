@@ -48,6 +48,7 @@ _CELLS = 500_000  # components × points taken at once: 2 or 4 MB per array
 RARE = 1e-5  # probabilities of the rarer class below it are summed in logs
 FEW_RARE = 1e-3  # likewise, of either class
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
+SAMPLED = 16  # one of so many components tells which class is the rarer one, where that matters
 MANY_RUNS = 256  # of components of one group, above which they are put into their order
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
 BINNED = 500  # components of a mixture, above which its quantiles are solved on bins
@@ -75,7 +76,7 @@ def two_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = Tru
         if len(mixture.weights) > 1:
             # Of many components the rarer class is averaged, in single precision; of few, the second one.
             many = len(mixture.weights) >= MANY
-            second = mixture.weights.astype(mean.dtype) @ mean < 0.0 if many else np.full(len(block), True)
+            second = mean[::SAMPLED].mean(axis=0) < 0.0 if many else np.full(len(block), True)
             p, error, g = _ordinary(mixture, likelihood, mean, var, second, some, order)
             log_p, log_q = np.log(p), np.log(1.0 - p)
             log_proba[block] = np.column_stack([np.where(second, log_q, log_p), np.where(second, log_p, log_q)])
@@ -128,16 +129,17 @@ def _ordinary(
 def _sums(w: Array, g: Single, starts: IntArray, order: IntArray) -> Array:
     """The sums of w times g (S, r) over each group, (G, r), in double precision.
 
-    By runs of components that are neighbours in memory and of one group; others are put into their order first.
+    By runs of components that are neighbours in memory and of one group; others are put into their order first. A run
+    of g in single precision is summed in it, good to 1e-7 of the sum; runs are added in double precision.
     """
     label = np.empty(len(w), dtype=np.intp)
     label[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(w)))
     begins = np.flatnonzero(np.diff(label, prepend=-1))
     if len(begins) > MANY_RUNS:
         w, g, label, begins = w[order], g[order], label[order], starts
-    sums = np.zeros((len(starts), g.shape[1]))
+    sums, w = np.zeros((len(starts), g.shape[1])), w.astype(g.dtype, copy=False)
     for begin, end in pairwise([*begins.tolist(), len(w)]):
-        sums[label[begin]] += w[begin:end] @ g[begin:end].astype(np.float64, copy=False)
+        sums[label[begin]] += w[begin:end] @ g[begin:end]
     return sums
 
 
