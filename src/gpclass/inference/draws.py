@@ -31,22 +31,23 @@ class Law(Falling):
     M: int
     n: int  # directions of a draw
     removed: float  # share of the variance that n orthogonal directions remove
+    share: float = 1.0  # of the draws, that are in such directions
 
     @classmethod
-    def of(cls, mixture: LatentMixture, likelihood: Likelihood, n: int) -> Law:
+    def of(cls, mixture: LatentMixture, likelihood: Likelihood, n: int, share: float = 1.0) -> Law:
         """From the mixture of a pilot's draws at some points."""
         M, groups = len(mixture.weights), len(np.unique(mixture.group))
         alone, grouped = errors_of(mixture, likelihood, mirrored_pairs(mixture.group), mixture.group)
         grouped /= widening(groups)
         top = alone >= TOP * alone.max()
-        share = directions(M, n)
-        removed = (1.0 - np.sum(grouped[top] ** 2) / np.sum(alone[top] ** 2)) / share if share > 0.0 else 0.0
-        return cls(float(alone.max()), M, n, float(np.clip(removed, 0.0, MOST_REMOVED)))
+        seen = directions(M, n, share)
+        removed = (1.0 - np.sum(grouped[top] ** 2) / np.sum(alone[top] ** 2)) / seen if seen > 0.0 else 0.0
+        return cls(float(alone.max()), M, n, float(np.clip(removed, 0.0, MOST_REMOVED)), share)
 
     def error(self, M: int) -> float:
         """The largest error that M draws will state."""
-        left = 1.0 - self.removed * directions(M, self.n)
-        wider = widening(len(replicate_sizes(M, "orthogonal", self.n)))
+        left = 1.0 - self.removed * directions(M, self.n, self.share)
+        wider = widening(len(replicate_sizes(M, "frames", self.n, self.share)))
         return float(wider * self.pairs * np.sqrt(left * self.M / M))
 
 

@@ -58,7 +58,7 @@ from gpclass.orthant.box import Box
 from gpclass.orthant.earlier import earlier_plan
 from gpclass.orthant.enough import Enough, enough
 from gpclass.orthant.plan import Plan, make_plan, reviewed
-from gpclass.orthant.uniforms import PointSet
+from gpclass.orthant.uniforms import PointSet, whole_frames
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Posterior, Report
 from gpclass.propagation.sites import SiteApproximation, Sites
@@ -219,9 +219,10 @@ class Exact(Inference):
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
         else:
-            law = law_at(problem, found, look or Looked.at_rows(problem), rng)
+            share = plan.shares[0]
+            law = law_at(problem, found, look or Looked.at_rows(problem), rng, share)
             got = enough(
-                lambda M, one: draw_box(plan, M, one, points, duals),
+                lambda M, one: draw_box(plan, whole_frames(M, plan.box.n, share), one, points, duals),
                 lambda M, one: law(*draw_box(plan, M, one, points).seen), rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
                 known=None if pilot is None else law(*pilot.seen),

@@ -31,7 +31,7 @@ from gpclass.latent.base import Start
 from gpclass.latent.low_rank_dense import draw_inducing
 from gpclass.model.problem import Problem
 from gpclass.orthant.enough import Enough, enough
-from gpclass.orthant.uniforms import normal_sets, replicate_sizes
+from gpclass.orthant.uniforms import normal_sets, replicate_sizes, whole_frames
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error
 from gpclass.posterior import Evidence, Report
 
@@ -70,13 +70,14 @@ def around_ep(
     """Weighted draws from EP's Gaussian, for any powers of the likelihood and any prior."""
     ep = settings.row_sites(problem, start)
     targets = [problem.prior.whitened(ep.gaussian, power) for power in POWERS]
+    k = targets[0].dimension
 
     def draws(M: int, rng: np.random.Generator) -> WhiteDraws:
-        sizes = np.array(replicate_sizes(M, POINTS, targets[0].dimension))
+        sizes = np.array(replicate_sizes(M, POINTS, k, 1.0 - DEFENCE))
         wide = np.maximum(np.rint(DEFENCE * sizes), 1).astype(int)
         f, eta, groups = [], [], []
         for target, size in zip(targets, (sizes - wide, wide), strict=True):
-            xi = np.hstack(list(normal_sets(POINTS, target.dimension, size.tolist(), rng))).T
+            xi = np.hstack(list(normal_sets(POINTS, k, size.tolist(), rng))).T
             f.append(target.latents(xi))
             eta.append(target.prior_coordinates(xi))
             groups.append(np.repeat(np.arange(len(size)), size))
@@ -108,10 +109,13 @@ def around_ep(
         X = problem.rows.take(look_at(problem))[0]
 
         def pilot(M: int, rng: np.random.Generator) -> Law:
-            return Law.of(draws(M, rng).latent(X), problem.likelihood, targets[0].dimension)
+            return Law.of(draws(M, rng).latent(X), problem.likelihood, k, 1.0 - DEFENCE)
+
+        def final(M: int, rng: np.random.Generator) -> WhiteDraws:
+            return draws(whole_frames(M, k, 1.0 - DEFENCE), rng)
 
         most = settings.most_draws(problem, problem.n)
-        got = enough(draws, pilot, rng, tol=settings.tol, first=settings.first, most=most)
+        got = enough(final, pilot, rng, tol=settings.tol, first=settings.first, most=most)
     posterior = got.drawn
     if not got.met:
         whole = {

@@ -44,9 +44,12 @@ class Looked:
 
 
 def law_at(
-    problem: Problem, found: NoiseFactor, look: Looked, rng: np.random.Generator
+    problem: Problem, found: NoiseFactor, look: Looked, rng: np.random.Generator, share: float = 1.0
 ) -> Callable[[Array, Array, IntArray], Law]:
-    """How the largest error of a probability at the points falls, from draws v, their weights and groups."""
+    """How the largest error of a probability at the points falls, from draws v, their weights and groups.
+
+    ``share`` of the draws are in perpendicular directions.
+    """
     prior, cross = dense_prior(problem), look.cross
     variances = np.maximum(found.variances(cross, look.variances), 0.0)
     covariance = variances[None, :, :, None] * np.eye(prior.L)
@@ -63,6 +66,6 @@ def law_at(
             means = np.stack([a.T @ k for a, k in zip(A, cross, strict=True)], axis=2)
         means += np.reshape(look.mean, (-1, 1))
         mixture = LatentMixture(weights, means, covariance, group)
-        return Law.of(mixture, problem.likelihood, len(v))
+        return Law.of(mixture, problem.likelihood, len(v), share)
 
     return law

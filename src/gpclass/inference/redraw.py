@@ -22,7 +22,7 @@ from gpclass.orthant.uniforms import PointSet
 from gpclass.propagation.sites import SiteApproximation, Sites
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-POINTS: PointSet = "perpendicular"  # of the exact engine's draws
+POINTS: PointSet = "frames"  # of the exact engine's draws
 ALIKE = 1e-4  # of the largest weight: far above rounding, far below the difference of another draw
 
 

@@ -32,7 +32,7 @@ def batches(
     The rows of x are in the plan's order and units; the randomisations are numbered across all batches. With ``duals``,
     S⁻¹x instead of x.
     """
-    sizes = replicate_sizes(M, kind, plan.box.n)
+    sizes = replicate_sizes(M, kind, plan.box.n, plan.shares[0])
     streams, parts = plan.streams(sizes, rng), list(_parts(sizes, plan.box.n))
     bounds = np.cumsum([0, *map(len, parts)])
     own = [[share[a:b] for share in streams] for a, b in pairwise(bounds)]

@@ -31,7 +31,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.orthant.box import Box, BoxFactors
 from gpclass.orthant.guided import mixture_draws, side_by_side
 from gpclass.orthant.proposal import Proposal, propose
-from gpclass.orthant.uniforms import PointSet, normals, points
+from gpclass.orthant.uniforms import NORMAL, PointSet, normals, points
 from gpclass.orthant.weights import effective_size, pareto_khat, relative_weights
 from gpclass.propagation import expectation_propagation
 from gpclass.propagation.sites import SiteApproximation, Sites
@@ -74,7 +74,7 @@ class Plan:
         self, kind: PointSet, sizes: list[int], streams: list[list[np.random.Generator]], duals: bool = False
     ) -> tuple[Array, Array, IntArray]:
         """The result of :meth:`draw`, from given generators; with ``duals``, S⁻¹x instead of x."""
-        parts, normal = [self._split(size) for size in sizes], kind == "perpendicular"
+        parts, normal = [self._split(size) for size in sizes], kind in NORMAL
         make = normals if normal else points
         U, group = [], []
         for j, own_streams in enumerate(streams):

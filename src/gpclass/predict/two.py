@@ -48,7 +48,8 @@ _CELLS = 500_000  # components × points taken at once: 2 or 4 MB per array
 RARE = 1e-5  # probabilities of the rarer class below it are summed in logs
 FEW_RARE = 1e-3  # likewise, of either class
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
-SAMPLED = 16  # one of so many components tells which class is the rarer one, where that matters
+SINGLE = 2e-7  # least error that is stated of averages in single precision
+SAMPLED = 16  # one of so many components tells which class is the rarer one
 MANY_RUNS = 256  # of components of one group, above which they are put into their order
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
 BINNED = 500  # components of a mixture, above which its quantiles are solved on bins
@@ -80,8 +81,8 @@ def two_proba(mixture: LatentMixture, likelihood: Likelihood, errors: bool = Tru
             p, error, g = _ordinary(mixture, likelihood, mean, var, second, some, order)
             log_p, log_q = np.log(p), np.log(1.0 - p)
             log_proba[block] = np.column_stack([np.where(second, log_q, log_p), np.where(second, log_p, log_q)])
-            mcse[block] = error[:, None]
-            rare = p < RARE if many else np.minimum(p, 1.0 - p) < FEW_RARE
+            mcse[block] = np.maximum(error, SINGLE)[:, None] if g.dtype == np.float32 else error[:, None]
+            rare = np.minimum(p, 1.0 - p) < (RARE if many else FEW_RARE)
             again = rare | to_look_at(mixture.weights, g, p) if errors else rare
             if not again.any():
                 continue
