@@ -42,7 +42,7 @@ def spread(n, size, count=400):
 
 
 def test_whole_frames_integrate_quadratic_functions_and_others_do_not():
-    # Of 38 pairs 30 are a frame, of variance 3/30, and 8 are like independent ones: twice the variance per draw and more.
+    # Of 38 pairs 30 are a frame, of variance 3/30, and 8 are like independent ones: twice the variance per draw.
     whole, more = spread(30, 60), spread(30, 76)
     assert whole < 0.7 * more  # half, and four standard errors of a ratio of two variances from 400 each
     assert spread(30, 120) == pytest.approx(whole, rel=0.3)
