@@ -143,6 +143,10 @@ class LatentMixture:
 
     def variance(self) -> Array:
         """Variance of each latent value, (m, L)."""
+        return self.moments()[1]
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and variance of each latent value, (m, L) both."""
         within = np.einsum("smll->sml", self.covariances)
         within = within[0] if len(within) == 1 else np.einsum("s,sml->ml", self.weights, within)
         mean, found = self.mean(), np.empty(self.means.shape[1:])
@@ -152,7 +156,7 @@ class LatentMixture:
             spread = self.means[:, block] - mean[block].astype(self.means.dtype)
             spread *= spread
             found[block] = self._averaged(spread)
-        return np.asarray(within + found)
+        return mean, np.asarray(within + found)
 
     def _averaged(self, numbers: Array) -> Array:
         """The weighted mean of numbers (S, m, L); those in single precision are not copied to double."""

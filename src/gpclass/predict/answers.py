@@ -16,7 +16,7 @@ from gpclass.predict.many import many_proba, many_uncertainty
 from gpclass.predict.results import Prediction, Uncertainty
 from gpclass.predict.two import two_proba, two_uncertainty
 
-BLOCK_ELEMENTS = 4_000_000  # components × points of one mixture: 16 or 32 MB
+BLOCK_ELEMENTS = 8_000_000  # components × points of one mixture: 32 or 64 MB
 
 T = TypeVar("T", Prediction, Uncertainty)
 

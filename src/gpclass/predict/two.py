@@ -44,7 +44,8 @@ from gpclass.predict.results import (
 
 Single = npt.NDArray[Any]  # in single precision, or double
 
-_CELLS = 500_000  # components × points taken at once: 2 or 4 MB per array
+_CELLS = 2_000_000  # components × points taken at once: 8 or 16 MB per array
+_BINNED_CELLS = 125_000  # likewise, of bins: several passes over each
 RARE = 1e-5  # probabilities of the rarer class below it are summed in logs
 FEW_RARE = 1e-3  # likewise, of either class
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
@@ -148,14 +149,16 @@ def two_uncertainty(mixture: LatentMixture, likelihood: Likelihood, level: float
     """Probabilities, their Monte Carlo error, and the equal-tailed credible interval of p(x)."""
     prediction = two_proba(mixture, likelihood)
     tail = 0.5 * (1.0 - level)
-    low, high = map(likelihood.log_inverse_link, mixture_quantiles(mixture, (tail, 1.0 - tail)))
+    mean, variance = mixture.moments()
+    quantiles = mixture_quantiles(mixture, (tail, 1.0 - tail), (mean[:, 0], variance[:, 0]))
+    low, high = map(likelihood.log_inverse_link, quantiles)
     return Uncertainty(
         proba=prediction.proba,
         mcse=prediction.mcse,
         lower=np.exp(np.column_stack([high[1], low[0]])),  # p(-1) falls as f rises
         upper=np.exp(np.column_stack([low[1], high[0]])),
-        latent_mean=mixture.mean(),
-        latent_sd=np.sqrt(mixture.variance()),
+        latent_mean=mean,
+        latent_sd=np.sqrt(variance),
         truncation=mixture.truncation,
     )
 
@@ -165,15 +168,18 @@ def mixture_quantile(mixture: LatentMixture, level: float) -> Array:
     return mixture_quantiles(mixture, (level,))[0]
 
 
-def mixture_quantiles(mixture: LatentMixture, levels: tuple[float, ...]) -> list[Array]:
-    """Quantiles of the (single) latent value at each point, (m,) each."""
+def mixture_quantiles(
+    mixture: LatentMixture, levels: tuple[float, ...], moments: tuple[Array, Array] | None = None
+) -> list[Array]:
+    """Quantiles of the (single) latent value at each point, (m,) each; its mean and variance (m,), if known."""
     _check_binary(mixture)
     means, variances = mixture.means[..., 0], mixture.covariances[..., 0, 0]
     if len(mixture.weights) == 1:
         return [np.asarray(means[0] + ndtri(level) * np.sqrt(variances[0])) for level in levels]
     if len(mixture.weights) > BINNED and len(variances) == 1:
         low, mass, at, sd = _binned(mixture.weights, means, variances)
-        return [low + _solve_quantile(mass, at, sd, level, _BINNED_PRECISION) for level in levels]
+        about = None if moments is None else (moments[0] - low, np.sqrt(moments[1]))
+        return [low + _solve_quantile(mass, at, sd, level, _BINNED_PRECISION, about) for level in levels]
     found = np.empty((len(levels), means.shape[1]))
     for block in point_blocks(len(mixture.weights), means.shape[1], _CELLS):
         for row, level in zip(found, levels, strict=True):
@@ -189,7 +195,7 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Single, Single, Sin
     """
     m = mu.shape[1]
     mass, low, width = np.empty((m, BINS), dtype=np.float32), np.empty(m), np.empty(m)
-    for block in point_blocks(len(w), m, _CELLS):
+    for block in point_blocks(len(w), m, _BINNED_CELLS):
         part = mu[:, block]
         low[block] = part.min(axis=0)
         width[block] = np.maximum((part.max(axis=0) - low[block]) / (BINS - 1), 1e-30)
@@ -202,12 +208,20 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Single, Single, Sin
     return low, mass.T.copy(), at, np.sqrt(var + width**2 / 12.0).astype(np.float32)
 
 
-def _solve_quantile(w: Single, mu: Single, sd: Single, level: float, precision: float = _PRECISION) -> Array:
+def _solve_quantile(
+    w: Single,
+    mu: Single,
+    sd: Single,
+    level: float,
+    precision: float = _PRECISION,
+    about: tuple[Array, Array] | None = None,
+) -> Array:
     """Root of Σ_s w_s Φ((q - μ_s)/sd_s) = level for r points: Newton's step, or bisection if it leaves the bracket.
 
     Shapes: w (S,) or (S, r), mu (S, r), sd (1 or S, r), all in double or all in single precision. The quantiles of the
     components bracket that of the mixture. After a step h the error is about h² over twice the scale of the density,
-    which is no less than a component's standard deviation over the few of these that it is away.
+    which is no less than a component's standard deviation over the few of these that it is away. ``about``: mean and
+    standard deviation of the mixture, from which the first step goes.
     """
     single, narrowest = mu.dtype == np.float32, sd.min(axis=0)
 
@@ -217,8 +231,11 @@ def _solve_quantile(w: Single, mu: Single, sd: Single, level: float, precision: 
     at_level = mu + ndtri(level) * sd
     used = np.broadcast_to((w > 0.0).reshape(len(w), -1), mu.shape)
     low, high = at_level.min(axis=0, where=used, initial=np.inf), at_level.max(axis=0, where=used, initial=-np.inf)
-    centre = average(mu)
-    spread = np.sqrt(average((mu - centre) ** 2) + (average(sd**2) if len(sd) == len(w) else sd[0] ** 2))
+    if about is None:
+        centre = average(mu)
+        spread = np.sqrt(average((mu - centre) ** 2) + (average(sd**2) if len(sd) == len(w) else sd[0] ** 2))
+    else:
+        centre, spread = about
     q = np.asarray(np.clip(centre + ndtri(level) * spread, low, high), dtype=np.float64)
     todo = np.flatnonzero(high - low > precision * spread)
     for _ in range(_MAX_STEPS):
