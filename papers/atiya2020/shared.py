@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from sklearn.gaussian_process.kernels import DotProduct
 
 from gpclass import GPClassifier
 from gpclass.inference import GPCMC
-from gpclass.predict import counted
 from papers import truths
 from papers.common import Published, read_published
 
@@ -62,27 +62,26 @@ class Answer:
     worried: bool = False  # the fit warned of heavy-tailed weights (k-hat)
 
 
-def classify(problem: Linear, inference: Any, seed: int, *, count: bool = False) -> Answer:
-    """Fit the estimator with its kernel fixed, and predict the test points, by a hard count if asked for (A eq. 61)."""
+Run = Callable[[Linear, int, int], Answer]  # problem, draws, seed
+
+
+def classify(problem: Linear, inference: Any, seed: int) -> Answer:
+    """Fit the estimator with its kernel fixed, and predict the test points."""
     begin = time.process_time()
     clf = GPClassifier(linear_kernel(), inference=inference, hyperparameters="fixed", tol=1.0, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # counted below
         clf.fit(problem.x[:, None], problem.y)
-    if count:
-        latent = clf.posterior_.latent(problem.x_new[:, None])
-        probability = counted(latent, clf.likelihood_, np.random.default_rng([seed, 61]))[:, 1]
-    else:
-        probability = clf.predict_proba(problem.x_new[:, None])[:, 1]
+    probability = clf.predict_proba(problem.x_new[:, None])[:, 1]
     worried = any("k-hat" in text for text in clf.fit_report_.warnings)
     return Answer(probability, clf.log_evidence_, time.process_time() - begin, worried)
 
 
-def particles(problem: Linear, M: int, seed: int, *, soft: bool = True, count: bool = False) -> Answer:
-    """The paper's algorithm with M draws, in runs of bounded memory."""
-    runs = -(-M // RUN)
+def particles(problem: Linear, M: int, seed: int, one: Run | None = None) -> Answer:
+    """The paper's algorithm with M draws, in runs of bounded memory: the library's, or ``one`` run of another kind."""
+    one, runs = one or _soft, -(-M // RUN)
     seeds = np.random.SeedSequence([seed, M]).generate_state(runs)
-    found = [classify(problem, GPCMC(M // runs, soft=soft, runs=1), int(s), count=count) for s in seeds]
+    found = [one(problem, M // runs, int(s)) for s in seeds]
     log_p = np.array([answer.log_evidence for answer in found])
     weight = np.exp(log_p - logsumexp(log_p))
     return Answer(
@@ -90,6 +89,10 @@ def particles(problem: Linear, M: int, seed: int, *, soft: bool = True, count: b
         float(logsumexp(log_p) - np.log(runs)),
         sum(answer.seconds for answer in found),
     )
+
+
+def _soft(problem: Linear, M: int, seed: int) -> Answer:
+    return classify(problem, GPCMC(M, runs=1), seed)
 
 
 def mae(problem: Linear, answer: Answer) -> float:

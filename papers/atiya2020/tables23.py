@@ -15,6 +15,7 @@ import numpy as np
 
 from gpclass.inference import Exact
 from papers import truths
+from papers.atiya2020.counting import count_run
 from papers.atiya2020.shared import Linear, classify, mae, mape, particles, published
 from papers.common import Section, Setting, Table, Verdict, tell
 from papers.store import cell
@@ -47,7 +48,7 @@ def _one(method: str, number: int, M: int, seed: int) -> dict[str, Any]:
     if method == "exact":
         answer = classify(problem, Exact(n_samples=M), seed)
     else:
-        answer = particles(problem, M, seed, soft=method == "gpc-mc", count=method == HARD)
+        answer = particles(problem, M, seed, count_run if method == HARD else None)
     return {
         "mae": mae(problem, answer),
         "mape": mape(problem, answer),

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from papers import truths
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import multivariate_normal
 
 from gpclass.orthant import METHODS, api, orthant_probability
-from gpclass.orthant.bootstrap import bootstrap_run, predicted_error
+from gpclass.orthant import bootstrap as bootstrap_module
+from gpclass.orthant.bootstrap import bootstrap_run, predicted_error, single_suffices
 from gpclass.orthant.box import Box, standard_form
 from gpclass.orthant.sov import greedy_order
 from tests.normal import box_probability
@@ -118,23 +119,72 @@ def test_hard_count_states_its_error():
     assert 0.6 < np.sqrt(np.mean(z**2)) < 1.2  # errs on the large side
 
 
-def test_bootstrap_blocks_equal_copied_histories():
-    """The blocked run with ancestors against the paper's algorithm, histories copied at every step."""
-    box = standard_form(truths.equicorrelated(50, 0.7))
-    run = bootstrap_run(box, 400, np.random.default_rng(3), soft=True)
-    rng = np.random.default_rng(3)
-    L = np.linalg.cholesky(box.S)
-    z, log_p = np.zeros((50, 400)), 0.0
-    for k in range(50):
+def copied_histories(box: Box, M: int, rng: np.random.Generator, *, soft: bool) -> tuple[float, np.ndarray, np.ndarray]:
+    """The paper's algorithm, histories copied at every step: log P, the points, and the first ancestor of each."""
+    L, n = np.linalg.cholesky(box.S), box.n
+    z, first, log_p = np.zeros((n, M)), np.arange(M), 0.0
+    for k in range(n):
         m = L[k, :k] @ z[:k]
-        z[k] = rng.standard_normal(400)
-        inside = m + L[k, k] * z[k] > 0
-        log_p += np.log(np.mean(np.exp(log_ndtr(m / L[k, k]))))
-        alive = np.flatnonzero(inside)
-        others = alive[rng.integers(len(alive), size=400 - len(alive))]
-        z = z[:, np.sort([*alive, *others])]
+        z[k] = rng.standard_normal(M)
+        x = m + L[k, k] * z[k]
+        alive = np.flatnonzero((x > box.lower[k]) & (x < box.upper[k]))
+        inside = ndtr((box.upper[k] - m) / L[k, k]) - ndtr((box.lower[k] - m) / L[k, k])
+        log_p += np.log(inside.mean() if soft else len(alive) / M)
+        chosen = np.concatenate([alive, alive[rng.integers(len(alive), size=M - len(alive))]])
+        z, first = z[:, chosen], first[chosen]
+    return log_p, L @ z[:, rng.permutation(M)], first
+
+
+@pytest.mark.parametrize("soft", [True, False])
+@pytest.mark.parametrize(
+    ("S", "lower", "upper"),
+    [
+        (truths.equicorrelated(50, 0.7), 0.0, np.inf),  # few die at the end
+        (truths.equicorrelated(61, 0.01), 0.0, np.inf),  # half of them, always
+        (truths.equicorrelated(37, 0.5), -1.0, 2.0),
+        (truths.equicorrelated(45, 0.5), -9.0, 9.0),  # none dies
+        (truths.equicorrelated(3, 0.5), 0.0, np.inf),  # less than a block
+    ],
+)
+def test_tree_of_histories_equals_copied_histories(S, lower, upper, soft):
+    box, M = standard_form(S, lower, upper), 401
+    run = bootstrap_run(box, M, np.random.default_rng(3), soft=soft, precision=np.float64)
+    log_p, x, first = copied_histories(box, M, np.random.default_rng(3), soft=soft)
     assert run.log_p == pytest.approx(log_p, abs=1e-9)
-    np.testing.assert_allclose(run.x, L @ z[:, rng.permutation(400)], atol=1e-9)
+    np.testing.assert_allclose(run.x, x, atol=1e-9)
+    assert run.variance == pytest.approx(np.sum((np.bincount(first, minlength=M) - 1.0) ** 2) / M**2)
+
+
+def test_single_precision_gives_the_same_points(monkeypatch):
+    """The same normal numbers, rounded or not: hardly a point changes sides."""
+    box = standard_form(truths.product_correlation(truths.product_problem(100, np.random.default_rng(0))))
+    monkeypatch.setattr(bootstrap_module, "_normals", lambda rng, z: np.copyto(z, rng.standard_normal(len(z))))
+    single, double = (
+        bootstrap_run(box, 20_000, np.random.default_rng(0), soft=False, precision=kind).log_steps[:12]
+        for kind in (np.float32, np.float64)
+    )  # later steps differ by the noise of one changed point
+    np.testing.assert_allclose(single, double, atol=1e-12)
+
+
+def test_single_precision_only_where_rounding_is_small():
+    def suffices(S, **limits):
+        box = standard_form(S, **limits)
+        return single_suffices(box, np.diag(np.linalg.cholesky(box.S)))
+
+    assert suffices(truths.equicorrelated(500, 0.9))
+    assert not suffices(truths.equicorrelated(50, 1 - 1e-6))  # conditional deviations of 1e-3
+    assert not suffices(np.eye(10), lower=0.0, upper=1e-3)
+    assert not suffices(np.eye(10), lower=-1e4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_hard_count_is_unbiased_in_either_precision(precision):
+    box, rng = standard_form(truths.equicorrelated(20, 0.3)), np.random.default_rng(5)
+    truth = truths.equicorrelated_log_probability(20, 0.3)
+    p = np.exp([bootstrap_run(box, 2000, rng, soft=False, precision=precision).log_p - truth for _ in range(1000)])
+    assert abs(p.mean() - 1) < 3 * p.std() / np.sqrt(len(p))
+    assert p.std() / np.sqrt(len(p)) < 0.005
 
 
 @pytest.mark.slow

@@ -6,16 +6,21 @@ with their whole histories, by survivors drawn with replacement. log P = Σ log 
 for P if a run without survivors counts as 0; the soft count still resamples survivors and is biased at finite M.
 
 Points are kept as the normal variables z that they are made of, v = L z, and become points at the end. Histories are
-not copied at every step: within a block of coordinates only the means of its coming coordinates follow the survivors;
-z is permuted once per block by a vector of ancestors, and the n²M multiply-adds run as matrix products. The copies of a
-survivor lie side by side, in the order of the survivors, so that memory is read in its order. Siblings then take the
-places of the dead, and a point at a given place is no draw of the target: points that are kept are shuffled at the end.
-If memory cannot hold all points, they are split into several runs; P is averaged over runs, not log P.
+not copied: within a block of coordinates only the means of its coming coordinates follow the survivors, and whole
+histories are a tree (:mod:`gpclass.orthant.histories`), in which a common ancestor is stored and multiplied once. It
+has the same points as copied histories. Survivors come first and copies after them, so a point at a given place is no
+draw of the target: points that are kept are shuffled at the end.
+More points than a processor's cache holds are split into several runs; P is averaged over runs, not log P.
+
+Precision: a point only has to be on the right side of its limits. If rounding in single precision moves no point by
+more than a ten-thousandth of its conditional standard deviation, or of the width between its limits, z is single, drawn
+by :mod:`gpclass.numerics.normals`; otherwise double. Points cross a limit both ways, so P̂_i changes by far less.
 
 Standard error: that of the runs' mean for eight runs or more; otherwise from the genealogy of one run: with c_e
 final points descending from first point e, Var log P ≈ Σ_e (c_e − 1)²/M². This includes the dependence that A
 eq. 44 neglects, and tends to be too large.
-Cost: n³/3 + n²M per run, O(nM) memory.
+Cost: n³/3 + O(nM) per run where a share of the points dies at every step, n²M where none does; O(M) numbers for each
+coordinate of the last few, less for older ones.
 Fails when: no point survives a step; the estimate is then 0.
 References: Atiya, Abdel-Gawad & Fayed (2020); Chan & Lai (2013), A general theory of particle filters.
 """
@@ -23,18 +28,23 @@ References: Atiya, Abdel-Gawad & Fayed (2020); Chan & Lai (2013), A general theo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import logsumexp
 
 from gpclass._typing import Array, IntArray
 from gpclass.numerics.groups import group_error
 from gpclass.numerics.linalg import factor
+from gpclass.numerics.normals import single_normals
 from gpclass.numerics.special import log_diff_ndtr, log_sum_exp
 from gpclass.orthant.box import Box
+from gpclass.orthant.histories import Histories, Matrix, take_columns
 
-BLOCK = 16
-ROOM = 20_000_000  # largest array of a run
+BLOCK = 4
+POINTS = 50_000  # most points of a run
+OFF = 1e-4  # largest shift by rounding, in conditional standard deviations or widths
 MANY = 8  # runs, from which their spread tells the error
 
 
@@ -47,49 +57,88 @@ class BootstrapRun:
     x: Array  # (n, M), the final points: equally weighted draws; (n, 0) if they are not wanted
     variance: float  # of log_p, from the genealogy
     extinct: int | None
+    histories: Histories  # z of the final points, not shuffled: v = L z
 
 
-def bootstrap_run(box: Box, M: int, rng: np.random.Generator, *, soft: bool, keep: bool = True) -> BootstrapRun:
-    """One run of M points over all coordinates, in the order given."""
+def bootstrap_run(
+    box: Box,
+    M: int,
+    rng: np.random.Generator,
+    *,
+    soft: bool,
+    keep: bool = True,
+    precision: type[np.floating[Any]] | None = None,
+) -> BootstrapRun:
+    """One run of M points over all coordinates, in the order given; ``precision`` of z, by default as it needs."""
     n = box.n
-    L = np.ascontiguousarray(factor(box.S, what="cov")[0])
-    z, log_steps, none = np.empty((n, M)), np.full(n, -np.inf), np.empty((n, 0))
-    first, x = np.arange(M), np.empty(M)  # first ancestor of each point
+    root = factor(box.S, what="cov")[0]
+    kind = precision or (np.float32 if single_suffices(box, np.diag(root)) else np.float64)
+    L, lower, upper = (np.ascontiguousarray(part, dtype=kind) for part in (root, box.lower, box.upper))
+    log_steps, none = np.full(n, -np.inf), np.empty((n, 0))
+    histories, first, x = Histories(), np.arange(M), np.empty(M, kind)  # first ancestor of each point
     for a in range(0, n, BLOCK):
-        e = min(a + BLOCK, n)
-        means, parents = L[a:e, :a] @ z[:a], []  # of the block's coordinates, given those that are drawn
+        e = min(a + BLOCK, n)  # means of the block's coordinates, given those that are drawn
+        means = histories.product(L[a:e, :a]) if a else np.zeros((e, M), kind)
+        drawn: list[Matrix] = []
+        parents: list[IntArray] = []
         for k in range(a, e):
-            m = means[k - a]
-            rng.standard_normal(out=z[k])
-            np.multiply(z[k], L[k, k], out=x)
+            m, z, parent = means[k - a], np.empty(M, kind), np.empty(M, np.intp)
+            _normals(rng, z)
+            np.multiply(z, L[k, k], out=x)
             x += m
-            alive = np.flatnonzero((x > box.lower[k]) & (x < box.upper[k]))
+            alive = np.flatnonzero(_inside(x, lower[k], upper[k]))
             if not len(alive):  # even if the soft count is positive: no history continues
-                return BootstrapRun(-np.inf, log_steps, none, np.inf, k)
+                return BootstrapRun(-np.inf, log_steps, none, np.inf, k, histories)
             log_steps[k] = np.log(len(alive) / M)
             if soft:
-                limits = ((limit[k] - m) / L[k, k] for limit in (box.lower, box.upper))
+                limits = ((limit[k] - m.astype(float)) / root[k, k] for limit in (box.lower, box.upper))
                 log_steps[k] = log_sum_exp(log_diff_ndtr(*limits), axis=0) - np.log(M)
-            more = np.bincount(rng.integers(len(alive), size=M - len(alive)), minlength=len(alive))
-            parent = np.repeat(alive, 1 + more)
-            z[k] = z[k].take(parent)
+            parent[: len(alive)] = alive
+            others = rng.integers(len(alive), size=M - len(alive))
+            alive.take(others, out=parent[len(alive) :], mode="clip")  # without a buffer
+            z = z.take(parent)
             for row, slope in zip(means[k - a + 1 :], L[k + 1 : e, k], strict=True):
-                row.take(parent, out=x, mode="clip")  # without a buffer
-                np.multiply(z[k], slope, out=row)
+                row.take(parent, out=x, mode="clip")
+                np.multiply(z, slope, out=row)
                 row += x
+            drawn.append(z)
             parents.append(parent)
         ancestor = parents.pop()
-        for k in range(e - 2, a - 1, -1):
-            z[k] = z[k].take(ancestor)
+        for k in range(len(parents) - 1, -1, -1):
+            drawn[k] = drawn[k].take(ancestor)
             ancestor = parents.pop().take(ancestor)
-        for row in z[:a]:
-            row[:] = row.take(ancestor, out=x, mode="clip")
+        histories.append(np.stack(drawn), ancestor)
         first = first.take(ancestor)
     children = np.bincount(first, minlength=M) - 1.0
     points = none
     if keep:  # within the limits but for rounding
-        points = np.clip(L @ z.take(rng.permutation(M), axis=1), box.lower[:, None], box.upper[:, None])
-    return BootstrapRun(float(log_steps.sum()), log_steps, points, float(children @ children) / M**2, None)
+        points = take_columns(histories.product(L), rng.permutation(M)).astype(float)
+        np.clip(points, box.lower[:, None], box.upper[:, None], out=points)
+    variance = float(children @ children) / M**2
+    return BootstrapRun(float(log_steps.sum()), log_steps, points, variance, None, histories)
+
+
+def single_suffices(box: Box, sd: Array) -> bool:
+    """Whether rounding to single precision moves points by less than OFF of what decides on which side they are."""
+    reach = np.sqrt(np.diag(box.S))
+    for limit in (box.lower, box.upper):
+        reach = np.maximum(reach, np.where(np.isfinite(limit), np.abs(limit), 0.0))
+    rounding = np.finfo(np.float32).eps * np.sqrt(box.n) * reach
+    return bool(np.all(rounding <= OFF * np.minimum(sd, box.upper - box.lower)))
+
+
+def _normals(rng: np.random.Generator, z: Matrix) -> None:
+    if z.dtype == np.float32:
+        single_normals(rng, z)
+    else:
+        rng.standard_normal(out=z)
+
+
+def _inside(x: Matrix, lower: Any, upper: Any) -> npt.NDArray[np.bool_]:
+    """Between the limits; an infinite one takes no time."""
+    if upper == np.inf:
+        return np.asarray(x > lower)
+    return np.asarray(x < upper) if lower == -np.inf else (x > lower) & (x < upper)
 
 
 def predicted_error(log_steps: Array, M: int) -> tuple[float, float]:
@@ -114,8 +163,8 @@ class BootstrapResult:
 def bootstrap(
     box: Box, M: int, rng: np.random.Generator, *, soft: bool, runs: int | None = None, keep: bool = False
 ) -> BootstrapResult:
-    """As many runs as memory (or ``runs``) requires, with P averaged over them."""
-    R = max(1, -(-box.n * M // ROOM)) if runs is None else min(runs, M)
+    """As many runs as the cache (or ``runs``) requires, with P averaged over them."""
+    R = max(1, -(-M // POINTS)) if runs is None else min(runs, M)
     sizes = np.diff(np.linspace(0, M, R + 1).astype(int))
     done = []
     for stream, size in zip(rng.spawn(R), sizes, strict=True):
