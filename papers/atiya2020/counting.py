@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 
+from gpclass._typing import Array
 from gpclass.inference.posteriors import noise_factor, noisy_latents
 from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods import Probit
@@ -20,6 +21,7 @@ from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.normals import single_normals
 from gpclass.orthant.bootstrap import bootstrap_run
+from gpclass.orthant.box import Box
 from gpclass.orthant.plan import coordinate_order
 from papers.atiya2020.shared import Answer, Linear, linear_kernel
 
@@ -35,10 +37,7 @@ def count_run(problem: Linear, M: int, seed: int) -> Answer:
     run = bootstrap_run(box, M, rng, soft=False, keep=False)
     if run.extinct is not None:
         return Answer(np.full(len(x_new), 0.5), -np.inf, time.process_time() - begin)
-    prior, noise = dense_prior(data), noise_factor(data)
-    cross, variances = prior.per_latent(prior.cross(x_new)), prior.per_latent(prior.variances(x_new))
-    W = cross[0].T @ noisy_latents(data, noise, box.restore(factor(box.S, what="cov")[0]), None)[0]  # (m, n)
-    sd = np.sqrt(1.0 + noise.variances(cross, variances)[:, 0])
+    W, sd = new_rows(data, box, x_new)
     share, z = np.empty(len(W)), np.empty(M, np.float32)
     slopes = (W / sd[:, None]).astype(np.float32)
     for a in range(0, len(W), ROWS):
@@ -46,3 +45,12 @@ def count_run(problem: Linear, M: int, seed: int) -> Answer:
             mean += single_normals(rng, z)
             share[j] = np.count_nonzero(mean > 0) / M
     return Answer(share, run.log_p, time.process_time() - begin)
+
+
+def new_rows(data: Problem, box: Box, x_new: Array) -> tuple[Array, Array]:
+    """W (m, n) and sd (m,), with which the noisy latent values at new rows are N(W z, sd²) given z (A eq. 59-60)."""
+    prior, noise = dense_prior(data), noise_factor(data)
+    cross, variances = prior.per_latent(prior.cross(x_new)), prior.per_latent(prior.variances(x_new))
+    points = box.restore(factor(box.S, what="cov")[0])  # those of unit z
+    W = cross[0].T @ noisy_latents(data, noise, points, None)[0]
+    return W, np.sqrt(1.0 + noise.variances(cross, variances)[:, 0])
