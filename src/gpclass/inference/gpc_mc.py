@@ -5,8 +5,9 @@ dropped and replaced by survivors, and the share that survived multiplies the ev
 (unbiased), the mean of the conditional probabilities for ``gpc-mc`` (the paper's soft count, biased at finite M).
 The particles after the last point are draws of the posterior, kept for any test point (the paper's section 5.6).
 Included for comparison: ``exact`` needs thousands of times fewer draws for the same error.
-Cost: n³/3 + n²M multiply-adds, as matrix products; O(nM) memory, in runs of bounded size whose P (never log P) is
-averaged. Fails when: no draw survives a point, as with large kernel variances: an error names the point.
+Cost: n³/3 + O(nM) for the evidence where a share of the points dies at every step, as their common histories are
+multiplied once; n²M multiply-adds, as matrix products, for the posterior of the draws; O(nM) memory. P (never log P) is
+averaged over runs. Fails when: no draw survives a point, as with large kernel variances: an error names the point.
 Reference: Atiya, Abdel-Gawad & Fayed (2020), sections 5.1-5.7.
 """
 

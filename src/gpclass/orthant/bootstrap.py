@@ -75,7 +75,7 @@ def bootstrap_run(
     kind = precision or (np.float32 if single_suffices(box, np.diag(root)) else np.float64)
     L, lower, upper = (np.ascontiguousarray(part, dtype=kind) for part in (root, box.lower, box.upper))
     log_steps, none = np.full(n, -np.inf), np.empty((n, 0))
-    histories, first, x = Histories(), np.arange(M), np.empty(M, kind)  # first ancestor of each point
+    histories, x = Histories(), np.empty(M, kind)
     for a in range(0, n, BLOCK):
         e = min(a + BLOCK, n)  # means of the block's coordinates, given those that are drawn
         means = histories.product(L[a:e, :a]) if a else np.zeros((e, M), kind)
@@ -108,8 +108,7 @@ def bootstrap_run(
             drawn[k] = drawn[k].take(ancestor)
             ancestor = parents.pop().take(ancestor)
         histories.append(np.stack(drawn), ancestor)
-        first = first.take(ancestor)
-    children = np.bincount(first, minlength=M) - 1.0
+    children = np.bincount(histories.first(), minlength=M) - 1.0
     points = none
     if keep:  # within the limits but for rounding
         points = take_columns(histories.product(L), rng.permutation(M)).astype(float)

@@ -31,7 +31,7 @@ class Level:
     """Some consecutive coordinates of the distinct ancestors."""
 
     z: Matrix  # (coordinates, columns)
-    parent: IntArray  # (columns,), in the level before; the oldest one's are not used
+    parent: IntArray  # (columns,), in the level before; in the oldest, among the points of the beginning
 
     def keep(self, columns: IntArray) -> Level:
         """These columns alone, which may be repeated."""
@@ -60,6 +60,13 @@ class Histories:
                 for row, before in zip(own, found, strict=True):
                     row += before.take(level.parent)
             begin, found = end, own
+        return found
+
+    def first(self) -> IntArray:
+        """The point of the beginning from which each point descends, (M,)."""
+        found = self.levels[0].parent
+        for level in self.levels[1:]:
+            found = found.take(level.parent)
         return found
 
     def _drop(self) -> None:
