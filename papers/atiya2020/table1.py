@@ -108,8 +108,8 @@ def run(setting: Setting, dimensions: Sequence[int] = truths.PRODUCT_SIZES) -> S
         "table1",
         ("n", "method", "draws", "problems", "MAPE %", "its s.e.", "paper's MAPE %", "CPU s per problem"),
         tuple(rows),
-        "MAPE (%) of log P; the paper's column is its hard count with the same number of draws. CPU seconds are those of "
-        "the version that measured a row: rows kept from earlier runs may take less now.",
+        "MAPE (%) of log P; the paper's column is its hard count with the same number of draws. CPU seconds are those "
+        "of the version that measured a row: rows kept from earlier runs may take less now.",
     )
     notes = (
         "The paper's best row, 3,000,000 samples: "
