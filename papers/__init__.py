@@ -1,5 +1,5 @@
 """The experiments of the papers: our numbers beside the published ones.
 
 ``python -m papers.<paper> [experiment ...] [--full] [--write]`` runs, prints, and writes CSV and PNG to
-``results/<paper>/``.
+``results/<paper>/``. ``python -m papers.keep`` keeps what took hours (:mod:`papers.keep`).
 """

@@ -2,8 +2,9 @@
 
 One proposal for all, tuned on Laplace's evidence. The reference is the chain with EP's deterministic evidence: the
 acceptance "as if the likelihood were known exactly". Every chain is stored when it is done (:mod:`papers.store`), so an
-interrupted run continues where it stopped. A full run with ``--minutes`` shows the rows that are complete, and of sets
-that it has not reached those of the usual size, if these were measured.
+interrupted run continues where it stopped; rows and proposals of the full size can be kept for good
+(:mod:`papers.keep`). A full run with ``--minutes`` shows the rows that are complete, and of sets that it has not
+reached those of the usual size, if these were measured.
 """
 
 from __future__ import annotations
@@ -155,23 +156,27 @@ def tuned_proposal(setting: Setting, covariance: str, name: str) -> Tuned:
 
 
 def measured(setting: Setting, covariance: str, name: str, label: str) -> dict[str, Any]:
-    """The chains of one row: acceptance in percent, its error, its spread, and the noise of the estimator."""
+    """One row, of its chains: acceptance in percent, its error, its spread, and the noise of the estimator."""
     size, tuned = sizes(setting)[name], tuned_proposal(setting, covariance, name)
-    found = [one_chain(setting, covariance, name, label, r) for r in range(size.chains)]
-    percent, error, spread = acceptance([one["accepted"] for one in found])
-    theta = np.array([one["theta"] for one in found])
     settings = {**_settings(size, label, setting), "chains": size.chains}
-    file = _file(setting, covariance, name, f"{label} noise")
-    sd = cell(PAPER, file, settings, lambda: {"sd": _noise(tuned, label, theta, setting.seed)})["sd"]
-    return {
-        "n": tuned.problem.n,
-        "percent": percent,
-        "error": error,
-        "spread": spread,
-        "sd": sd,
-        "effective": effective_size(theta),
-        "seconds": float(np.mean([one["seconds"] for one in found])),
-    }
+
+    def assemble() -> dict[str, Any]:
+        found = [one_chain(setting, covariance, name, label, r) for r in range(size.chains)]
+        percent, error, spread = acceptance([one["accepted"] for one in found])
+        theta = np.array([one["theta"] for one in found])
+        file = _file(setting, covariance, name, f"{label} noise")
+        sd = cell(PAPER, file, settings, lambda: {"sd": _noise(tuned, label, theta, setting.seed)})["sd"]
+        return {
+            "n": tuned.problem.n,
+            "percent": percent,
+            "error": error,
+            "spread": spread,
+            "sd": sd,
+            "effective": effective_size(theta),
+            "seconds": float(np.mean([one["seconds"] for one in found])),
+        }
+
+    return cell(PAPER, _file(setting, covariance, name, f"{label} row"), settings, assemble, assembled=True)
 
 
 def one_chain(setting: Setting, covariance: str, name: str, label: str, r: int) -> dict[str, Any]:
