@@ -64,6 +64,26 @@ def lower_solve(L: Array, b: Array) -> Array:
     return np.asarray(blas.dtrsm(1.0, L, b.T, side=1, lower=1, trans_a=1, overwrite_b=1)).T
 
 
+def triangular_product(L: Array, b: Array, transposed: bool = False) -> Array:
+    """L b, or Lᵀ b, for a lower triangular L and b (n, r)."""
+    return np.asarray(blas.dtrmm(1.0, L, b, lower=1, trans_a=int(transposed)))
+
+
+def triangular_solve(L: Array, b: Array, transposed: bool = False) -> Array:
+    """L⁻¹ b, or L⁻ᵀ b, for a lower triangular L and b (n, r)."""
+    return np.asarray(lapack.dtrtrs(L, b, lower=1, trans=int(transposed))[0])
+
+
+def one_plus_gram(L: Array, d: Array) -> Array:
+    """Lower Cholesky factor of I + Lᵀ diag(d) L for a lower triangular L, in two thirds of n³."""
+    if np.any(d < 0.0):
+        B = np.asfortranarray(L.T @ (d[:, None] * L))
+    else:
+        B, _ = lapack.dlauum(np.multiply(np.sqrt(d)[:, None], L, order="F"), lower=1, overwrite_c=1)
+    B[np.diag_indices(len(d))] += 1.0
+    return cholesky(B)
+
+
 class SiteFactor:
     """The Gaussian N(0, K) multiplied by sites of precision t >= 0.
 
