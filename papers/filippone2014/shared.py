@@ -14,7 +14,7 @@ from gpclass.hyper.base import Inference
 from gpclass.hyper.chains import ChainRun, run_chains
 from gpclass.hyper.defaults import priors_for
 from gpclass.hyper.proposal import LogDensity, Mode, find_mode
-from gpclass.hyper.pseudo_marginal import START_TOL, MetropolisSampler, PseudoMarginal
+from gpclass.hyper.pseudo_marginal import MetropolisSampler, PseudoMarginal, common_start
 from gpclass.inference import EP, Annealed, Exact, Importance, Laplace
 from gpclass.inference.diagnostics import array_stats
 from gpclass.kernels import filippone
@@ -73,7 +73,9 @@ def tune(problem: Problem, iterations: int, seed: int) -> Tuned:
     settings = PseudoMarginal(chains=1, warmup=iterations, discard=0, draws=1, proposal="walk", approximate=True)
     prior = priors_for(problem, None, "filippone")
     guide = LogDensity(problem, Laplace(), prior)
-    sampler = MetropolisSampler(settings, guide, guide, find_mode(guide), "sites")
+    mode = find_mode(guide)
+    guide = replace(guide, start=common_start(problem.at(mode.theta), guide.inference))
+    sampler = MetropolisSampler(settings, guide, guide, mode, "sites")
     rng = np.random.default_rng(seed)
     state, taken = sampler.first(rng), []
     for i in range(iterations):
@@ -101,9 +103,9 @@ def settled(tuned: Tuned, iterations: int, seed: int) -> Tuned:
 
 
 def estimator(tuned: Tuned, inference: Inference) -> LogDensity:
-    """The density of θ by an estimate that starts, where it has a use for them, from EP's sites at the mode."""
+    """The density of θ by an estimate whose Gaussian starts from its sites at the mode."""
     problem = tuned.problem
-    start = EP(tol=START_TOL)(problem.at(tuned.mode.theta)).start
+    start = common_start(problem.at(tuned.mode.theta), inference)
     return LogDensity(problem, inference, priors_for(problem, None, "filippone"), start)
 
 
@@ -126,6 +128,7 @@ def chains(
         draws=draws,
         proposal="walk",
         approximate=True,
+        keep=1,  # the latent values are not looked at
         vectors=1,
         screen=screen,
     )

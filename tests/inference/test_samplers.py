@@ -375,7 +375,7 @@ def test_gibbs_for_logit_draws_from_the_model_with_its_stated_noise():
     assert posterior.report.jitter == pytest.approx(0.3)
     target = whiten(problem)
     L = np.linalg.cholesky(problem.prior.K + 0.3 * np.eye(12))
-    prior = replace(target, prior_roots=[L], A=L[None], jitter=0.3)
+    prior = replace(target, prior_roots=[L], jitter=0.3)
     weighted = np.random.default_rng(2).standard_normal((200_000, 12))
     log_w = prior.log_ratio(prior.latents(weighted))
     w = np.exp(log_w - log_w.max())

@@ -237,8 +237,9 @@ def guides_about(density: LogDensity, mode: Mode) -> Guides | None:
 
 
 def common_start(problem: Problem, inference: Inference) -> Start | None:
-    """The start of every estimate: EP at one θ, for an inference guided by EP's sites."""
-    return EP(tol=START_TOL)(problem).start if inference.stochastic else None
+    """The start of every estimate: the sites at one θ of the Gaussian that guides it, if one does."""
+    guide = EP() if inference.stochastic else inference.guide(problem.likelihood)
+    return guide.with_site_tol(min(guide.site_tol, START_TOL))(problem).start if guide.gaussian else None
 
 
 @dataclass(frozen=True, eq=False)

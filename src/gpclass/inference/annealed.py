@@ -28,7 +28,7 @@ import numpy as np
 from gpclass._typing import Array, Generator
 from gpclass.inference.around import target_around
 from gpclass.inference.elliptical_step import elliptical_step
-from gpclass.inference.importance import Importance, weighted_evidence, weighted_posterior
+from gpclass.inference.importance import SITE_TOL, Importance, weighted_evidence, weighted_posterior
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.latent.base import Start
@@ -133,7 +133,7 @@ class Annealed(Importance):
         return np.asarray(self.ladder, dtype=float) if given else ladder(problem.n, self.temperatures)
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
-        target, beta = target_around(problem, self.around), self._first(problem)
+        target, beta = target_around(problem, self.around, SITE_TOL, start=start), self._first(problem)
         if self.ladder == "balanced":
             beta = balanced(target, beta, rng)
         state, log_w = anneal(target, beta, self.n_samples, rng)

@@ -90,6 +90,8 @@ def _gaussian(problem: Problem, base: Inference, tol: float | None, start: Start
             raise ValueError(f"around={base!r}: the short form of its sites has no settings; use around='variational'")
         if short is not None:
             return short
+    if isinstance(base, Laplace):
+        return base.near_mode(problem, start)
     return base.with_site_tol(max(tol or 0.0, base.site_tol))(problem, start=start).sites[0]
 
 

@@ -217,7 +217,7 @@ def _with_own_noise(problem: Problem, relative: float) -> Whitened:
         noisy = K.copy()
         noisy.flat[:: problem.n + 1] += delta
         roots.append(cholesky(noisy))
-    return replace(whiten(problem), prior_roots=roots, A=np.stack(roots), jitter=delta)
+    return replace(whiten(problem), prior_roots=roots, jitter=delta)
 
 
 def _white(target: Whitened, f: Array) -> Array:

@@ -33,6 +33,7 @@ from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat
 from gpclass.posterior import UNRELIABLE, Evidence, Report
 
 POWER = 0.8  # of the sites, with several latent values per row
+SITE_TOL = 1e-3  # of EP's sites: draws correct the rest
 DRAWS = (1000, 4000)  # by default, for one latent value per row and for several
 
 
@@ -71,9 +72,12 @@ class Importance(Inference):
         return BASES[str(names[0])]().guide(likelihood) if names else self
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> WhiteDraws:
-        """Weighted draws and an unbiased evidence; ``start`` is not used, so estimates are independent."""
+        """Weighted draws and an unbiased evidence.
+
+        ``start`` only saves steps to the Gaussian. For estimates that are independent, give all the same one.
+        """
         several = problem.n_latents > 1
-        target = target_around(problem, self.around, power=POWER if several else 1.0)
+        target = target_around(problem, self.around, SITE_TOL, POWER if several else 1.0, start)
         state = Particles.draw(target, self.n_samples or DRAWS[several], rng)
         return weighted_posterior(self.name, target, state.xi, state.r, gradient)
 

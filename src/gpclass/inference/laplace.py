@@ -10,7 +10,8 @@ and its gradient has an explicit part ½(ααᵀ − (K + W⁻¹)⁻¹) and an i
 classes of a row (:mod:`gpclass.likelihoods.local`).
 
 If a factorisation costs much more than a step (a dense prior), each factor is used for several steps as long as they
-still gain (the chord method); near a mode known from a neighbouring θ two factorisations suffice.
+still gain (the chord method); near a mode known from a neighbouring θ two factorisations suffice, the first of them
+with that mode's sites. A Gaussian that only guides draws needs the first alone.
 Cost: a factorisation is O(L n³) dense, O(L² n m²) with m inducing inputs; 2 to 8 of them.
 Fails when: the posterior is far from Gaussian (few points per class, large kernel variance): probabilities are
 then too close to even and the evidence is too low.
@@ -34,6 +35,7 @@ from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, times_precision
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels, Shard, Sums, blank
+from gpclass.numerics.anderson import Mixing
 
 CHORD_GAIN = 0.05  # keep a factor while each step shrinks the Newton decrement at least this much
 CLIMB_TOL = 1e-14  # of an ascent: an error of 1e-7 in the mode, which the evidence is proportional to
@@ -41,6 +43,9 @@ HALVINGS = 30
 ROUGH = 1e-4  # of an evidence that is compared with others far from it
 ROUNDING = 1e-12  # share of Ψ: a decrement below it that no longer falls is rounding
 SMALL = 1e-8  # nats: a decrement that counts as zero if no step raises Ψ
+NEAR = 1e-4  # decrement, in nats, at which a Gaussian guides draws as well as the one at the mode
+GUIDE_GAIN = 0.5  # as CHORD_GAIN, if steps are mixed and the last digits do not count
+MIXED = 3  # steps that the mixing remembers
 
 
 class SecondOrder(SiteRule):
@@ -99,6 +104,28 @@ class Laplace(Inference):
         """Itself with a mode as accurate as an ascent of the evidence notices."""
         return replace(self, tol=max(self.tol, CLIMB_TOL))
 
+    def near_mode(self, problem: Problem, start: Start | None = None) -> Gaussian:
+        """The Gaussian at a point within a hundredth of a standard deviation of the mode, for draws that it guides.
+
+        Its factor is computed only if asked for: often one factorisation, that of the start's sites, is enough.
+        """
+        held, psi, gaussian = _begin(problem, start)
+        for _ in range(self.max_iter):
+            gaussian, last, mixing = gaussian or problem.prior.given(held, RULE), np.inf, Mixing(MIXED)
+            while True:
+                aimed, decrement = gaussian.newton(held, RULE)
+                moved = _line_search(problem, mixed(aimed, mixing) if gaussian.chord else aimed, psi)
+                if moved is None:
+                    return gaussian.moved_to(held)
+                held, psi = moved
+                if decrement < NEAR:
+                    return problem.prior.given(held, RULE).moved_to(held)
+                if not gaussian.chord or decrement > GUIDE_GAIN * last:
+                    break
+                last = decrement
+            gaussian = None
+        return problem.prior.given(held, RULE).moved_to(held)
+
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> GaussianPosterior:
         """Newton's method from zero, or from a neighbouring mode."""
         mode = find_mode(problem, start, self.max_iter, self.tol)
@@ -107,7 +134,7 @@ class Laplace(Inference):
 
 def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) -> FixedPoint:
     """Newton's method on Ψ, each factor used while its steps still gain; the sites there with Laplace's evidence."""
-    held, psi = _begin(problem, start)
+    held, psi, gaussian = _begin(problem, start)
     last_decrement = decrement = np.inf
 
     def found(gaussian: Gaussian, iterations: int, reason: str = "") -> FixedPoint:
@@ -116,7 +143,8 @@ def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) 
         return FixedPoint(held, gaussian, value, iterations, not reason, decrement, reason=reason)
 
     for iteration in range(1, max_iter + 1):
-        gaussian, last, first = problem.prior.given(held, RULE), np.inf, True
+        first, last = gaussian is None, np.inf  # whether the factor is that of the sites here
+        gaussian = gaussian or problem.prior.given(held, RULE)
         while True:
             aimed, decrement = gaussian.newton(held, RULE)
             still = abs(decrement) < tol * (1.0 + abs(psi))
@@ -137,20 +165,31 @@ def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) 
             last_decrement = decrement
             if not gaussian.chord:
                 break
+        gaussian = None
     gaussian = problem.prior.given(held, RULE)
     return found(gaussian, max_iter, f"no convergence after {max_iter} factorisations")
 
 
-def _begin(problem: Problem, start: Start | None) -> tuple[Held, float]:
-    """Rows at zero, or at a neighbouring mode if better; and Ψ there."""
+def _begin(problem: Problem, start: Start | None) -> tuple[Held, float, Gaussian | None]:
+    """Rows at zero, or at the α or the sites of a neighbouring mode if better; Ψ there; the Gaussian of these sites.
+
+    If θ changes, sites lead much nearer to the mode than α. Their factor is then used for the first steps, if factors
+    are used for several.
+    """
     held, _ = problem.rows.map(blank, problem.rows.held, base.NEWTON * problem.n_latents)
     held, sums = problem.map(move, held, 0.0)
     near = None if start is None else start.of(RULE, problem)
     if near is None or not near.held:
-        return held, sums["psi"]
-    warm = problem.prior.times(near.held)
-    warm, there = problem.map(move, warm, 0.0)
-    return (warm, there["psi"]) if there["psi"] > sums["psi"] else (held, sums["psi"])
+        return held, sums["psi"], None
+    warm, gaussian = problem.prior.times(near.held), problem.prior.given(near.held, RULE)
+    if gaussian.chord:
+        warm, _ = problem.map(off_sites, warm)
+        warm, _ = gaussian.newton(warm, RULE)
+        warm, there = problem.map(move, warm, 1.0)
+    else:
+        gaussian = None
+        warm, there = problem.map(move, warm, 0.0)
+    return (warm, there["psi"], gaussian) if there["psi"] > sums["psi"] else (held, sums["psi"], None)
 
 
 def _line_search(problem: Problem, aimed: Held, psi: float) -> tuple[Held, float] | None:
@@ -160,6 +199,27 @@ def _line_search(problem: Problem, aimed: Held, psi: float) -> tuple[Held, float
         if sums["psi"] >= psi - 1e-13 * (1.0 + abs(psi)):
             return moved, sums["psi"]
     return None
+
+
+def mixed(aimed: Held, mixing: Mixing) -> Held:
+    """Rows in one shard whose step is mixed with those before by Anderson's method, α telling how far they are."""
+    (shard,) = aimed
+    values = shard.kept.copy()
+    view = values.reshape(base.NEWTON, -1)
+    here = np.concatenate([view[base.F], view[base.ALPHA]])
+    step = np.concatenate([view[base.STEP_F], view[base.STEP_ALPHA]])
+    after = mixing.propose(here, step, scale=np.repeat([0.0, 1.0], len(here) // 2))
+    if after is not None and np.isfinite(after).all():
+        view[base.STEP_F], view[base.STEP_ALPHA] = np.split(after - here, 2)
+    return (shard.with_values(values),)
+
+
+def off_sites(shard: Shard, likelihood: Likelihood) -> tuple[Shard, Sums]:
+    """Rows whose residual is that of their sites instead of the likelihood: a Newton step leads to the sites' mean."""
+    values = shard.kept.copy()
+    view = values.reshape(base.NEWTON, -1, values.shape[1])
+    view[base.RESIDUAL] = view[base.SITE_B] - times_precision(view[base.SITE_D], view[base.F]) - view[base.ALPHA]
+    return shard.with_values(values), {}
 
 
 def look(likelihood: Likelihood, labels: Labels, values: Array) -> tuple[Array, Array]:

@@ -76,7 +76,7 @@ class Covariances:
 
     @cached_property
     def _roots(self) -> list[tuple[Array, float]]:
-        return [factor(K) for K, _ in self._values]
+        return [factor(K.T) for K, _ in self._values]  # symmetric, and so in LAPACK's order
 
     @property
     def roots(self) -> list[Array]:

@@ -43,7 +43,7 @@ MOST_FULL = 10_000  # latent values for which one full matrix of them fits in me
 RESPONSIVE = 500  # rows, from which a sweep of sites that need care goes as far as one factor tells
 ROUGH = 1e-3  # tolerance of sites, from which variances and slopes are in single precision
 MANY = 600  # rows, from which a search of θ begins on a part of them
-CHORD_FROM = 250  # latent values, from which a factor is used for several Newton steps
+CHORD_FROM = 150  # latent values, from which a factor is used for several Newton steps
 BLOCK_ELEMENTS = 4_000_000  # L × n × (points per block), about 32 MB
 
 
@@ -308,7 +308,8 @@ class DenseGaussian(InMemoryGaussian):
         view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
         f, alpha = view[base.F], view[base.ALPHA]
         sites = replace(self.sites, b=alpha + self.sites.times(f))  # sites whose Gaussian has this mean
-        return replace(self, sites=sites, made=self.factor, known=(labels.copies * alpha, f))
+        made = vars(self).get("factor", self.made)  # if it is known: a guide needs none
+        return replace(self, sites=sites, made=made, known=(labels.copies * alpha, f))
 
     def shrunk(self, r: Array) -> Array:
         """(I + W K)⁻¹ r for r (L, n)."""

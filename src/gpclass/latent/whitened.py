@@ -15,8 +15,10 @@ Samplers of N(ξ; 0, I) exp(r(f(ξ))) need not know: the implied density of f is
 Given f, ζ = Rᵀs⁻¹(Σ_c D_c (f_c − m_c)) + Rᵀs^(-½) z, z ~ N(0, I): a chain that starts from f draws it.
 
 No inverse of K occurs, so a nearly singular K does no harm. Around the prior there are no sites, no ζ, and A_c = L_c.
+With one latent value A is never formed: a draw takes a solve with Cᵀ and a product with L, both triangular, which
+together cost what a product with A does.
 Importance weights are exp(r); annealing, elliptical slices and Hamiltonian dynamics move ξ.
-Cost: O(C n³) once, 2 C n² per draw (n² for one latent value); memory 3 C n² numbers.
+Cost: O(C n³) once (n³ for one latent value, a third of it for the root of K), 2 C n² per draw; memory 3 C n² numbers.
 Fails when: some K_c has no factor even with jitter (:mod:`gpclass.numerics.linalg`); the jitter is reported.
 Reference: Rasmussen & Williams (2006), §3.4 and §3.5; Filippone (2014), eq. 13. ζ is this package's own.
 """
@@ -24,6 +26,7 @@ Reference: Rasmussen & Williams (2006), §3.4 and §3.5; Filippone (2014), eq. 1
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +39,7 @@ from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods.local import times_precision
 from gpclass.model.problem import Problem
-from gpclass.numerics.linalg import cholesky
+from gpclass.numerics.linalg import one_plus_gram, triangular_product, triangular_solve
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class WhiteSites:
 
     D: Array  # (C, n)
     b: Array  # (C, n)
-    C: Array  # (C, n, n), factors of I + L_cᵀD_cL_c
+    C: list[Array]  # (n, n) each, factors of I + L_cᵀD_cL_c
     log_z: float  # log ∫ prior × sites
     coupling: Coupling | None = None  # with several latent values per row
 
@@ -66,11 +69,20 @@ class Whitened(Target):
     problem: Problem
     y: Array  # (n,), or (M, n): separate labels for each row of f
     prior_roots: list[Array]  # L_c (n, n): one if the latent values share it, else C
-    A: Array  # (1 or C, n, n)
     m: Array  # (C n,), mean of q
     centre: Array  # (C n,), L_c⁻¹m_c
     sites: WhiteSites | None  # None if q is the prior
     jitter: float
+    A_c: Array | None = None  # (C, n, n), of several latent values around sites
+
+    @cached_property
+    def A(self) -> Array:
+        """The roots of the covariances of q, (1 or C, n, n)."""
+        if self.A_c is not None:
+            return self.A_c
+        if self.sites is None:
+            return np.stack(self.prior_roots)
+        return triangular_solve(self.sites.C[0], self.L.T).T[None]
 
     @property
     def L(self) -> Array:
@@ -87,7 +99,7 @@ class Whitened(Target):
             return {}
         arrays = [*self.prior_roots, self.A]
         if self.sites is not None:
-            arrays.append(self.sites.C)
+            arrays += self.sites.C
         if self._coupling is not None:
             arrays += [self._coupling.U, self._coupling.tie]
         return {"n_classes": self.problem.n_latents, "memory_mb": sum(a.nbytes for a in arrays) / 2**20}
@@ -100,6 +112,9 @@ class Whitened(Target):
         return self.spread(xi) + self.m
 
     def spread(self, xi: Array) -> Array:
+        if self.problem.n_latents == 1:
+            inner = xi.T if self.sites is None else triangular_solve(self.sites.C[0], xi.T, transposed=True)
+            return triangular_product(self.L, inner).T
         out = self._own(xi).swapaxes(0, 1) @ self.A.transpose(0, 2, 1)  # (C, M, n)
         if self._coupling is not None:
             out += self._shared(xi) @ self._coupling.U.transpose(0, 2, 1)
@@ -152,6 +167,9 @@ class Whitened(Target):
         slope = self.problem.weighted(slope)
         if self.sites is not None:
             slope = slope - self.sites.b + times_precision(self.sites.D, F)
+        if self.problem.n_latents == 1:
+            inner = triangular_product(self.L, slope[:, 0].T, transposed=True)
+            return total, (inner if self.sites is None else triangular_solve(self.sites.C[0], inner)).T
         parts = [slope[:, c] @ A for c, A in enumerate(per_latent(list(self.A), self.problem.n_latents))]
         if self._coupling is not None:
             parts.append(sum(slope[:, c] @ U for c, U in enumerate(self._coupling.U)))
@@ -191,17 +209,14 @@ def whiten(problem: Problem, alpha: Array | None = None, D: Array | None = None)
     roots, jitter = prior.roots, prior.root_jitter
     if alpha is None or D is None:
         zero = np.zeros(C * n)
-        return Whitened(problem, problem.y, roots, np.stack(roots), zero, zero, None, jitter)
+        return Whitened(problem, problem.y, roots, zero, zero, None, jitter)
     each = prior.per_latent(roots)
-    inner, A = np.empty((C, n, n)), np.empty((C, n, n))
-    for c, root in enumerate(each):
-        B = root.T @ (D[c][:, None] * root)
-        B.flat[:: n + 1] += 1.0
-        inner[c] = cholesky(B)
-        A[c] = solve_triangular(inner[c], root.T, lower=True, check_finite=False).T
+    inner = [one_plus_gram(root, d) for root, d in zip(each, D, strict=True)]
+    A, coupling = None, None
     if C == 1:
-        coupling, half_log_det = None, float(np.log(np.diag(inner[0])).sum())
+        half_log_det = float(np.log(np.diag(inner[0])).sum())
     else:
+        A = np.stack([triangular_solve(F, root.T).T for F, root in zip(inner, each, strict=True)])
         # The same prior, jitter included.
         K = prior.covariances if jitter == 0.0 else [root @ root.T for root in each]
         coupled = CoupledFactor(K, D)
@@ -210,10 +225,10 @@ def whiten(problem: Problem, alpha: Array | None = None, D: Array | None = None)
     m = np.stack([root @ part for root, part in zip(each, centre, strict=True)])
     b = alpha + times_precision(D, m)  # q has the mean m
     sites = WhiteSites(D, b, inner, 0.5 * float(np.vdot(b, m)) - half_log_det, coupling)
-    return Whitened(problem, problem.y, roots, A, m.ravel(), centre.ravel(), sites, jitter)
+    return Whitened(problem, problem.y, roots, m.ravel(), centre.ravel(), sites, jitter, A)
 
 
-def _coupling(coupled: CoupledFactor, inner: Array, A: Array) -> Coupling:
+def _coupling(coupled: CoupledFactor, inner: list[Array], A: Array) -> Coupling:
     U, tie = np.empty_like(A), np.empty_like(A)
     for c, D in enumerate(coupled.D):
         half = solve_triangular(coupled.L, D[:, None] * A[c], lower=True, check_finite=False)  # R⁻¹D_cA_c

@@ -28,9 +28,12 @@ class NotPositiveDefiniteError(ValueError):
     """The matrix is not a covariance, even with the largest jitter."""
 
 
-def cholesky(A: Array) -> Array:
-    """Lower Cholesky factor of A (reads only its lower triangle); ``LinAlgError`` if A is not positive definite."""
-    L, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=0)
+def cholesky(A: Array, overwrite: bool = False) -> Array:
+    """Lower Cholesky factor of A (reads only its lower triangle); ``LinAlgError`` if A is not positive definite.
+
+    ``overwrite``: in the memory of A, if that is in Fortran order.
+    """
+    L, info = lapack.dpotrf(A, lower=1, clean=1, overwrite_a=int(overwrite))
     if info != 0:
         raise np.linalg.LinAlgError(f"the leading minor of order {info} is not positive definite")
     return np.asarray(L)
@@ -49,9 +52,10 @@ def factor(
     scale = float(np.mean(np.diag(K))) if scale is None else scale
     for relative in (jitter for jitter in JITTERS if jitter >= least):
         jitter = relative * scale
-        shifted = K if jitter == 0 else K + jitter * np.eye(len(K))
+        shifted = np.array(K, order="F")
+        shifted[np.diag_indices(len(K))] += jitter
         try:
-            return cholesky(shifted), jitter
+            return cholesky(shifted, overwrite=True), jitter
         except np.linalg.LinAlgError:
             continue
     raise NotPositiveDefiniteError(
@@ -62,6 +66,26 @@ def factor(
 def lower_solve(L: Array, b: Array) -> Array:
     """L^-1 b for b (n, m), which is overwritten if its rows are contiguous: solved from the right, without copies."""
     return np.asarray(blas.dtrsm(1.0, L, b.T, side=1, lower=1, trans_a=1, overwrite_b=1)).T
+
+
+def triangular_product(L: Array, b: Array, transposed: bool = False) -> Array:
+    """L b, or Lᵀ b, for a lower triangular L and b (n, r)."""
+    return np.asarray(blas.dtrmm(1.0, L, b, lower=1, trans_a=int(transposed)))
+
+
+def triangular_solve(L: Array, b: Array, transposed: bool = False) -> Array:
+    """L⁻¹ b, or L⁻ᵀ b, for a lower triangular L and b (n, r)."""
+    return np.asarray(lapack.dtrtrs(L, b, lower=1, trans=int(transposed))[0])
+
+
+def one_plus_gram(L: Array, d: Array) -> Array:
+    """Lower Cholesky factor of I + Lᵀ diag(d) L for a lower triangular L, in two thirds of n³."""
+    if np.any(d < 0.0):
+        B = np.asfortranarray(L.T @ (d[:, None] * L))
+    else:
+        B, _ = lapack.dlauum(np.multiply(np.sqrt(d)[:, None], L, order="F"), lower=1, overwrite_c=1)
+    B[np.diag_indices(len(d))] += 1.0
+    return cholesky(B, overwrite=True)
 
 
 class SiteFactor:
