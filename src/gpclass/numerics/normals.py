@@ -23,7 +23,7 @@ _BIT = np.float32(2.0**-32)
 def single_normals(rng: Generator, out: Single) -> Single:
     """Fill ``out`` (M,) with independent standard normal numbers."""
     half = -(-len(out) // 2)
-    bits = rng.bit_generator.random_raw(half).view(np.uint32)
+    bits = rng.integers(2**32, size=2 * half, dtype=np.uint32)
     radius, angle = bits[:half].astype(np.float32), bits[half:].view(np.int32).astype(np.float32)
     radius += np.float32(0.5)
     radius *= _BIT
