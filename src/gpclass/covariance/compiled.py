@@ -27,7 +27,7 @@ from gpclass.covariance import _algebra as algebra
 from gpclass.covariance._generic import Generic
 from gpclass.covariance._stationary import Gaussian, Profile, Quadratic, Stationary, matern_profile
 from gpclass.covariance._tiles import Bound, Node, fold, tiles
-from gpclass.kernels import On, positions
+from gpclass.kernels import On, at_theta, hyperparameters, positions
 
 
 class Covariance:
@@ -52,7 +52,7 @@ class Covariance:
 
     def at(self, theta: npt.ArrayLike) -> Covariance:
         """The same kernel with other parameters."""
-        return compile_kernel(self.kernel.clone_with_theta(np.asarray(theta, dtype=float)))
+        return compile_kernel(at_theta(self.kernel, np.asarray(theta, dtype=float)))
 
     def __call__(self, X: npt.ArrayLike, Z: npt.ArrayLike | None = None) -> Array:
         """k(X, Z), shape (n, m). ``Z=None`` is k(X, X), including white noise."""
@@ -185,7 +185,7 @@ def _build(kernel: Any, start: int, generic: list[str]) -> tuple[Node, int]:
 def _places(kernel: Any, start: int) -> tuple[dict[str, slice], int]:
     """Where the free parameters of a simple kernel are in θ, from ``start`` on, and where they end."""
     places = {}
-    for parameter in kernel.hyperparameters:
+    for parameter in hyperparameters(kernel):
         if not parameter.fixed:
             places[parameter.name] = slice(start, start + parameter.n_elements)
             start += parameter.n_elements
