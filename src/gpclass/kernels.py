@@ -161,13 +161,14 @@ def parameter_names(kernel: Any) -> list[str]:
 
 def hyperparameters(kernel: Any) -> list[Any]:
     """``kernel.hyperparameters``, of plain kernels in a tenth of the time."""
-    if type(kernel) not in PLAIN:
+    kind: Any = type(kernel)
+    if kind not in PLAIN:
         return list(kernel.hyperparameters)
-    return [getattr(kernel, name) for name in _specifications(type(kernel))]
+    return [getattr(kernel, name) for name in _specifications(kind)]
 
 
 @cache
-def _specifications(kind: type) -> tuple[str, ...]:
+def _specifications(kind: type[Any]) -> tuple[str, ...]:
     return tuple(name for name in dir(kind) if name.startswith("hyperparameter_"))
 
 

@@ -118,6 +118,8 @@ class Pullback:
         weights = np.asarray(G, dtype=float)
         if weights.shape != (self._n, self._m):
             raise ValueError(f"G must have the shape of K, {(self._n, self._m)}, not {weights.shape}")
+        if self._square and theta is not None and weights.flags.f_contiguous:
+            weights = weights.T  # K is symmetric
         dX, dZ = np.zeros((self._n, self._d)), np.zeros((self._m, self._d))
         for tile in tiles(self._n, self._m, self._square):
             moves = self._bound.pull(tile, fold(weights, tile, self._square), theta)
@@ -158,6 +160,8 @@ def _build(kernel: Any, start: int, generic: list[str]) -> tuple[Node, int]:
     if kind in (sk.Sum, sk.Product):
         left, middle = _build(kernel.k1, start, generic)
         right, end = _build(kernel.k2, middle, generic)
+        if kind is sk.Product and type(left) is algebra.Constant:
+            return algebra.Scaled((left, right)), end
         return (algebra.Sum if kind is sk.Sum else algebra.Product)((left, right)), end
     if kind is sk.Exponentiation:
         inner, end = _build(kernel.kernel, start, generic)

@@ -47,6 +47,7 @@ class SecondOrder(SiteRule):
     """Sites that expand the likelihood to second order at f; rows keep them with f in Newton's layout."""
 
     name: ClassVar[str] = "laplace"
+    sharp: ClassVar[bool] = True
 
     def numbers(self, likelihood: Likelihood, L: int) -> int:
         return base.NEWTON * L
@@ -142,15 +143,15 @@ def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) 
 
 
 def _begin(problem: Problem, start: Start | None) -> tuple[Held, float]:
-    """Rows at zero, or at a neighbouring mode if better; and Ψ there."""
+    """Rows at a neighbouring mode, if that is better than even odds, or at zero; and Ψ there."""
+    near = None if start is None else start.of(RULE, problem)
+    if near is not None and near.held:
+        warm, there = problem.map(move, problem.prior.times(near.held), 0.0)
+        if there["psi"] > -problem.rows.count * np.log(problem.n_classes):
+            return warm, there["psi"]
     held, _ = problem.rows.map(blank, problem.rows.held, base.NEWTON * problem.n_latents)
     held, sums = problem.map(move, held, 0.0)
-    near = None if start is None else start.of(RULE, problem)
-    if near is None or not near.held:
-        return held, sums["psi"]
-    warm = problem.prior.times(near.held)
-    warm, there = problem.map(move, warm, 0.0)
-    return (warm, there["psi"]) if there["psi"] > sums["psi"] else (held, sums["psi"])
+    return held, sums["psi"]
 
 
 def _line_search(problem: Problem, aimed: Held, psi: float) -> tuple[Held, float] | None:
