@@ -33,7 +33,7 @@ class Trail:
     points: list[tuple[Array, Start]] = field(default_factory=list)
 
     def add(self, theta: Array, start: Start | None) -> None:
-        """Remember the sites at θ, if they are sites that an approximation steps towards with care, or to all digits."""
+        """Remember the sites at θ, if an approximation steps towards them with care, or to all digits."""
         rule = None if start is None else start.rule
         if start is not None and rule is not None and (rule.careful or rule.sharp) and len(start.held) == 1:
             self.points = [(theta.copy(), start), *self.points[: LENGTH - 1]]

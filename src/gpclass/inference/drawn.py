@@ -63,6 +63,7 @@ def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet, dua
         (box.restore_duals if duals else box.restore)(x, out=v[:, part])
         log_w[part], group[part] = rest
         first = part.stop
+        del x  # before the next ones are drawn
     return Drawn(v, log_w, group, seed, duals)
 
 

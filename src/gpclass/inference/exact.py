@@ -36,7 +36,7 @@ from gpclass.inference.draws import HEAVY, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.looked import Looked, law_at
-from gpclass.inference.outline import Known, Outline, unused
+from gpclass.inference.outline import LARGE, Known, Outline, unused
 from gpclass.inference.posteriors import (
     NoiseFactor,
     NoisyDraws,
@@ -183,7 +183,7 @@ class Exact(Inference):
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
-        return Outline(self, rows, box, ep, found.start(RULE))
+        return Outline(self, rows, ep, found.start(RULE).light, kept=box if box.S.size <= LARGE else None)
 
     def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""
@@ -206,15 +206,15 @@ class Exact(Inference):
         With the ``pilot`` of a search, its draws by the widened plan, no other is made. ``earlier``: as files of
         earlier versions require.
         """
-        problem, box, ep, found = outline.problem, outline.box, outline.ep, outline.noise
+        problem, ep, found = outline.problem, outline.ep, outline.noise
         if earlier:
-            plan = earlier_plan(box, ep, rng if self.n_samples is None else None)
+            plan = earlier_plan(outline.box, ep, rng if self.n_samples is None else None)
         elif self.n_samples is not None:
             plan = outline.widened
         elif pilot is None:
-            plan = make_plan(box, ep, rng, widened=lambda: outline.widened)
+            plan = make_plan(outline.box, ep, rng, widened=lambda: outline.widened)
         else:
-            plan = reviewed(outline.widened, ep, pilot.log_w, rng)
+            plan = reviewed(outline.widened, outline.box, ep, pilot.log_w, rng)
         duals = not earlier and has_duals(problem, plan, found)
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
@@ -235,7 +235,7 @@ class Exact(Inference):
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
         found.forget()
         known = None
-        if gradient and 3 * box.n**2 < DRAWS_IN_MEMORY:  # a step of an ascent, which may be the last
+        if gradient and 3 * plan.box.n**2 < DRAWS_IN_MEMORY:  # a step of an ascent, which may be the last
             known = Known(outline, drawn)
         return NoisyDraws(
             problem=problem,

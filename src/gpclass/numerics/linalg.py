@@ -22,6 +22,7 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # tried in turn, relative to the mean
 
 BLOCK = 2**15  # numbers of a matrix that are computed together
 SMALL = 64  # rows of a triangle that LAPACK inverts as fast as products do
+MANY = 1500  # rows of a triangle, above which its inverse needs no memory beside it
 FEW = 600  # rows of a factor whose inverse is kept until it has been used again
 
 F = TypeVar("F", np.float64, np.float32)
@@ -165,11 +166,14 @@ class SiteFactor:
 def lower_inverse(L: npt.NDArray[F], overwrite: bool = False) -> npt.NDArray[F]:
     """The inverse of a lower triangle in Fortran order, by halves: [A 0; C B]⁻¹ = [A⁻¹ 0; −B⁻¹ C A⁻¹ B⁻¹].
 
-    LAPACK's own takes up to twice as long, since OpenBLAS does not run it in blocks.
+    LAPACK's own takes up to twice as long for some hundred rows; for many it needs no memory beside the result.
     """
     inverse = L if overwrite else L.copy(order="F")
     single = inverse.dtype == np.float32
-    _invert(inverse, *((lapack.strtri, blas.strmm) if single else (lapack.dtrtri, blas.dtrmm)))
+    invert, multiply = (lapack.strtri, blas.strmm) if single else (lapack.dtrtri, blas.dtrmm)
+    if len(L) > MANY:
+        return np.asarray(invert(inverse, lower=1, overwrite_c=1)[0])
+    _invert(inverse, invert, multiply)
     return inverse
 
 
