@@ -8,7 +8,8 @@ method that knows ∂(its objective)/∂K gets ∂/∂θ for about the cost of t
 Fast: constant, RBF, Matérn, rational quadratic, linear, white, their sums, products and powers, and
 ``kernels.On``. Only the remaining parts use :mod:`gpclass.covariance._generic`.
 
-Cost: O(n m d) time and, up to some thousand rows, about half an n×n matrix per part besides K, against scikit-learn's n×n×p gradient array.
+Cost: O(n m d) time and, unless K is large, about half an n×n matrix per part besides it, against scikit-learn's n×n×p
+gradient array.
 Fails when: the kernel is not a function of two points alone (a CompoundKernel raises an error).
 Reference: Rasmussen & Williams, Gaussian Processes for Machine Learning (2006), §4.2 and §5.4.
 """

@@ -4,8 +4,7 @@ Sites s(θ) at their fixed point are smooth in θ. From those at θ_0 (the newes
 s_0 + Σ_j a_j (s_j − s_0), in the coordinates in which sites may be mixed, with the a that take Σ_j a_j (θ_j − θ_0) to
 θ − θ_0, by least squares with a small penalty of their size. An ascent of three parameters soon has seen every
 direction, and its sweeps begin with a third of the error: one to three of eight are saved.
-Not for EP's of one latent value per row, whose few sweeps end well below their tolerance, which a precise search relies
-on. Laplace's, whose mode Newton's method finds to all digits from anywhere near, save one step of four.
+Not for one latent value per row, whose few sweeps end well below their tolerance, which a precise search relies on.
 Cost: O(n k). Fails when: steps are long and sites far from linear: a row whose extrapolated site is not sound, and all
 rows if |a| is large, keep the newest sites.
 """
@@ -33,19 +32,16 @@ class Trail:
     points: list[tuple[Array, Start]] = field(default_factory=list)
 
     def add(self, theta: Array, start: Start | None) -> None:
-        """Remember the sites at θ, if an approximation steps towards them with care, or to all digits."""
-        rule = None if start is None else start.rule
-        if start is not None and rule is not None and (rule.careful or rule.sharp) and len(start.held) == 1:
+        """Remember the sites at θ, if they are sites that an approximation steps towards with care."""
+        if start is not None and start.rule is not None and start.rule.careful and len(start.held) == 1:
             self.points = [(theta.copy(), start), *self.points[: LENGTH - 1]]
 
     def start(self, problem: Problem) -> Start | None:
         """Where to start at the parameters of ``problem``; None if too little is known."""
-        if len(self.points) < 2 or "covariance" not in problem.form.offers:
+        if len(self.points) < 2 or problem.n_latents == 1 or "covariance" not in problem.form.offers:
             return None
         theta, newest = self.points[0]
         assert newest.rule is not None
-        if problem.n_latents == 1 and not newest.rule.sharp:
-            return None
         a = _coefficients(np.array([other - theta for other, _ in self.points[1:]]), problem.theta - theta)
         if np.abs(a).sum() > LARGEST:
             return None

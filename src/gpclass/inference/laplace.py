@@ -47,7 +47,6 @@ class SecondOrder(SiteRule):
     """Sites that expand the likelihood to second order at f; rows keep them with f in Newton's layout."""
 
     name: ClassVar[str] = "laplace"
-    sharp: ClassVar[bool] = True
 
     def numbers(self, likelihood: Likelihood, L: int) -> int:
         return base.NEWTON * L

@@ -63,7 +63,6 @@ class SiteRule(ABC):
     name: ClassVar[str]
     careful: ClassVar[bool] = False  # whether sweeps of all rows overshoot while far from the fixed point
     bound: ClassVar[bool] = False  # whether the value is a lower bound that no sweep may lower
-    sharp: ClassVar[bool] = False  # whether the last step leaves nothing of the error of the start
 
     @abstractmethod
     def numbers(self, likelihood: Likelihood, L: int) -> int:

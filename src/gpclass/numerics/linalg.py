@@ -129,9 +129,13 @@ class SiteFactor:
     @property
     def inverse(self) -> Array:
         """(K + T^-1)^-1 as a symmetric matrix, a new array per call."""
-        R = self._B_inverse * self.root
-        R *= self.root[:, None]
-        return R
+        return self.write_inverse(np.empty(self.K.shape).T)
+
+    def write_inverse(self, out: Array) -> Array:
+        """The same, written into ``out``."""
+        np.multiply(self._B_inverse if out.flags.f_contiguous else self._B_inverse.T, self.root, out=out)
+        out *= self.root[:, None]
+        return out
 
     @property
     def rough_inverse(self) -> Array:
@@ -188,10 +192,15 @@ def _invert(L: npt.NDArray[F], invert: Any, multiply: Any) -> None:
     C[:] = multiply(1.0, A, multiply(-1.0, B, C, lower=1), lower=1, side=1, overwrite_b=1)
 
 
-def gram(inverse: npt.NDArray[F]) -> npt.NDArray[F]:
+def gram(V: npt.NDArray[F]) -> npt.NDArray[F]:
     """VᵀV of a lower triangle V in Fortran order, which is overwritten; full and symmetric."""
-    multiply = lapack.slauum if inverse.dtype == np.float32 else lapack.dlauum
-    return mirror_lower(multiply(inverse, lower=1, overwrite_c=1)[0])
+    return mirror_lower(lower_gram(V))
+
+
+def lower_gram(V: npt.NDArray[F]) -> npt.NDArray[F]:
+    """The lower triangle of the same."""
+    multiply = lapack.slauum if V.dtype == np.float32 else lapack.dlauum
+    return np.asarray(multiply(V, lower=1, overwrite_c=1)[0])
 
 
 @lru_cache(maxsize=8)
