@@ -23,7 +23,7 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # tried in turn, relative to the mean
 BLOCK = 2**15  # numbers of a matrix that are computed together
 SMALL = 64  # rows of a triangle that LAPACK inverts as fast as products do
 MANY = 1500  # rows of a triangle, above which its inverse needs no memory beside it
-FEW = 600  # rows of a factor whose inverse is kept until it has been used again
+FEW = 400  # rows of a factor whose inverse is kept until it has been used again
 
 F = TypeVar("F", np.float64, np.float32)
 
