@@ -133,7 +133,8 @@ def make_plan(
     plan = bare_plan(box, ep, order=place, power=1.0, defend=False)
     log_w = plan.draw("random", [PILOT], rng)[1]
     if effective_size(log_w) < PILOT_EVEN * PILOT:
-        return reviewed(bare_plan(box, ep, order=place) if widened is None else widened(), box, ep, log_w, rng)
+        plan = bare_plan(box, ep, order=place) if widened is None else widened()  # the other one is not kept
+        return reviewed(plan, box, ep, log_w, rng)
     return replace(plan, spread=float(relative_weights(log_w).std()))
 
 

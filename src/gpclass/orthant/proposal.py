@@ -56,6 +56,8 @@ def propose(S: Array, sites: Sites, lower: Array, upper: Array, smooth: SmoothFa
     P /= sd[:, None]
     P /= sd
     L, jitter = factor(P, what="the covariance given the sites")
+    mean, log_sites = q.mean, q.log_sites
+    del P, q  # before the next matrix
     L *= sd[:, None]
     L = np.ascontiguousarray(L)
     s2 = np.diag(L) ** 2
@@ -63,4 +65,4 @@ def propose(S: Array, sites: Sites, lower: Array, upper: Array, smooth: SmoothFa
     g = 1 + c2 * t
     quadratic = np.stack([-0.5 * np.log(g) + 0.5 * c2 * h * h / g, h / g, -0.5 * t / g])
     scales = np.sqrt(c2), c2 / s2, c2 * h
-    return Proposal(lower, upper, q.mean, L, *scales, flat, quadratic, q.log_sites, sites, jitter, smooth)
+    return Proposal(lower, upper, mean, L, *scales, flat, quadratic, log_sites, sites, jitter, smooth)
