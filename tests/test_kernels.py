@@ -15,9 +15,11 @@ from gpclass import kernels
 from gpclass.covariance import compile_kernel
 from gpclass.kernels import (
     On,
+    at_theta,
     atiya,
     default_kernel,
     filippone,
+    hyperparameters,
     linear,
     matern,
     on,
@@ -247,3 +249,28 @@ def test_additive_kernel_has_no_interaction():
 def test_examples_in_the_docstrings():
     assert doctest.testmod(kernels).failed == 0
     assert doctest.testmod(kernels).attempted > 0
+
+
+KINDS = [
+    2.0 * sk.RBF(1.3),
+    sk.ConstantKernel(2.0, "fixed") * sk.RBF([0.5, 1.5, 2.5]) + sk.WhiteKernel(0.3),
+    sk.RBF([0.5, 1.5, 2.5], "fixed") + sk.DotProduct(0.7),
+    (sk.Matern(1.2, nu=2.5) * sk.RationalQuadratic(1.1, 0.7)) ** 2,
+    on(sk.RBF([1.0, 2.0]), [2, 0]) + on(sk.Matern(), 1),
+    1.5 * sk.ExpSineSquared(1.2, 2.3) * sk.RBF(0.9),
+    sk.ConstantKernel(2.0, "fixed") * sk.RBF(1.0, "fixed"),
+]
+
+
+@pytest.mark.parametrize("kernel", KINDS, ids=str)
+def test_kernel_at_theta_is_scikit_learns_clone(kernel):
+    before, theta = kernel.theta.copy(), kernel.theta + np.linspace(-0.5, 0.7, kernel.n_dims)
+    ours, theirs = at_theta(kernel, theta), kernel.clone_with_theta(theta)
+    assert ours == theirs
+    assert repr(ours) == repr(theirs)
+    np.testing.assert_array_equal(ours.bounds, theirs.bounds)
+    np.testing.assert_array_equal(ours(X), theirs(X))
+    np.testing.assert_array_equal(kernel.theta, before)  # the kernel itself has not moved
+    assert [h.name for h in hyperparameters(ours)] == [h.name for h in ours.hyperparameters]
+    with pytest.raises(ValueError, match="free parameters"):
+        at_theta(kernel, np.append(theta, 0.0))

@@ -6,6 +6,7 @@ import math
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -34,12 +35,15 @@ def check(name: str, value: Any, kind: str, limit: Any = None) -> None:
     """Refuse a value that is not of a type, such as ``"int | None"``, or not within its limit."""
     kinds = kind.split(" | ")
     what, sound = _rule(kinds[0], limit)
+    if sound(value) or (value is None and "None" in kinds):
+        return
     chosen = isinstance(limit, tuple) and isinstance(value, str) and value in limit
     named = {cls.__name__ for cls in type(value).__mro__ if issubclass(cls, Settings)}
-    if not (sound(value) or chosen or named & set(kinds) or (value is None and "None" in kinds)):
+    if not (chosen or named & set(kinds)):
         raise ValueError(f"{name} must be {what}, got {value!r}")
 
 
+@cache
 def _rule(kind: str, limit: Any) -> tuple[str, Callable[[Any], bool]]:
     """What a value must be, in words and as a test."""
     others = "".join(f" or {name!r}" for name in limit) if isinstance(limit, tuple) else ""

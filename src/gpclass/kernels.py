@@ -7,6 +7,8 @@ References: Atiya et al. (2020); Williams & Barber (1998); Filippone & Girolami 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from functools import cache
 from math import exp, sqrt
 from typing import Any, TypeAlias
 
@@ -18,9 +20,13 @@ from sklearn.gaussian_process.kernels import (
     CompoundKernel,
     ConstantKernel,
     DotProduct,
+    Exponentiation,
     Hyperparameter,
     Kernel,
     Matern,
+    Product,
+    RationalQuadratic,
+    Sum,
     WhiteKernel,
 )
 
@@ -30,6 +36,7 @@ Bounds: TypeAlias = "tuple[float, float] | str"
 WIDE = (1e-5, 1e5)  # scikit-learn's default
 W_START = exp(-2.0)
 MEDIAN_ROWS = 1000  # most rows used for the median distance
+PLAIN = (ConstantKernel, DotProduct, Matern, RBF, RationalQuadratic, WhiteKernel)  # with parameters of their own alone
 
 
 class On(Kernel):  # type: ignore[misc]  # scikit-learn is untyped
@@ -150,6 +157,52 @@ def parameter_names(kernel: Any) -> list[str]:
         if not h.fixed:
             names += [h.name] if h.n_elements == 1 else [f"{h.name}[{i}]" for i in range(h.n_elements)]
     return names
+
+
+def hyperparameters(kernel: Any) -> list[Any]:
+    """``kernel.hyperparameters``, of plain kernels in a tenth of the time."""
+    kind: Any = type(kernel)
+    if kind not in PLAIN:
+        return list(kernel.hyperparameters)
+    return [getattr(kernel, name) for name in _specifications(kind)]
+
+
+@cache
+def _specifications(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(name for name in dir(kind) if name.startswith("hyperparameter_"))
+
+
+def at_theta(kernel: Any, theta: Array) -> Any:
+    """``kernel.clone_with_theta(theta)``, which a search calls at every step, in a tenth of the time.
+
+    Parts that have no free parameter, and bounds, are shared with the kernel.
+    """
+    made, end = _at_theta(kernel, theta, 0)
+    if end != len(theta):
+        raise ValueError(f"theta has {len(theta)} entries, and the kernel {end} free parameters")
+    return made
+
+
+def _at_theta(kernel: Any, theta: Array, start: int) -> tuple[Any, int]:
+    """The kernel whose parameters begin at θ[start], and their end."""
+    kind = type(kernel)  # the exact type: a subclass may differ
+    if kind in (Sum, Product):
+        left, middle = _at_theta(kernel.k1, theta, start)
+        right, end = _at_theta(kernel.k2, theta, middle)
+        return kind(left, right), end
+    if kind in (Exponentiation, On):
+        inner, end = _at_theta(kernel.kernel, theta, start)
+        return kind(inner, kernel.exponent if kind is Exponentiation else kernel.columns), end
+    if kind not in PLAIN:
+        end = start + kernel.n_dims
+        return kernel.clone_with_theta(theta[start:end]), end
+    made = copy(kernel)
+    for h in hyperparameters(kernel):
+        if not h.fixed:
+            values = np.exp(theta[start : start + h.n_elements])
+            setattr(made, h.name, values if h.n_elements > 1 else values[0])
+            start += h.n_elements
+    return made, start
 
 
 def kernel_text(kernel: Any) -> str:

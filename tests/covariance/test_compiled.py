@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as sk
 
 from gpclass import GPClassifier
-from gpclass.covariance import Covariance, _bessel, _generic, _stationary, compile_kernel
+from gpclass.covariance import Covariance, _bessel, _generic, _stationary, compile_kernel, compiled
 from gpclass.covariance._tiles import TILE, tiles
 from gpclass.kernels import On, on
 
@@ -542,6 +542,38 @@ def test_pullback_survives_changes_to_the_matrix_and_can_be_called_again():
     K[:] = np.nan
     np.testing.assert_array_equal(pullback(G), first)
     np.testing.assert_array_equal(G, before)
+
+
+@pytest.mark.parametrize("name", ["default", "noisy", "additive", "fixed-first", "user-times-rbf"])
+def test_derivatives_of_large_matrices_keep_nothing_and_are_the_same(name, monkeypatch):
+    X, Z = points(TILE + 30), points(TILE + 5, seed=1)
+    G, R = (np.random.default_rng(17).normal(size=(len(X), len(other))) for other in (X, Z))
+    cov, found = compile_kernel(ALL[name]), []
+    for large in (compiled.LARGE, 0):
+        monkeypatch.setattr(compiled, "LARGE", large)
+        (K, square), (_, rectangle) = cov.value_and_vjp(X), cov.value_and_vjp(X, Z)
+        found.append([K, square(G), square(G), square.inputs(G), rectangle(R), *rectangle.inputs_both(R)])
+    for kept, again in zip(*found, strict=True):
+        np.testing.assert_array_equal(kept, again)
+
+
+def test_large_matrices_are_alone_in_memory():
+    n = 1600
+    X = points(n)
+    tracemalloc.start()
+    K, pullback = compile_kernel(NESTED["default"]).value_and_vjp(X)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 1.05 * K.nbytes
+    assert np.isfinite(pullback(np.eye(n))).all()
+
+
+@pytest.mark.parametrize("name", ["default", "fixed-first", "additive", "power"])
+def test_order_of_the_weights_in_memory_does_not_matter(name):
+    X = points(TILE + 10)
+    _, pullback = compile_kernel(NESTED[name]).value_and_vjp(X)
+    G = np.random.default_rng(18).normal(size=(len(X), len(X)))
+    np.testing.assert_allclose(pullback(np.asfortranarray(G)), pullback(G), rtol=1e-9, atol=1e-9)
 
 
 def test_derivative_is_linear_in_the_weights():

@@ -11,13 +11,14 @@ from sklearn.preprocessing import scale
 
 from gpclass import GPClassifier
 from gpclass.inference import Exact, exact
-from gpclass.inference.drawn import draw_box
+from gpclass.inference.drawn import draw_box, draw_levelled
 from gpclass.inference.exact import _score
 from gpclass.inference.outline import Known
 from gpclass.inference.posteriors import anchored, noise_factor, noisy_latents
 from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.model.problem import Problem
+from gpclass.orthant import batches
 from gpclass.orthant.plan import bare_plan
 
 FINAL = Exact(tol=0.01, first=400, max_samples=2000)
@@ -89,6 +90,21 @@ def test_a_fit_ends_with_the_pilot_of_its_search(monkeypatch):
     model = GPClassifier(inference=FINAL, tol=0.01, random_state=0).fit(scale(X)[::3], y[::3])
     assert model.posterior_.start.known is None
     assert model.fit_report_.n_samples >= 400
+
+
+def test_latents_batch_by_batch_are_those_of_all_draws(problem, monkeypatch):
+    """A fit keeps no draws of many classes; what it keeps, its weights and its recipe are those of a fit that does."""
+    outline, found = FINAL.outline(problem), noise_factor(problem)
+    plan = bare_plan(outline.box, outline.ep)
+    monkeypatch.setattr(batches, "ROOM", 100 * plan.box.n)  # several batches
+    rng = (np.random.default_rng(seed) for seed in (0, 0, 1, 1))
+    kept = draw_box(plan, 500, next(rng), "perpendicular")
+    passed_on = draw_levelled(problem, found, plan, 500, next(rng), "perpendicular", next(rng))
+    np.testing.assert_array_equal(passed_on.log_w, kept.log_w)
+    np.testing.assert_array_equal(passed_on.group, kept.group)
+    assert passed_on.seed == kept.seed
+    expected = kept.A(problem, found, next(rng))
+    np.testing.assert_allclose(passed_on.A(problem, found, None), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_score_of_a_shared_kernel(problem):

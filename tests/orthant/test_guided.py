@@ -389,10 +389,10 @@ def test_duals_of_draws_are_those_of_a_solve(defend):
     x, log_w = mixture_draws(plan.proposals, Z, normal=True)
     dual, again = mixture_draws(plan.proposals, Z, normal=True, duals=True)
     np.testing.assert_array_equal(log_w, again)
-    np.testing.assert_allclose(dual, np.linalg.solve(plan.box.S, x), atol=1e-9)
+    np.testing.assert_allclose(dual, np.linalg.solve(box.take(plan.order).S, x), atol=1e-9)
     v, A = plan.box.restore(x), plan.box.restore_duals(dual)
     D = plan.box.scale
-    S = plan.box.S[np.ix_(plan.box.row, plan.box.row)]
+    S = box.take(plan.order).S[np.ix_(plan.box.row, plan.box.row)]
     np.testing.assert_allclose((D[:, None] * S * D) @ A, v - plan.box.mean[:, None], atol=1e-9)
 
 
@@ -435,12 +435,12 @@ def test_uneven_weights_of_a_pilot_are_checked_on_the_plan_itself():
     ep, rng = fit_sites(box), np.random.default_rng(0)
     plan = bare_plan(box, ep, defend=False)
     even, uneven = np.zeros(400), rng.standard_exponential(400)  # Pareto's weights of index 1
-    assert reviewed(plan, ep, even, rng).shares == (1.0,)
-    defended = reviewed(plan, ep, uneven, rng)
+    assert reviewed(plan, box, ep, even, rng).shares == (1.0,)
+    defended = reviewed(plan, box, ep, uneven, rng)
     assert defended.shares == bare_plan(box, ep, defend=True).shares
     np.testing.assert_array_equal(defended.proposals[1].L, bare_plan(box, ep, defend=True).proposals[1].L)
     tame = random_box(10)
-    assert reviewed(bare_plan(tame, fit_sites(tame)), fit_sites(tame), uneven, rng).shares == (1.0,)
+    assert reviewed(bare_plan(tame, fit_sites(tame)), tame, fit_sites(tame), uneven, rng).shares == (1.0,)
 
 
 def test_plans_of_earlier_versions():

@@ -185,6 +185,38 @@ class Product(Combined):
         return G * values[1], G * values[0]
 
 
+class Scaled(Product):
+    """k = c k2, the most common product, whose slope by c needs no matrix of weights."""
+
+    def bind(self, X: Array, Z: Array, keep: bool) -> Bound:
+        constant, inner = self.parts
+        assert isinstance(constant, Constant)
+        return BoundScaled(constant, inner.bind(X, Z, keep), {} if keep else None)
+
+
+@dataclass(frozen=True)
+class BoundScaled(Bound):
+    """A kernel times a constant at given points."""
+
+    constant: Constant
+    inner: Bound
+    kept: dict[int, Value] | None
+
+    def value(self, tile: Tile) -> Value:
+        value = self.inner.value(tile)
+        if self.kept is not None:
+            self.kept[tile.index] = value
+        return self.constant.c * value
+
+    def pull(self, tile: Tile, G: Array, theta: Array | None) -> Moves:
+        if theta is not None and self.constant.place is not None:
+            assert self.kept is not None
+            value = self.kept[tile.index]
+            total = np.vdot(G, value) if isinstance(value, np.ndarray) else np.sum(G) * value
+            theta[self.constant.place] += self.constant.c * float(total)
+        return self.inner.pull(tile, self.constant.c * G, theta)
+
+
 @dataclass(frozen=True)
 class Power(Combined):
     """k = base^p; p is not a parameter."""

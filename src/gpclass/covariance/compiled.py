@@ -8,7 +8,8 @@ method that knows ∂(its objective)/∂K gets ∂/∂θ for about the cost of t
 Fast: constant, RBF, Matérn, rational quadratic, linear, white, their sums, products and powers, and
 ``kernels.On``. Only the remaining parts use :mod:`gpclass.covariance._generic`.
 
-Cost: O(n m d) time and about half an n×n matrix per part besides K, against scikit-learn's n×n×p gradient array.
+Cost: O(n m d) time and, unless K is large, about half an n×n matrix per part besides it, against scikit-learn's n×n×p
+gradient array.
 Fails when: the kernel is not a function of two points alone (a CompoundKernel raises an error).
 Reference: Rasmussen & Williams, Gaussian Processes for Machine Learning (2006), §4.2 and §5.4.
 """
@@ -27,7 +28,9 @@ from gpclass.covariance import _algebra as algebra
 from gpclass.covariance._generic import Generic
 from gpclass.covariance._stationary import Gaussian, Profile, Quadratic, Stationary, matern_profile
 from gpclass.covariance._tiles import Bound, Node, fold, tiles
-from gpclass.kernels import On, positions
+from gpclass.kernels import On, at_theta, hyperparameters, positions
+
+LARGE = 2_000_000  # entries of a matrix, above which derivatives keep nothing
 
 
 class Covariance:
@@ -52,7 +55,7 @@ class Covariance:
 
     def at(self, theta: npt.ArrayLike) -> Covariance:
         """The same kernel with other parameters."""
-        return compile_kernel(self.kernel.clone_with_theta(np.asarray(theta, dtype=float)))
+        return compile_kernel(at_theta(self.kernel, np.asarray(theta, dtype=float)))
 
     def __call__(self, X: npt.ArrayLike, Z: npt.ArrayLike | None = None) -> Array:
         """k(X, Z), shape (n, m). ``Z=None`` is k(X, X), including white noise."""
@@ -65,11 +68,16 @@ class Covariance:
         return np.array(np.broadcast_to(self._root.diag(x), len(x)), dtype=float)
 
     def value_and_vjp(self, X: npt.ArrayLike, Z: npt.ArrayLike | None = None) -> tuple[Array, Pullback]:
-        """k(X, Z), which may be overwritten, and the function that contracts its derivatives."""
+        """k(X, Z), which may be overwritten, and the function that contracts its derivatives.
+
+        What that needs is kept; of a large matrix it is computed again, tile by tile, which takes far less time than
+        any use of the matrix.
+        """
         x, z = _points(X, Z)
-        bound = self._root.bind(x, z, keep=True)
+        shape, again = (len(x), len(z), x.shape[1]), self.fast and len(x) * len(z) > LARGE
+        bound = self._root.bind(x, z, keep=not again)
         K = _values(bound, len(x), len(z), Z is None)
-        return K, Pullback(bound, (len(x), len(z), x.shape[1]), self._p, Z is None)
+        return K, Pullback((lambda: self._root.bind(x, z, keep=True)) if again else bound, shape, self._p, Z is None)
 
     def diag_vjp(self, X: npt.ArrayLike, g: npt.ArrayLike) -> Array:
         """Σ_i g_i dk(x_i, x_i)/dθ, shape (p,)."""
@@ -92,7 +100,7 @@ class Covariance:
 class Pullback:
     """Derivatives of Σ_ij G_ij K_ij; may be called repeatedly."""
 
-    def __init__(self, bound: Bound, shape: tuple[int, int, int], p: int, square: bool) -> None:
+    def __init__(self, bound: Bound | Callable[[], Bound], shape: tuple[int, int, int], p: int, square: bool) -> None:
         self._bound, self._p, self._square = bound, p, square
         self._n, self._m, self._d = shape
 
@@ -118,9 +126,15 @@ class Pullback:
         weights = np.asarray(G, dtype=float)
         if weights.shape != (self._n, self._m):
             raise ValueError(f"G must have the shape of K, {(self._n, self._m)}, not {weights.shape}")
+        if self._square and theta is not None and weights.flags.f_contiguous:
+            weights = weights.T  # K is symmetric
         dX, dZ = np.zeros((self._n, self._d)), np.zeros((self._m, self._d))
         for tile in tiles(self._n, self._m, self._square):
-            moves = self._bound.pull(tile, fold(weights, tile, self._square), theta)
+            bound = self._bound
+            if not isinstance(bound, Bound):
+                bound = bound()
+                bound.value(tile)
+            moves = bound.pull(tile, fold(weights, tile, self._square), theta)
             if moves is not None:
                 dX[tile.rows] += moves[0]
                 dZ[tile.columns] += moves[1]
@@ -158,6 +172,8 @@ def _build(kernel: Any, start: int, generic: list[str]) -> tuple[Node, int]:
     if kind in (sk.Sum, sk.Product):
         left, middle = _build(kernel.k1, start, generic)
         right, end = _build(kernel.k2, middle, generic)
+        if kind is sk.Product and type(left) is algebra.Constant:
+            return algebra.Scaled((left, right)), end
         return (algebra.Sum if kind is sk.Sum else algebra.Product)((left, right)), end
     if kind is sk.Exponentiation:
         inner, end = _build(kernel.kernel, start, generic)
@@ -185,7 +201,7 @@ def _build(kernel: Any, start: int, generic: list[str]) -> tuple[Node, int]:
 def _places(kernel: Any, start: int) -> tuple[dict[str, slice], int]:
     """Where the free parameters of a simple kernel are in θ, from ``start`` on, and where they end."""
     places = {}
-    for parameter in kernel.hyperparameters:
+    for parameter in hyperparameters(kernel):
         if not parameter.fixed:
             places[parameter.name] = slice(start, start + parameter.n_elements)
             start += parameter.n_elements

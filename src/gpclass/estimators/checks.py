@@ -29,6 +29,7 @@ SCALE_RATIO = 1e3  # standard deviations of features that differ more make one l
 CONSTANT = 1e-10  # of its largest value: a column that varies less is constant up to rounding
 MOVED = 0.02  # change of a class's share by class weights above which probabilities are visibly not calibrated
 LOOK = 5000  # rows whose features are examined
+FEW = 50  # rows on which a known kernel is tried
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -107,7 +108,7 @@ def check_kernel(kernel: Any, X: Array) -> Kernel:
     kernel = clone(kernel)
     covariance = compile_kernel(kernel)
     # Known kernels are covariances by construction; others are checked on every row.
-    spread = np.linspace(0, len(X) - 1, min(len(X), 200)).astype(int)
+    spread = np.linspace(0, len(X) - 1, min(len(X), FEW)).astype(int)
     few = X[spread] if covariance.fast else X
     try:
         K = kernel(few)

@@ -28,6 +28,7 @@ from gpclass.likelihoods import LIKELIHOODS, Likelihood
 from gpclass.model.labels import Labelled, check_learnable, encode
 from gpclass.model.problem import Problem
 from gpclass.model.rows import ArraySource, Executor, Source
+from gpclass.numerics.memory import keep_freed_memory
 from gpclass.numerics.threads import few_threads, one_thread, workers
 from gpclass.registry import FORMS, check_combination, choose_likelihood, get_form, get_inference, get_strategy
 
@@ -78,6 +79,7 @@ class Task:
 
     def run(self, run: Run) -> Fit:
         """Find the kernel parameters and the posterior."""
+        keep_freed_memory()
         in_memory = self.problem.form.predicts_from_rows
         with few_threads(self.problem.n) if in_memory else one_thread(), workers(run.n_jobs):
             problem = begun(self.problem) if self.start_from_data else self.problem

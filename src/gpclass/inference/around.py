@@ -7,7 +7,7 @@ short form of its sites, nearly the optimum (:mod:`gpclass.latent.centred`): sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
@@ -18,13 +18,13 @@ from gpclass.latent.coordinates import Target
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 
-BASES: Mapping[str, Callable[[], Inference]] = {"ep": EP, "variational": Variational, "laplace": Laplace}
+BASES: Mapping[str, type[Inference]] = {"ep": EP, "variational": Variational, "laplace": Laplace}
 AROUND = ("prior", *BASES)
 
 
 def gaussians_for(likelihood: Likelihood) -> list[str]:
     """Names of the Gaussians available for a likelihood, the best first."""
-    return [name for name, base in BASES.items() if base().ways[0].likelihood <= likelihood.offers()]
+    return [name for name, base in BASES.items() if base.ways[0].likelihood <= likelihood.offers()]
 
 
 def guide_for(likelihood: Likelihood, name: str | None = None) -> Inference:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 from gpclass._typing import Array, IntArray
-from gpclass.inference.posteriors import NoiseFactor, noise_precision, noisy_latents
+from gpclass.inference.posteriors import Levelled, NoiseFactor, noise_precision, noisy_latents
 from gpclass.inference.redraw import Seed
 from gpclass.latent.dense import dense_prior
 from gpclass.model.problem import Problem
@@ -33,6 +33,7 @@ class Drawn:
     group: IntArray  # (M,)
     seed: Seed | None = None  # of all draws
     duals: bool = False
+    made: Array | None = None  # what a posterior keeps, if it was computed batch by batch, without v
 
     @property
     def weights(self) -> Array:
@@ -43,15 +44,39 @@ class Drawn:
     def seen(self) -> tuple[Array, Array, IntArray]:
         """What the error of probabilities depends on: draws, weights, groups."""
         assert not self.duals
+        assert self.made is None
         return self.v, self.weights, self.group
 
     def A(self, problem: Problem, found: NoiseFactor, hubs: np.random.Generator | None, level: bool = True) -> Array:
         """The array (L, n, M) that a posterior keeps; ``hubs`` and ``level`` as in ``noisy_latents``. Duals change."""
+        if self.made is not None:
+            return self.made
         if not self.duals:
             return noisy_latents(problem, found, self.v, hubs, level=level)
         a = self.v
         a *= problem.y[:, None]
         return a[None]
+
+
+def draw_levelled(
+    problem: Problem,
+    found: NoiseFactor,
+    plan: Plan,
+    M: int,
+    rng: np.random.Generator,
+    points: PointSet,
+    hubs: np.random.Generator,
+) -> Drawn:
+    """M draws of many classes that share a kernel: what a posterior keeps of each batch, and not the draws."""
+    seed, made, first = Seed.of(rng), Levelled(problem, found, M, hubs), 0
+    log_w, group = np.empty(M), np.empty(M, dtype=np.intp)
+    for x, *rest in batches(plan, points, M, rng):
+        part = slice(first, first + x.shape[1])
+        made.put(plan.box.restore(x), part)
+        log_w[part], group[part] = rest
+        first = part.stop
+        del x  # before the next ones are drawn
+    return Drawn(np.empty((0, M)), log_w, group, seed, made=made.A)
 
 
 def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet, duals: bool = False) -> Drawn:
@@ -63,6 +88,7 @@ def draw_box(plan: Plan, M: int, rng: np.random.Generator, points: PointSet, dua
         (box.restore_duals if duals else box.restore)(x, out=v[:, part])
         log_w[part], group[part] = rest
         first = part.stop
+        del x  # before the next ones are drawn
     return Drawn(v, log_w, group, seed, duals)
 
 

@@ -31,12 +31,12 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.inference.base import Guides, Inference, Way
-from gpclass.inference.drawn import Drawn, draw_box, has_duals
+from gpclass.inference.drawn import Drawn, draw_box, draw_levelled, has_duals
 from gpclass.inference.draws import HEAVY, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.looked import Looked, law_at
-from gpclass.inference.outline import Known, Outline, unused
+from gpclass.inference.outline import LARGE, Known, Outline, unused
 from gpclass.inference.posteriors import (
     NoiseFactor,
     NoisyDraws,
@@ -44,6 +44,7 @@ from gpclass.inference.posteriors import (
     anchored,
     noise_factor,
     noise_precision,
+    one_kernel,
 )
 from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
@@ -183,7 +184,7 @@ class Exact(Inference):
         sites, mean = (_on_the_box if rows.n_latents > 1 else _on_noisy_values)(rows, found, box)
         none, ended = np.empty(0), (found.sweeps, found.converged, found.change)  # no covariance is needed
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), found.value, np.nan, none, none, *ended)
-        return Outline(self, rows, box, ep, found.start(RULE))
+        return Outline(self, rows, ep, found.start(RULE).light, kept=box if box.S.size <= LARGE else None)
 
     def row_sites(self, problem: Problem, start: Start | None) -> FixedPoint:
         """EP's sites on the rows."""
@@ -206,36 +207,47 @@ class Exact(Inference):
         With the ``pilot`` of a search, its draws by the widened plan, no other is made. ``earlier``: as files of
         earlier versions require.
         """
-        problem, box, ep, found = outline.problem, outline.box, outline.ep, outline.noise
+        problem, ep, found = outline.problem, outline.ep, outline.noise
         if earlier:
-            plan = earlier_plan(box, ep, rng if self.n_samples is None else None)
+            plan = earlier_plan(outline.box, ep, rng if self.n_samples is None else None)
         elif self.n_samples is not None:
             plan = outline.widened
         elif pilot is None:
-            plan = make_plan(box, ep, rng, widened=lambda: outline.widened)
+            plan = make_plan(outline.box, ep, rng, widened=lambda: outline.widened)
         else:
-            plan = reviewed(outline.widened, ep, pilot.log_w, rng)
+            plan = reviewed(outline.widened, outline.box, ep, pilot.log_w, rng)
         duals = not earlier and has_duals(problem, plan, found)
+        at_once = problem.n_latents > 1 and not (gradient or earlier) and one_kernel(problem)  # v is not needed
+        hubs: np.random.Generator | None = None
+        share = plan.shares[0]
+
+        def final(M: int, one: np.random.Generator) -> Drawn:
+            nonlocal hubs
+            M = whole_frames(M, plan.box.n, share)
+            if not at_once:
+                return draw_box(plan, M, one, points, duals)
+            hubs = rng.spawn(1)[0]
+            return draw_levelled(problem, found, plan, M, one, points, hubs)
+
         if self.n_samples is not None:
             got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
         else:
-            share = plan.shares[0]
             law = law_at(problem, found, look or Looked.at_rows(problem), rng, share)
             got = enough(
-                lambda M, one: draw_box(plan, whole_frames(M, plan.box.n, share), one, points, duals),
-                lambda M, one: law(*draw_box(plan, M, one, points).seen), rng,
+                final, lambda M, one: law(*draw_box(plan, M, one, points).seen), rng,
                 tol=self.tol, first=self.first, most=self.most(problem),
                 known=None if pilot is None else law(*pilot.seen),
             )  # fmt: skip
         drawn = got.drawn
-        hubs = rng.spawn(1)[0] if problem.n_latents > 1 else None
+        if hubs is None and problem.n_latents > 1:
+            hubs = rng.spawn(1)[0]
         seed = None if hubs is None else Seed.of(hubs)
         A = drawn.A(problem, found, hubs)
         recipe = Recipe.of(plan, ep, drawn.seed, points)
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
         found.forget()
         known = None
-        if gradient and 3 * box.n**2 < DRAWS_IN_MEMORY:  # a step of an ascent, which may be the last
+        if gradient and 3 * plan.box.n**2 < DRAWS_IN_MEMORY:  # a step of an ascent, which may be the last
             known = Known(outline, drawn)
         return NoisyDraws(
             problem=problem,
@@ -292,7 +304,11 @@ def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRec
     """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
     latent, noisy = (recipe, recipe.noisy) if isinstance(recipe, LatentRecipe) else (None, recipe)
     plan = noisy.plan(problem.prior.box())
-    drawn = draw_box(plan, len(weights), noisy.seed.rng(), noisy.points, has_duals(problem, plan, found))
+    M, rng = len(weights), noisy.seed.rng()
+    if latent is not None and latent.level and one_kernel(problem):
+        drawn = draw_levelled(problem, found, plan, M, rng, noisy.points, latent.seed.rng())
+    else:
+        drawn = draw_box(plan, M, rng, noisy.points, has_duals(problem, plan, found))
     check_alike(drawn.weights, weights)
     if latent is None:
         return drawn.A(problem, found, None)

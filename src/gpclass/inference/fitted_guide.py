@@ -50,7 +50,7 @@ class FittedGuide:
         sites = Sites(t, np.sqrt(t) * z)
         # Neither the covariance nor the evidence of EP is known.
         ep = SiteApproximation(sites, mean, np.empty((0, 0)), np.nan, np.nan, none, none, 0, True, 0.0)
-        return Outline(self.settings, rows, rows.prior.box(), ep, self.start)
+        return Outline(self.settings, rows, ep, self.start)
 
     def of(self, settings: Exact) -> FittedGuide:
         """The same for another number of draws."""

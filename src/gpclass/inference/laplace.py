@@ -171,25 +171,23 @@ def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) 
 
 
 def _begin(problem: Problem, start: Start | None) -> tuple[Held, float, Gaussian | None]:
-    """Rows at zero, or at the α or the sites of a neighbouring mode if better; Ψ there; the Gaussian of these sites.
+    """Rows at a neighbouring mode or its sites, if better than even odds, or at zero; Ψ there; these sites' Gaussian.
 
     If θ changes, sites lead much nearer to the mode than α. Their factor is then used for the first steps, if factors
     are used for several.
     """
+    near = None if start is None else start.of(RULE, problem)
+    if near is not None and near.held:
+        warm, gaussian = problem.prior.times(near.held), problem.prior.given(near.held, RULE)
+        if gaussian.chord:
+            warm, _ = problem.map(off_sites, warm)
+            warm, _ = gaussian.newton(warm, RULE)
+        warm, there = problem.map(move, warm, 1.0 if gaussian.chord else 0.0)
+        if there["psi"] > -problem.rows.count * np.log(problem.n_classes):
+            return warm, there["psi"], gaussian if gaussian.chord else None
     held, _ = problem.rows.map(blank, problem.rows.held, base.NEWTON * problem.n_latents)
     held, sums = problem.map(move, held, 0.0)
-    near = None if start is None else start.of(RULE, problem)
-    if near is None or not near.held:
-        return held, sums["psi"], None
-    warm, gaussian = problem.prior.times(near.held), problem.prior.given(near.held, RULE)
-    if gaussian.chord:
-        warm, _ = problem.map(off_sites, warm)
-        warm, _ = gaussian.newton(warm, RULE)
-        warm, there = problem.map(move, warm, 1.0)
-    else:
-        gaussian = None
-        warm, there = problem.map(move, warm, 0.0)
-    return (warm, there["psi"], gaussian) if there["psi"] > sums["psi"] else (held, sums["psi"], None)
+    return held, sums["psi"], None
 
 
 def _line_search(problem: Problem, aimed: Held, psi: float) -> tuple[Held, float] | None:

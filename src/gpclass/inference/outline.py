@@ -26,6 +26,8 @@ from gpclass.propagation.sites import SiteApproximation
 if TYPE_CHECKING:
     from gpclass.inference.exact import Exact  # it builds on this module
 
+LARGE = 2_000_000  # numbers of a covariance, above which it is not kept
+
 
 @dataclass(frozen=True)
 class Outline:
@@ -33,15 +35,20 @@ class Outline:
 
     settings: Exact
     problem: Problem  # its rows, repeated by their weights
-    box: Box
     ep: SiteApproximation  # on the box's coordinates
     start: Start  # EP's sites on the rows
     asked: Problem | None = None  # the problem as it was given
+    kept: Box | None = None  # the orthant, if it is small
 
     @cached_property
     def noise(self) -> NoiseFactor:
         """Behind (K + Λ⁻¹)⁻¹."""
         return noise_factor(self.problem)
+
+    @property
+    def box(self) -> Box:
+        """The orthant; a large one is made anew, which takes less time than any use of it."""
+        return self.problem.prior.box() if self.kept is None else self.kept
 
     @cached_property
     def widened(self) -> Plan:

@@ -364,8 +364,10 @@ def noisy_latents(
     assert found.coupled is not None
     assert rng is not None
     E, L = found.coupled.E, found.coupled.L
-    if level and len(dense_prior(problem).kernel_matrices) == 1:
-        return _levelled(problem, E[0], L, v, rng)
+    if level and one_kernel(problem):
+        made = Levelled(problem, found, v.shape[1], rng)
+        made.put(v, slice(0, v.shape[1]))
+        return made.A
     u = anchored(problem, v)
     e = E @ u
     centre, _ = lapack.dpotrs(L, e.sum(axis=0), lower=1)
@@ -374,17 +376,31 @@ def noisy_latents(
     return np.asarray(e)
 
 
-def _levelled(problem: Problem, E: Array, L: Array, v: Array, rng: Generator) -> Array:
-    """The array of :func:`noisy_latents` for a shared kernel: F = C E = L Lᵀ, so that E F^(-½) ξ = L ξ/C."""
-    n, C, M = problem.n, problem.n_latents, v.shape[1]
-    A, xi = np.empty((C, n, M)), rng.standard_normal((n, M))
-    for begin in range(0, M, PART):
-        part = slice(begin, begin + PART)
-        u = anchored(problem, v[:, part])
-        u -= u.mean(axis=0)
-        np.matmul(E, u, out=A[:, :, part])
-        A[:, :, part] += L @ xi[:, part] / C
-    return A
+def one_kernel(problem: Problem) -> bool:
+    """Whether all latent values of a row share a kernel."""
+    return len(dense_prior(problem).kernel_matrices) == 1
+
+
+class Levelled:
+    """The array of :func:`noisy_latents` for a shared kernel: F = C E = L Lᵀ, so that E F^(-½) ξ = L ξ/C.
+
+    Draws are put in as they are made, so that they need not be kept beside it.
+    """
+
+    def __init__(self, problem: Problem, found: NoiseFactor, M: int, rng: Generator) -> None:
+        assert found.coupled is not None
+        self.problem, self.E, self.L = problem, found.coupled.E[0], found.coupled.L
+        self.A = np.empty((problem.n_latents, problem.n, M))
+        self.xi = rng.standard_normal((problem.n, M))
+
+    def put(self, v: Array, place: slice) -> None:
+        """Those of draws v (N, k), at their place among all."""
+        for begin in range(place.start, place.stop, PART):
+            part = slice(begin, min(begin + PART, place.stop))
+            u = anchored(self.problem, v[:, part.start - place.start : part.stop - place.start])
+            u -= u.mean(axis=0)
+            np.matmul(self.E, u, out=self.A[:, :, part])
+            self.A[:, :, part] += self.L @ self.xi[:, part] / len(self.A)
 
 
 def anchored(problem: Problem, v: Array) -> Array:

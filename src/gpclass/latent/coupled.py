@@ -27,7 +27,7 @@ from scipy.linalg import blas, lapack, solve_triangular
 
 from gpclass._typing import Array, Generator
 from gpclass.latent.factors import NEW_POINTS, Factor, products
-from gpclass.numerics.linalg import SiteFactor, factor
+from gpclass.numerics.linalg import SiteFactor, factor, lower_inverse
 
 
 class CoupledFactor(Factor):
@@ -41,7 +41,8 @@ class CoupledFactor(Factor):
         log_det = 0.0
         for c in range(C):
             site = SiteFactor(K[c], D[c])
-            self.E[c], self.leverage[c] = site.inverse, site.leverage
+            site.write_inverse(self.E[c])
+            self.leverage[c] = site.leverage
             log_det += site.half_log_det
         self.L, self.jitter = factor(self.E.sum(axis=0), what="the sum of the classes' precisions")
         diagonal = np.diag(self.L)
@@ -91,7 +92,7 @@ class CoupledFactor(Factor):
     @cached_property
     def covariance(self) -> Array:
         C = len(self.D)
-        inverse, _ = lapack.dtrtri(self.L, lower=1)  # L is zero above its diagonal
+        inverse = lower_inverse(self.L)  # L is zero above its diagonal
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             scale = np.where(self.D > 0, 1.0 / self.D, 0.0)
             scale[~np.isfinite(scale)] = 0.0

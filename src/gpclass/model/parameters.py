@@ -7,13 +7,14 @@ kernels side by side, and θ is the concatenation of theirs.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from gpclass._typing import Array
 from gpclass.covariance import Covariance, compile_kernel
-from gpclass.kernels import parameter_names
+from gpclass.kernels import at_theta, parameter_names
 from gpclass.likelihoods.base import Likelihood
 
 SCALE_NAME = "likelihood__scale"
@@ -44,9 +45,7 @@ class Parameters:
     def theta(self) -> Array:
         """Free parameters, in logs; not to be changed in place."""
         theta = np.array(self.kernel.theta, dtype=float)
-        theta = np.append(theta, np.log(self.likelihood.scale)) if self.scale_is_free else theta
-        theta.flags.writeable = False
-        return theta
+        return frozen(np.append(theta, np.log(self.likelihood.scale)) if self.scale_is_free else theta)
 
     @cached_property
     def bounds(self) -> Array:
@@ -55,8 +54,7 @@ class Parameters:
         bounds = np.vstack(each)
         if self.scale_is_free:
             bounds = np.vstack([bounds, np.log(np.asarray(self.likelihood.scale_bounds, dtype=float))])
-        bounds.flags.writeable = False
-        return bounds
+        return frozen(bounds)
 
     @cached_property
     def names(self) -> list[str]:
@@ -67,6 +65,11 @@ class Parameters:
             found = parameter_names(self.kernel)
         return found + ([SCALE_NAME] if self.scale_is_free else [])
 
+    @property
+    def names_and_bounds(self) -> dict[str, Any]:
+        """What another θ does not change, as far as it is known already."""
+        return {name: vars(self)[name] for name in ("scale_is_free", "bounds", "names") if name in vars(self)}
+
     def parts_at(self, theta: Array) -> tuple[Kernel, Likelihood]:
         """Kernel and likelihood at another θ."""
         theta = np.asarray(theta, dtype=float)
@@ -76,7 +79,14 @@ class Parameters:
         if self.scale_is_free:
             theta, likelihood = theta[:-1], likelihood.with_scale(float(np.exp(theta[-1])))
         if not isinstance(self.kernel, CompoundKernel):
-            return self.kernel.clone_with_theta(theta), likelihood
+            return at_theta(self.kernel, theta), likelihood
         ends = np.cumsum([kernel.n_dims for kernel in self.kernels])[:-1]
         parts = zip(self.kernels, np.split(theta, ends), strict=True)
-        return CompoundKernel([kernel.clone_with_theta(part) for kernel, part in parts]), likelihood
+        return CompoundKernel([at_theta(kernel, part) for kernel, part in parts]), likelihood
+
+
+def frozen(values: Array) -> Array:
+    """A copy that cannot be changed in place."""
+    made = np.array(values, dtype=float)
+    made.flags.writeable = False
+    return made

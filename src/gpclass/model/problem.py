@@ -26,7 +26,7 @@ from gpclass.latent.base import Form, LatentPrior
 from gpclass.latent.dense import Dense
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.labels import copied_rows, copies_of, unrolled_rows
-from gpclass.model.parameters import Parameters
+from gpclass.model.parameters import Parameters, frozen
 from gpclass.model.rows import ArraySource, Rows, Sums
 
 MOST_COPIES = 4  # rows per point, on average, up to which copies are repeated rows
@@ -158,7 +158,9 @@ class Problem(Parameters):
     def at(self, theta: Array) -> Problem:
         """The same data at another θ."""
         kernel, likelihood = self.parts_at(theta)
-        return replace(self, kernel=kernel, likelihood=likelihood)
+        made = replace(self, kernel=kernel, likelihood=likelihood)
+        vars(made).update(self.names_and_bounds, theta=frozen(theta))
+        return made
 
     @property
     def covariance(self) -> Covariance:

@@ -9,6 +9,7 @@ Cost: O(n^3) per factorisation, O(n^2) memory.
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,11 @@ LARGE_B = 1e4  # diagonal of B, above which single precision shows in traces wit
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)  # tried in turn, relative to the mean of the diagonal
 
 BLOCK = 2**15  # numbers of a matrix that are computed together
+SMALL = 64  # rows of a triangle that LAPACK inverts as fast as products do
+MANY = 1500  # rows of a triangle, above which its inverse needs no memory beside it
+FEW = 400  # rows of a factor whose inverse is kept until it has been used again
+
+F = TypeVar("F", np.float64, np.float32)
 
 CURE = "standardise the features, check that the kernel is a valid covariance function, or add a WhiteKernel to it"
 
@@ -130,9 +136,9 @@ class SiteFactor:
 
     @cached_property
     def _B_inverse(self) -> Array:
-        """B^-1, full and symmetric."""
-        B_inverse, _ = lapack.dpotri(self.L, lower=1)
-        return mirror_lower(B_inverse)
+        """B^-1 = L^-T L^-1, full and symmetric."""
+        inverse = vars(self).pop("_L_inverse", None)
+        return gram(lower_inverse(self.L) if inverse is None else inverse)
 
     @cached_property
     def rough_B_inverse(self) -> npt.NDArray[np.float32]:
@@ -142,15 +148,18 @@ class SiteFactor:
         """
         if "_B_inverse" in vars(self):
             return self._B_inverse.astype(np.float32).T
-        B_inverse, _ = lapack.spotri(self.L.astype(np.float32), lower=1, overwrite_c=1)
-        return np.asarray(mirror_lower(B_inverse), dtype=np.float32).T
+        return gram(lower_inverse(self.L.astype(np.float32), overwrite=True)).T
 
     @property
     def inverse(self) -> Array:
         """(K + T^-1)^-1 as a symmetric matrix, a new array per call."""
-        R = self._B_inverse * self.root
-        R *= self.root[:, None]
-        return R
+        return self.write_inverse(np.empty(self.K.shape).T)
+
+    def write_inverse(self, out: Array) -> Array:
+        """The same, written into ``out``."""
+        np.multiply(self._B_inverse if out.flags.f_contiguous else self._B_inverse.T, self.root, out=out)
+        out *= self.root[:, None]
+        return out
 
     @property
     def rough_inverse(self) -> Array:
@@ -166,7 +175,9 @@ class SiteFactor:
         """t_i P_ii in [0, 1), the share of point i's own site in its posterior: 1 − (B^-1)_ii, B^-1 = L^-T L^-1."""
         if "_B_inverse" in vars(self):  # known already
             return np.asarray(1.0 - np.diag(self._B_inverse))
-        inverse, _ = lapack.dtrtri(self.L, lower=1)
+        inverse = lower_inverse(self.L)
+        if len(inverse) <= FEW:  # a gradient may follow
+            vars(self)["_L_inverse"] = inverse
         return np.asarray(1.0 - np.einsum("ij,ij->j", inverse, inverse))
 
     @property
@@ -180,12 +191,48 @@ class SiteFactor:
         return np.asarray(np.diag(self.K)[at] - np.einsum("ij,ij->j", A, A))
 
 
+def lower_inverse(L: npt.NDArray[F], overwrite: bool = False) -> npt.NDArray[F]:
+    """The inverse of a lower triangle in Fortran order, by halves: [A 0; C B]⁻¹ = [A⁻¹ 0; −B⁻¹ C A⁻¹ B⁻¹].
+
+    LAPACK's own takes up to twice as long for some hundred rows; for many it needs no memory beside the result.
+    """
+    inverse = L if overwrite else L.copy(order="F")
+    single = inverse.dtype == np.float32
+    invert, multiply = (lapack.strtri, blas.strmm) if single else (lapack.dtrtri, blas.dtrmm)
+    if len(L) > MANY:
+        return np.asarray(invert(inverse, lower=1, overwrite_c=1)[0])
+    _invert(inverse, invert, multiply)
+    return inverse
+
+
+def _invert(L: npt.NDArray[F], invert: Any, multiply: Any) -> None:
+    half = len(L) // 2
+    if len(L) <= SMALL:
+        L[:] = invert(L, lower=1)[0]
+        return
+    A, C, B = L[:half, :half], L[half:, :half], L[half:, half:]
+    _invert(A, invert, multiply)
+    _invert(B, invert, multiply)
+    C[:] = multiply(1.0, A, multiply(-1.0, B, C, lower=1), lower=1, side=1, overwrite_b=1)
+
+
+def gram(V: npt.NDArray[F]) -> npt.NDArray[F]:
+    """VᵀV of a lower triangle V in Fortran order, which is overwritten; full and symmetric."""
+    return mirror_lower(lower_gram(V))
+
+
+def lower_gram(V: npt.NDArray[F]) -> npt.NDArray[F]:
+    """The lower triangle of the same."""
+    multiply = lapack.slauum if V.dtype == np.float32 else lapack.dlauum
+    return np.asarray(multiply(V, lower=1, overwrite_c=1)[0])
+
+
 @lru_cache(maxsize=8)
 def _above_diagonal(n: int) -> BoolArray:
     return ~np.tri(n, dtype=bool)
 
 
-def mirror_lower(A: Array) -> Array:
+def mirror_lower(A: npt.NDArray[F]) -> npt.NDArray[F]:
     """Copy the lower triangle of A (in Fortran order) over the upper one, in place, by blocks."""
     n, step = len(A), 256
     for start in range(0, n, step):

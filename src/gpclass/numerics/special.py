@@ -64,13 +64,13 @@ def normal_hazard(z: Array | float) -> Array:
 
 def hazard_terms(z: Array | float) -> tuple[Array, Array, Array, Array]:
     """The terms h, z + h, τ and (z + h)² - τ of the derivatives of log Φ, accurate in the lower tail too."""
-    z = np.asarray(np.clip(z, -1e100, 1e100), dtype=float)  # infinite z gives the limits
+    z = np.asarray(np.minimum(np.maximum(z, -1e100), 1e100), dtype=float)  # infinite z gives the limits
     h = normal_hazard(z)
     excess = np.asarray(z + h)
     tau = np.asarray(1.0 - h * excess)
     kappa = np.asarray(excess**2 - tau)
     tail = z < -_TAIL
-    if np.any(tail):
+    if tail.any():
         x = -z[tail]
         k1, k2, k3 = _continued_fraction(x)
         excess[tail] = k1

@@ -107,13 +107,16 @@ def draw(
     *,
     normal: bool = False,
     white: Array | None = None,
+    overwrite: bool = False,
 ) -> tuple[Array, Array]:
     """Draws x (n, M) and log weights (M,) of one proposal, relative to its log_sites.
 
-    From uniforms U (n, M), or standard normals if ``normal``. ``white`` (n, M) becomes z, with x = mean + L z.
+    From uniforms U (n, M), or standard normals if ``normal``, which x takes the place of if ``overwrite``. ``white``
+    (n, M) becomes z, with x = mean + L z.
     """
     n, M = U.shape
-    x, z, log_w = np.empty((n, M)), np.empty((n, M)) if white is None else white, np.zeros(M)
+    x = U if overwrite and normal else np.empty((n, M))
+    z, log_w = np.empty((n, M)) if white is None else white, np.zeros(M)
     half_lines, few = _in_half_lines(proposal), _few(M)
     wide = WIDE if normal and resample is None else BLOCK
     for a in range(0, n, BLOCK):
@@ -300,16 +303,18 @@ def mixture_draws(
     *,
     normal: bool = False,
     duals: bool = False,
+    overwrite: bool = False,
 ) -> tuple[Array, Array]:
     """Draws x (n, M) of several proposals, weighted by their mixture; the log weights include log_sites.
 
-    From uniforms, or standard normals, (n, M_j) for each proposal. With ``duals``, S⁻¹x instead of x.
+    From uniforms, or standard normals, (n, M_j) for each proposal. With ``duals``, S⁻¹x instead of x. ``overwrite`` as
+    in :func:`draw`.
     """
     M = sum(U.shape[1] for U in points)
     xs, log_ws = [], []
     for j, (proposal, U) in enumerate(zip(proposals, points, strict=True)):
         white = np.empty(U.shape) if duals else None
-        x, log_w = draw(proposal, U, normal=normal, white=white)
+        x, log_w = draw(proposal, U, normal=normal, white=white, overwrite=overwrite)
         log_w += proposal.log_sites
         if len(proposals) > 1:
             # Any shares that sum to one at every x leave the weights right: interpolated masses do.

@@ -42,6 +42,7 @@ POWER = 0.7  # of the sites of the proposal
 DEFENCE = 0.05  # share of draws from the tilted prior, if needed
 THIN = 0.7  # tail index above which the defence is used
 UNEVEN = 0.4  # k-hat of the pilots, itself known to 0.1, above which the defence is used
+NO_MATRIX = np.empty((0, 0))
 PILOT = 400
 LONGER = 4  # times the pilot, of one that confirms uneven weights
 PILOT_EVEN = 0.998  # share of effective draws above which EP's own sites suffice
@@ -51,7 +52,7 @@ PILOT_EVEN = 0.998  # share of effective draws above which EP's own sites suffic
 class Plan:
     """Proposals with their shares, in the order in which coordinates are drawn."""
 
-    box: Box  # reordered
+    box: Box  # reordered, without its covariance
     order: IntArray
     proposals: tuple[Proposal, ...]
     shares: tuple[float, ...]
@@ -81,7 +82,8 @@ class Plan:
             own = [part[j] for part in parts]
             U.append(side_by_side([make(kind, self.box.n, *one) for one in zip(own, own_streams, strict=True)]))
             group.append(np.repeat(np.arange(len(own)), own))
-        return *mixture_draws(self.proposals, U, normal=normal, duals=duals), np.concatenate(group)
+        found = mixture_draws(self.proposals, U, normal=normal, duals=duals, overwrite=True)
+        return *found, np.concatenate(group)
 
     @property
     def has_duals(self) -> bool:
@@ -93,9 +95,9 @@ class Plan:
         """Whether some draws come from the tilted prior."""
         return len(self.shares) > 1
 
-    def with_defence(self, ep: SiteApproximation) -> Plan:
-        """The plan with draws from the prior tilted to the mean of EP, which it was made from."""
-        box, tilt = self.box, ep.widened(0.0).take(self.order)
+    def with_defence(self, box: Box, ep: SiteApproximation) -> Plan:
+        """The plan with draws from the prior tilted to the mean of EP; it was made from these."""
+        box, tilt = box.take(self.order), ep.widened(0.0).take(self.order)
         return replace(
             self,
             proposals=(self.proposals[0], propose(box.S, tilt, box.lower, box.upper, box.smooth)),
@@ -131,18 +133,19 @@ def make_plan(
     plan = bare_plan(box, ep, order=place, power=1.0, defend=False)
     log_w = plan.draw("random", [PILOT], rng)[1]
     if effective_size(log_w) < PILOT_EVEN * PILOT:
-        return reviewed(bare_plan(box, ep, order=place) if widened is None else widened(), ep, log_w, rng)
+        plan = bare_plan(box, ep, order=place) if widened is None else widened()  # the other one is not kept
+        return reviewed(plan, box, ep, log_w, rng)
     return replace(plan, spread=float(relative_weights(log_w).std()))
 
 
-def reviewed(plan: Plan, ep: SiteApproximation, log_w: Array, rng: np.random.Generator) -> Plan:
-    """A plan of widened sites, defended if its weights have a heavy tail.
+def reviewed(plan: Plan, box: Box, ep: SiteApproximation, log_w: Array, rng: np.random.Generator) -> Plan:
+    """A plan of widened sites of a box, defended if its weights have a heavy tail.
 
     Log weights of an earlier pilot, of these sites or EP's own, raise the suspicion: so few draws often do by chance.
     """
     if pareto_khat(log_w) > UNEVEN and not plan.defended:
         log_w = plan.draw("random", [LONGER * PILOT], rng)[1]
-        plan = plan.with_defence(ep) if pareto_khat(log_w) > UNEVEN else plan
+        plan = plan.with_defence(box, ep) if pareto_khat(log_w) > UNEVEN else plan
     return replace(plan, spread=float(relative_weights(log_w).std()))
 
 
@@ -159,10 +162,10 @@ def bare_plan(
     By default it uses the defence where :func:`tail_index` is large.
     """
     place = coordinate_order(order, box, None, ep.sites)
-    box = box.take(place)
-    guide = propose(box.S, ep.widened(power).take(place), box.lower, box.upper, box.smooth)
-    plan = Plan(box, place, (guide,), (1.0,), power, np.inf, False)
-    return plan.with_defence(ep) if (tail_index(ep) > THIN if defend is None else defend) else plan
+    ordered = box.take(place)
+    guide = propose(ordered.S, ep.widened(power).take(place), ordered.lower, ordered.upper, ordered.smooth)
+    plan = Plan(replace(ordered, S=NO_MATRIX), place, (guide,), (1.0,), power, np.inf, False)
+    return plan.with_defence(box, ep) if (tail_index(ep) > THIN if defend is None else defend) else plan
 
 
 def tail_index(ep: SiteApproximation, power: float = POWER) -> float:

@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas
 
 from gpclass._typing import Array, BoolArray, IntArray
-from gpclass.numerics.linalg import NotPositiveDefiniteError, SiteFactor, mirror_upper
+from gpclass.numerics.linalg import NotPositiveDefiniteError, SiteFactor, lower_gram, lower_inverse, mirror_upper
 
 WEAK = 1e-5  # if T_i P_ii is below this, (I − B^-1)/T is inaccurate; use K − K R K
 
@@ -102,8 +102,7 @@ class Prior:
     def _spread(self, T: Array) -> tuple[Array, float]:
         """Factor B. P = T^-½ (I − B^-1) T^-½, and K − K R K in the columns of weak sites; and ½ log |B|."""
         K, factor, n = self.K, SiteFactor(self.K, T), len(T)
-        inverse, _ = lapack.dpotri(factor.L, lower=1)
-        P = np.asarray(inverse).T  # in C order; its upper triangle holds B^-1
+        P = lower_gram(lower_inverse(factor.L)).T  # in C order; its upper triangle holds B^-1
         with np.errstate(divide="ignore"):
             scale = 1 / factor.root
         scale[T == 0] = 0.0

@@ -1,0 +1,35 @@
+"""Memory that the C library keeps for the next arrays."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+COUNT = """
+import resource, sys
+import numpy as np
+from gpclass.numerics.memory import keep_freed_memory
+if sys.argv[1] == "kept":
+    keep_freed_memory()
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for begin in range(2):  # the first round makes the heap as large as it needs to be
+    before = faults()
+    for _ in range(5):
+        arrays = [np.ones(2**16) for _ in range(40)]
+        del arrays
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc alone")
+def test_freed_memory_is_used_again():
+    kept, given_back = (
+        int(subprocess.run([sys.executable, "-c", COUNT, how], capture_output=True, text=True, check=True).stdout)
+        for how in ("kept", "given back")
+    )
+    assert kept < 100
+    assert given_back > 1000  # otherwise there is nothing to keep
