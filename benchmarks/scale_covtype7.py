@@ -1,14 +1,15 @@
 """Seven classes at 100,000 rows: covtype, beside GPyTorch and LightGBM. ``python -m benchmarks.scale_covtype7``.
 
 20,000 rows are predicted, ``ROWS`` of the others fitted, columns standardised, one length scale per column. The peer is
-GPyTorch's stochastic variational softmax, its inducing inputs trained too, at two rates and then, at the better one, for
-more and more steps of 1,024 rows, until ``--peer-minutes`` have passed; the best of its fits by *test* log loss is
-shown, with its own time. LightGBM has 127 leaves, and its rounds are chosen on a tenth of the rows. Run by a Python that has both.
+GPyTorch's stochastic variational softmax, its inducing inputs trained too, at two rates and then, at the better one,
+for more and more steps of 1,024 rows, until ``--peer-minutes`` have passed; the best of its fits by *test* log loss is
+shown, with its own time. LightGBM has 127 leaves, and its rounds are chosen on a tenth of the rows. Run by a Python
+that has both.
 Data: ``--csv`` names a file of all 581,012 rows whose last column is the class (the wheel of scikit-multiflow 0.4.1 for
 Python 3.7 holds one, ``skmultiflow/data/datasets/covtype.csv``); without it scikit-learn's ``fetch_covtype`` gets them.
 Each fit is a process of its own with one thread, whose CPU seconds include the start of Python, fit and prediction.
-Results are stored after every fit in ``scale_covtype7.json`` and not computed again; ``--page`` only writes the table of
-docs/scale.md.
+Results are stored after every fit in ``scale_covtype7.json`` and not computed again; ``--page`` only writes the table
+of docs/scale.md.
 """
 
 import os

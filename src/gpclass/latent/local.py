@@ -182,7 +182,7 @@ class LocalBlocks(Form):
 def search_form(n: int, d: int, L: int) -> Form:
     """The prior under which θ is learned on n rows of d columns with L latent values.
 
-    The cost of a sweep with m inducing inputs grows with L(L+1)/2 m²: more latent values get fewer, so that it does not.
+    The cost of a sweep with m inducing inputs grows with L(L+1)/2 m²: more latent values get fewer of them.
     """
     if n <= FULL:
         return Dense()

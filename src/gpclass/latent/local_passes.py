@@ -4,10 +4,11 @@ For a group of rows with prior covariance K (block-diagonal over the L latent va
 
     M = (K + W⁻¹)⁻¹ = W^½(I + W^½K W^½)⁻¹W^½,   α = b − M K b,   E f = K α,   cov f = K − K M K,
 
-without the inverse of K or of W (:mod:`gpclass.latent.local_solves`). A shard holds the places of its blocks, one after another, −1 for a missing one; its
-labels are their numbers among all places, by which it picks its sites. What it finds is joined in the order of the
-blocks, n numbers per pass.
-Cost: O(k³ L) per block, or O((k L)³) for sites without a short form, all blocks of a chunk at once; the blocks' covariances are kept, k numbers per row.
+without the inverse of K or of W (:mod:`gpclass.latent.local_solves`). A shard holds the places of its blocks, one after
+another, −1 for a missing one; its labels are their numbers among all places, by which it picks its sites. What it finds
+is joined in the order of the blocks, n numbers per pass.
+Cost: O(k³ L) per block, or O((k L)³) for sites without a short form, all blocks of a chunk at once; the blocks'
+covariances are kept, k numbers per row.
 """
 
 from __future__ import annotations
