@@ -104,7 +104,7 @@ class Short(Solve):
         for c, part in enumerate(K):
             alone = np.diagonal(part, axis1=1, axis2=2) - np.einsum("gij,gij->gi", part @ self.E[:, c], part)
             cov[:, :, c, c] = np.maximum(cov[:, :, c, c] + alone, 0.0)
-        return cov
+        return np.asarray(cov)
 
     def reduction(self, cross: list[Array]) -> Array:
         k = np.stack(cross, axis=1)[..., None]  # (g, L, s, 1)
@@ -119,7 +119,7 @@ class Short(Solve):
         M = -np.einsum("gaji,gejk->giake", self.U, self.U, optimize=True)
         for c in range(L):
             M[:, :, c, :, c] += self.E[:, c]
-        return M.reshape(g, s * L, s * L)
+        return np.asarray(M.reshape(g, s * L, s * L))
 
 
 def solved(K: list[Array], W: Array) -> Solve:
