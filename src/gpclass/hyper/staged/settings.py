@@ -17,7 +17,8 @@ class Stages(Settings):
     stop : {"held-out", "evidence"}
         Whether the log loss of held-out rows ends the ascent, or the evidence alone.
     window : int
-        Iterations over which the log loss must fall by ``gain``.
+        Iterations over all rows in which the log loss must fall by ``gain``. The log loss of a few rows of a rare
+        class goes up and down for some iterations before it falls again.
     gain : float
         See ``window``; if the log loss is small, a fiftieth of it.
     held_out : int
@@ -30,7 +31,7 @@ class Stages(Settings):
     """
 
     stop: str = "held-out"
-    window: int = 4
+    window: int = 10
     gain: float = 1e-3
     held_out: int = 2000
     move_inducing: bool = True
