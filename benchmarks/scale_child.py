@@ -58,12 +58,12 @@ METHODS = {
     "inducing 300, ep": (gpclass_fit, None, 300, "ep"),
     "neighbours 15, laplace": (gpclass_fit, 15, None, "laplace"),
     "neighbours 15, ep": (gpclass_fit, 15, None, "ep"),
-    "neighbours auto, laplace": (gpclass_fit, "auto", None, "laplace"),
-    "neighbours auto, ep": (gpclass_fit, "auto", None, "ep"),
     "neighbours 10 and inducing 100, ep": (gpclass_fit, 10, 100, "ep"),
     "local 60, ep": (gpclass_fit, 60, "local", "ep"),
     "GPBoost Vecchia 20": (gpboost_fit, "vecchia", 20, None),
     "GPBoost VIF 20, 200": (gpboost_fit, "full_scale_vecchia", 20, 200),
+    "neighbours auto, ep": (gpclass_fit, "auto", None, "ep"),
+    "neighbours auto, laplace": (gpclass_fit, "auto", None, "laplace"),
 }
 
 

@@ -84,7 +84,8 @@ def write_page(kept):
             f"| {method} | {mean['log_loss']:.4f} | {both[0]} | {both[1]} | {mean['error_of_p']:.4f} "
             f"| {reach:.3f}, {variance:.1f} | {mean['seconds']:.0f} |"
         )
-    note = f"Means over {len(kept)} fields of {N:,} rows, range {REACH:g}. One thread, {cpu()}, beside other work."
+    fields = "One field" if len(kept) == 1 else f"Means over {len(kept)} fields"
+    note = f"{fields} of {N:,} rows, range {REACH:g}. One thread, {cpu()}, beside other work."
     replaced(PAGE, BEGIN, END, [*lines, "", note])
 
 
