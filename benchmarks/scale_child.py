@@ -1,7 +1,8 @@
-"""One fit of the benchmark ``scale`` in a process of its own: ``python scale_child.py METHOD data.npz``.
+"""One fit of the benchmark ``scale`` in a process of its own: ``python scale_child.py METHOD data.npz [p.npy]``.
 
 Prints one line of JSON: CPU seconds of fit and prediction, peak memory, log loss, and the mean error of p where it
-is known. Imports only what the method needs, so that a peer's environment can run it.
+is known; writes the probabilities to a third file, if one is named. Imports only what the method needs, so that a
+peer's environment can run it.
 """
 
 import json
@@ -61,10 +62,12 @@ METHODS = {
     "local 60, ep": (gpclass_fit, 60, "local", "ep"),
     "GPBoost Vecchia 20": (gpboost_fit, "vecchia", 20, None),
     "GPBoost VIF 20, 200": (gpboost_fit, "full_scale_vecchia", 20, 200),
+    "neighbours auto, ep": (gpclass_fit, "auto", None, "ep"),
+    "neighbours auto, laplace": (gpclass_fit, "auto", None, "laplace"),
 }
 
 
-def main(method, path):
+def main(method, path, kept=None):
     data = np.load(path)
     fit, *settings = METHODS[method]
     p, theta = fit(data["X"], data["y"], data["X_test"], *settings)
@@ -78,6 +81,8 @@ def main(method, path):
     }
     if "p_test" in data:
         found["error_of_p"] = float(np.mean(np.abs(p - data["p_test"])))
+    if kept:
+        np.save(kept, p)
     print(json.dumps(found))
 
 

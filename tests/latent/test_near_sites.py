@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass.inference import Variational
 from gpclass.inference.ep import EP, RULE
-from gpclass.latent import dense
+from gpclass.latent import dense, neighbour_gaussian
 from gpclass.latent.base import Start
 from gpclass.latent.near_sites import Response
+from gpclass.latent.neighbours import Neighbours
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor
@@ -135,3 +136,46 @@ def test_slopes_of_large_variances_have_all_digits(variance, rough):
     root = site.root
     single = float(np.sum(site.rough_B_inverse.T * root * root[:, None] * K))
     assert (abs(single - exact) > 1e-2) != rough
+
+
+def with_neighbours(k, n=400, weights=None):
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(n, 2))
+    y = np.where(rng.random(n) < ndtr(2.0 * np.sin(9 * X[:, 0]) + X[:, 1]), 1.0, -1.0)
+    kernel = ConstantKernel(4.0) * Matern(0.2, nu=1.5)
+    return Problem.of(X, y, kernel, Probit(), weights, None, Neighbours(k)).placed(rng)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("warm", [False, True])
+def test_with_neighbours_the_fixed_point_is_that_of_plain_sweeps_in_fewer_of_them(monkeypatch, weighted, warm):
+    weights = np.random.default_rng(1).integers(1, 4, 400).astype(float) if weighted else None
+    here = with_neighbours(10, weights=weights)
+    there = here.at(here.theta + np.array([0.3, -0.2]))
+    monkeypatch.setattr(neighbour_gaussian, "RESPONSIVE", 10**9)
+    start = Start(RULE, EP(tol=1e-9).sites(here).held, n=here.n) if warm else None
+    slow = EP(tol=1e-7).sites(there, start)
+    monkeypatch.setattr(neighbour_gaussian, "RESPONSIVE", 1)
+    fast = EP(tol=1e-7).sites(there, start)
+    assert fast.converged
+    assert fast.sweeps < 0.8 * slow.sweeps
+    assert np.allclose(fast.held[0].kept[:2], slow.held[0].kept[:2], rtol=1e-6, atol=1e-7)
+    assert abs(fast.value - slow.value) < 1e-8
+
+
+def test_the_sparse_response_is_that_of_the_gaussian_if_all_pairs_are_known():
+    """Marginals after a small change of the sites, to first order; with few neighbours the variances are not."""
+    rng, errors = np.random.default_rng(3), {}
+    for k in (99, 5):
+        at = with_neighbours(k, n=100)
+        held = EP(tol=1e-6).sites(at).held
+        before = at.prior.given(held, RULE)
+        change = 1e-5 * rng.standard_normal((2, at.n))
+        values = held[0].kept.copy()
+        values[:2] += change
+        after = at.prior.given((held[0].with_values(values),), RULE)
+        mean, variance = before.response(1.0).marginals(change, after.mean_f[:, 0])
+        assert np.allclose(mean, after.mean_f[:, 0], atol=1e-9)
+        moved = after.covariance[:, 0, 0] - before.covariance[:, 0, 0]
+        errors[k] = np.linalg.norm(variance - after.covariance[:, 0, 0]) / np.linalg.norm(moved)
+    assert errors[99] < 1e-3 < errors[5] < 0.5

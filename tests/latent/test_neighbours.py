@@ -215,6 +215,26 @@ def test_too_little_memory_is_said_in_advance(monkeypatch):
         GPClassifier(1.0 * RBF(0.3), inference="laplace", n_neighbors=5).fit(X, TWO)
 
 
+@pytest.mark.parametrize("step", ["fit", "plan"])
+def test_too_little_memory_for_a_million_rows_is_said_before_neighbours_are_found(monkeypatch, step):
+    monkeypatch.setattr(neighbours, "available_memory", lambda: 4.0 * 2**30)
+    monkeypatch.setattr(neighbours, "neighbours_of", lambda X, k: pytest.fail("neighbours were searched"))
+    places = np.random.default_rng(0).uniform(size=(1_000_000, 2))
+    clf = GPClassifier(1.0 * RBF(0.3), inference="ep", n_neighbors=15)
+    with pytest.raises(ValueError, match=r"15 neighbours of 1000000 rows .* 4.0 GB are free; .*latent_prior='local'"):
+        getattr(clf, step)(places, (places[:, 0] > 0.5).astype(int))
+
+
+def test_a_factor_that_does_not_fit_is_refused_though_its_cliques_do(monkeypatch):
+    form = Neighbours(20, 0)
+    least = neighbours.bytes_of_pairs(n, 20)
+    monkeypatch.setattr(neighbours, "available_memory", lambda: 1.01 * least)
+    assert form.checked(n, 2, 1).k == 20
+    at = problem("laplace", form).placed(RNG)
+    with pytest.raises(ValueError, match="latent_prior='local'"):
+        CASES["laplace"][2](at)
+
+
 def test_auto_takes_fewer_neighbours_where_memory_is_short(monkeypatch):
     here = problem("laplace", Neighbours(None, 0))
     free = here.placed(RNG).form.near

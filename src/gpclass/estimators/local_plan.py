@@ -39,7 +39,7 @@ def plan_local(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     calls = 1 if methods.strategy.name in ("fixed", *SEARCHES) else OTHERS
     if methods.strategy.name in SEARCHES:
         few = sample_of_classes(y, FEW, rng)
-        asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": search_form(len(few), d)})
+        asked = type(clf)(**{**clf.get_params(deep=False), "latent_prior": search_form(len(few), d, problem.n_latents)})
         search = plan_fit(asked, X[few], y[few], classes=classes)
         adjusted = 2 * ASCENTS * STEPS * patched(n, d) / n  # inferences: two for each evaluation
         memory, learned = memory + search.memory, search.seconds + adjusted * each

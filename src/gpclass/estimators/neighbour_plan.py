@@ -26,7 +26,6 @@ SWEEPS = 6.0  # of an evaluation from neighbouring sites
 INVERSE = 3.0  # work of a factor and the entries of its inverse, over that of the factor
 POWER = 1.5  # of the rows with which the work of a factor grows
 SIZE = 500  # of the matrix product that is timed
-PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
 
 
 def plan_neighbours(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
@@ -68,7 +67,7 @@ def plan_neighbours(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
         d,
         methods.inference.name,
         methods.strategy.name,
-        memory=bytes_of(cliques, whole) + PER_PAIR * cliques.slots.size + 8.0 * n * (d + 2 * _prior(whole).m),
+        memory=bytes_of(cliques, whole) + 8.0 * n * (d + 2 * _prior(whole).m),
         inferences=calls,
         seconds_each=all_rows,
         sizes=(len(rows),),

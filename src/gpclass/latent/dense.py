@@ -27,7 +27,7 @@ from gpclass.latent.covariances import Covariances, rank_one
 from gpclass.latent.factors import NEW_POINTS, Factor, FullFactor, OneFactor
 from gpclass.latent.in_memory import InMemoryGaussian, only
 from gpclass.latent.inducing import sample_of_classes
-from gpclass.latent.near_sites import Response, settled
+from gpclass.latent.near_sites import Response, matching, settled
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import ArraySource, Labels, Rows, Source
 from gpclass.numerics.linalg import factor
@@ -252,12 +252,7 @@ class DenseGaussian(InMemoryGaussian):
         assert isinstance(self.factor, OneFactor)
         likelihood, site = self.prior.problem.likelihood, self.factor.site
         response = Response(site.rough_B_inverse, self.t, self.mean[0], self.covariance[:, 0, 0], labels.copies)
-
-        def update(sites: Array, mean: Array, variance: Array) -> Array:
-            held = RowSites(sites[1:], sites[:1])
-            return rule.update(likelihood, labels, sites, RowMarginals(mean[None], variance[:, None, None], held))[0]
-
-        return settled(response, old, new, update)
+        return settled(response, old, new, matching(rule, likelihood, labels))
 
     @cached_property
     def alpha(self) -> Array:

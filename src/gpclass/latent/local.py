@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 FEW = 10_000  # rows on which θ is learned
 FULL, MAP = 1000, 3  # rows up to which their prior is dense, and columns up to which it is neighbours
-INDUCING, NEIGHBOURS = 300, 15
+INDUCING, FEWEST_INDUCING, NEIGHBOURS = 300, 50, 15
 PATCHED, PATCH = 6000, 60  # places of all patches, at most, and of one, at least
 FEWEST_PATCHES = 10
 LEVEL = 25.0  # variance of the level of a patch's latent values
@@ -139,7 +139,7 @@ class LocalBlocks(Form):
     def stand_in(self, problem: Problem, rng: Generator) -> Problem:
         """Some rows of every class, under the form of :func:`search_form`."""
         few = problem.subset(sample_of_classes(np.asarray(problem.y), FEW, rng))
-        form = search_form(few.n, few.n_features)
+        form = search_form(few.n, few.n_features, few.n_latents)
         return replace(few, form=form.checked(few.n, few.n_features, len(few.kernels)))
 
     def patches(self, problem: Problem, rng: Generator, level: bool = False) -> Problem | None:
@@ -179,11 +179,15 @@ class LocalBlocks(Form):
         return LocalPrior(problem, blocks, min(self.k, m), of)
 
 
-def search_form(n: int, d: int) -> Form:
-    """The prior under which θ is learned on n rows of d columns."""
+def search_form(n: int, d: int, L: int) -> Form:
+    """The prior under which θ is learned on n rows of d columns with L latent values.
+
+    The cost of a sweep with m inducing inputs grows with L(L+1)/2 m²: more latent values get fewer of them.
+    """
     if n <= FULL:
         return Dense()
-    return Neighbours(NEIGHBOURS) if d <= MAP else LowRank(m=min(INDUCING, -(-n // 10)))
+    m = max(FEWEST_INDUCING, round(INDUCING / (L * (L + 1) / 2) ** 0.5))
+    return Neighbours(NEIGHBOURS) if d <= MAP else LowRank(m=min(m, -(-n // 10)))
 
 
 def levelled(kernel: Kernel) -> Kernel:
@@ -343,7 +347,7 @@ class LocalPrior(InMemoryPrior):
     def from_kept(self, kept: dict[str, Array]) -> LocalGaussian:
         from gpclass.latent.local_gaussian import LocalGaussian  # it builds on this module
 
-        return LocalGaussian(self, RowSites(b=kept["b"], full=kept["W"]))
+        return LocalGaussian(self, RowSites(b=kept["b"], D=kept.get("D"), full=kept.get("W")))
 
     @cached_property
     def _tree(self) -> cKDTree:

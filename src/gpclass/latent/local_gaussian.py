@@ -3,7 +3,7 @@
 The evidence is the sum over the blocks, and its derivative by a block's K is ½ (α αᵀ − M), plus Laplace's implicit part
 ½ (x αᵀ + α xᵀ), x = s − W cov(f) s, with M and α of :mod:`gpclass.latent.local_passes`, whose passes run on shards of
 blocks. A new point has mean k*ᵀα and variance k** − k*ᵀM k*, of the group of its nearest rows.
-Cost: O((k L)³) per group, all groups of a chunk at once.
+Cost: O(k³ L) per group, or O((k L)³) for sites without a short form, all groups of a chunk at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from gpclass.latent.base import Held, SiteRule
 from gpclass.latent.dense import Dense
 from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.local import LocalPrior
-from gpclass.likelihoods.local import symmetric_root
+from gpclass.latent.local_solves import solved
+from gpclass.likelihoods.local import precision, symmetric_root
 from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
 from gpclass.posterior import LatentMixture
 
@@ -35,8 +36,14 @@ class LocalGaussian(GaussianByMean):
 
     @cached_property
     def _sites(self) -> tuple[Array, Array]:
-        """W and b of the places, and of a missing one at the end."""
-        return self.prior.totals(self.W), self.prior.totals(self.b)
+        """W and b of the places, and of a missing one at the end; W in its short form if it has one.
+
+        The sites of rows that share a place add, and their sum has none.
+        """
+        prior, D = self.prior, self.sites.D
+        if prior.L > 1 and D is not None and len(prior.first) == prior.problem.n:
+            return prior.totals((self.copies * D).T), prior.totals(self.b)
+        return prior.totals(self.W), prior.totals(self.b)
 
     @cached_property
     def _found(self) -> tuple[Array, Array, float]:
@@ -98,19 +105,17 @@ class LocalGaussian(GaussianByMean):
         prior, L, points = self.prior, self.prior.L, self.prior.points
         W, b = (sites[groups] for sites in self._sites)
         K = prior.per_latent(prior.spec.between(points[groups]))
-        M, _ = passes.solved(K, W)
+        solve = solved(K, W)
         P = points[groups].reshape(-1, points.shape[1])
         X_of = np.repeat(X_new, groups.shape[1], axis=0)
         covariances = prior.problem.covariances
         cross = prior.per_latent([covariance.pairs(P, X_of)[0].reshape(groups.shape) for covariance in covariances])
         own = prior.per_latent([covariance.diag(X_new) for covariance in covariances])
-        alpha = b - passes.times(M, passes.through(K, b))
+        alpha = b - solve.times(passes.through(K, b))
         mean = np.stack([np.einsum("gi,gi->g", cross[c], alpha[:, :, c]) for c in range(L)], axis=1)
-        cov = np.empty((len(X_new), L, L))
-        for a in range(L):
-            for e in range(L):
-                cov[:, a, e] = -np.einsum("gi,gij,gj->g", cross[a], M[:, :, a, :, e], cross[e], optimize=True)
-            cov[:, a, a] = np.maximum(cov[:, a, a] + own[a], 0.0)
+        cov = -solve.reduction(cross)
+        for c in range(L):
+            cov[:, c, c] = np.maximum(cov[:, c, c] + own[c], 0.0)
         return mean, cov
 
     def means(self, X_new: Array) -> Array:
@@ -127,7 +132,7 @@ class LocalGaussian(GaussianByMean):
 
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
         """Joint draws over X_new, (n, p, L), under the dense prior of the nearest rows of all points together."""
-        prior, (W, b) = self.prior, self._sites
+        prior = self.prior
         near = np.unique(prior.nearest(X_new))
         values = prior.L * (len(near) + len(X_new))
         if values > MOST_DRAWN:
@@ -137,18 +142,20 @@ class LocalGaussian(GaussianByMean):
                 "once, or lower k of the local prior"
             )
         dense = replace(prior.problem.subset(prior.first[near]), form=Dense())
-        return dense.prior.from_kept({"W": W[near], "b": b[near].T}).draw(X_new, n, rng)
+        W, b = (sites[near] for sites in self._sites)
+        full = W if W.ndim == 3 else precision(W.T)
+        return dense.prior.from_kept({"W": full, "b": b.T}).draw(X_new, n, rng)
 
     def draw_rows(self, rng: Generator) -> Array:
         found, L = [], self.prior.L
-        solved = (passes.solved_blocks(shard, self.prior.spec, *self._sites) for shard in self.prior.shards)
-        for groups, _, K, _, M, alpha, _ in chain.from_iterable(solved):
+        each = (passes.solved_blocks(shard, self.prior.spec, *self._sites) for shard in self.prior.shards)
+        for groups, _, K, _, solve, alpha in chain.from_iterable(each):
             g, s = groups.shape
             prior = np.zeros((g, s, L, s, L))
             for c, part in enumerate(K):
                 prior[:, :, c, :, c] = part
             flat = prior.reshape(g, s * L, s * L)
-            root = symmetric_root(flat - flat @ M.reshape(flat.shape) @ flat)
+            root = symmetric_root(flat - flat @ solve.in_full() @ flat)
             noise = np.einsum("gij,gj->gi", root, rng.standard_normal((g, s * L))).reshape(g, s, L)
             found.append((passes.through(K, alpha) + noise).reshape(-1, L))
         return np.asarray(self.prior.at_rows(found).T.ravel())
@@ -159,5 +166,6 @@ class LocalGaussian(GaussianByMean):
         return np.vstack([self.W.transpose(1, 2, 0).reshape(L * L, -1), self.b.T])
 
     def kept(self) -> dict[str, Array]:
-        """Sites, all copies together."""
-        return {"W": self.W, "b": np.ascontiguousarray(self.b.T)}
+        """Sites, all copies together, in their short form if they have one."""
+        b, D = np.ascontiguousarray(self.b.T), self.sites.D
+        return {"W": self.W, "b": b} if D is None or self.prior.L == 1 else {"D": self.copies * D, "b": b}

@@ -4,10 +4,11 @@ For a group of rows with prior covariance K (block-diagonal over the L latent va
 
     M = (K + W⁻¹)⁻¹ = W^½(I + W^½K W^½)⁻¹W^½,   α = b − M K b,   E f = K α,   cov f = K − K M K,
 
-without the inverse of K or of W. A shard holds the places of its blocks, one after another, −1 for a missing one; its
-labels are their numbers among all places, by which it picks its sites. What it finds is joined in the order of the
-blocks, n numbers per pass.
-Cost: O((k L)³) per block, all blocks of a chunk at once; the blocks' covariances are kept, k numbers per row.
+without the inverse of K or of W (:mod:`gpclass.latent.local_solves`). A shard holds the places of its blocks, one after
+another, −1 for a missing one; its labels are their numbers among all places, by which it picks its sites. What it finds
+is joined in the order of the blocks, n numbers per pass.
+Cost: O(k³ L) per block, or O((k L)³) for sites without a short form, all blocks of a chunk at once; the blocks'
+covariances are kept, k numbers per row.
 """
 
 from __future__ import annotations
@@ -24,11 +25,10 @@ from gpclass._typing import Array, IntArray
 from gpclass.covariance import Covariance, compile_kernel
 from gpclass.latent.base import per_latent
 from gpclass.latent.cliques import ELEMENTS
-from gpclass.likelihoods.local import symmetric_root
+from gpclass.latent.local_solves import Solve, solved, times_sites
 from gpclass.model.rows import Shard, Sums
-from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
 
-Solved = tuple[IntArray, Array, list[Array], Array, Array, Array, float]
+Solved = tuple[IntArray, Array, list[Array], Array, Solve, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,43 +78,16 @@ class Spec:
         return {name: value for name, value in vars(self).items() if name != "covariances"}
 
 
-def solved(K: list[Array], W: Array) -> tuple[Array, float]:
-    """M (g, s, L, s, L) of groups and the sum of ½ log |I + K W|, from K per latent value (g, s, s) and W."""
-    g, s, L, _ = W.shape
-    root = np.sqrt(np.maximum(W, 0.0)) if L == 1 else symmetric_root(W)
-    if L == 1:
-        B = root[:, :, 0] * K[0] * root[:, :, 0].transpose(0, 2, 1)
-    else:
-        B = np.einsum("giad,dgij,gjde->giaje", root, np.stack(K), root, optimize=True).reshape(g, s * L, s * L)
-    B[:, range(s * L), range(s * L)] += 1.0
-    try:
-        factor = np.linalg.cholesky(B)
-    except np.linalg.LinAlgError:
-        raise NotPositiveDefiniteError(f"I + W^(1/2) K W^(1/2) is not positive definite; {CURE}") from None
-    half_log_det = float(np.log(np.diagonal(factor, axis1=1, axis2=2)).sum())
-    inverse = np.linalg.inv(B)
-    if L == 1:
-        M = root[:, :, 0] * inverse * root[:, :, 0].transpose(0, 2, 1)
-    else:
-        M = np.einsum("giad,gidje,gjef->giajf", root, inverse.reshape(g, s, L, s, L), root, optimize=True)
-    return M.reshape(g, s, L, s, L), half_log_det
-
-
 def through(K: list[Array], x: Array) -> Array:
     """K x for x (g, s, L, ...)."""
     return np.stack([np.einsum("gij,gj...->gi...", part, x[:, :, c]) for c, part in enumerate(K)], axis=2)
 
 
-def times(M: Array, x: Array) -> Array:
-    """M x for x (g, s, L, ...)."""
-    return np.asarray(np.einsum("giajb,gjb...->gia...", M, x, optimize=True))
-
-
 def solved_blocks(shard: Shard, spec: Spec, W: Array, b: Array) -> Iterator[Solved]:
-    """Per chunk the places (g, s), features, K, W and M, α, and ½ log |I + K W|."""
+    """Per chunk the places (g, s), features, K, W, the solve and α."""
     for groups, points, K in spec.of_blocks(shard):
-        M, half = solved(K, W[groups])
-        yield groups, points, K, W[groups], M, b[groups] - times(M, through(K, b[groups])), half
+        solve = solved(K, W[groups])
+        yield groups, points, K, W[groups], solve, b[groups] - solve.times(through(K, b[groups]))
 
 
 def products(shard: Shard, spec: Spec, alpha: Array) -> tuple[Shard, Sums]:
@@ -125,17 +98,10 @@ def products(shard: Shard, spec: Spec, alpha: Array) -> tuple[Shard, Sums]:
 def moments(shard: Shard, spec: Spec, W: Array, b: Array) -> tuple[Shard, Sums]:
     """E f (r, L) and covariances (r, L, L) at the places of the blocks, and ½ log |I + K W|."""
     means, covariances, half, L = [], [], 0.0, spec.L
-    for groups, _, K, _, M, own, part in solved_blocks(shard, spec, W, b):
-        cov = np.empty((*groups.shape, L, L))
-        for a in range(L):
-            for e in range(a + 1):
-                found = -np.einsum("gij,gij->gi", K[a] @ M[:, :, a, :, e], K[e])
-                if a == e:
-                    found = np.maximum(found + np.diagonal(K[a], axis1=1, axis2=2), 0.0)
-                cov[:, :, a, e] = cov[:, :, e, a] = found
+    for _, _, K, _, solve, own in solved_blocks(shard, spec, W, b):
         means.append(through(K, own).reshape(-1, L))
-        covariances.append(cov.reshape(-1, L, L))
-        half += part
+        covariances.append(solve.marginals(K).reshape(-1, L, L))
+        half += solve.half_log_det
     return shard, {"mean": means, "cov": covariances, "half": half}
 
 
@@ -143,16 +109,16 @@ def slope(shard: Shard, spec: Spec, W: Array, b: Array, third: Array | None) -> 
     """∂ log Z/∂θ of the blocks, and the derivative by the log of the factor of all kernels."""
     totals: list[Any] = [0.0] * len(spec.kernels)
     scale = 0.0
-    for groups, points, K, own_W, M, alpha, _ in solved_blocks(shard, spec, W, b):
+    for groups, points, K, own_W, solve, alpha in solved_blocks(shard, spec, W, b):
         x = alpha
         if third is not None:
             s = third[groups]
             inner = through(K, s)
-            v = inner - through(K, times(M, inner))
-            x = alpha + 2.0 * (s - np.einsum("giab,gib->gia", own_W, v))
+            v = inner - through(K, solve.times(inner))
+            x = alpha + 2.0 * (s - times_sites(own_W, v))
         weights = [np.zeros(K[0].shape) for _ in spec.kernels]
         for c in range(spec.L):
-            own = 0.5 * x[:, :, None, c] * alpha[:, None, :, c] - 0.5 * M[:, :, c, :, c]
+            own = 0.5 * x[:, :, None, c] * alpha[:, None, :, c] - 0.5 * solve.own(c)
             weights[min(c, len(weights) - 1)] += own
             scale += 2.0 * float(np.sum(own * K[c]))
         for kernel, by_K in enumerate(weights):

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
 
 from gpclass._typing import Array, Generator
 from gpclass.latent.base import Held, SiteRule
@@ -34,14 +35,18 @@ from gpclass.latent.basis import BLOCK
 from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.low_rank_gradient import RowSums, finish
 from gpclass.latent.low_rank_q import Spec
+from gpclass.latent.near_sites import SparseResponse, matching, settled
 from gpclass.latent.neighbours import PAIRS, NeighbourPrior
-from gpclass.model.rows import Sums
+from gpclass.model.rows import Labels, Sums
 from gpclass.numerics.dissection import SparseFactor
 from gpclass.numerics.linalg import cholesky
 from gpclass.posterior import LatentMixture
 
 if TYPE_CHECKING:
     from gpclass.latent.joint import Joint, SitedRows
+
+
+RESPONSIVE = 2000  # rows from which a sweep goes as far as one factor tells
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +154,28 @@ class NeighbourGaussian(GaussianByMean):
             if name in vars(self):
                 vars(moved)[name] = vars(self)[name]
         return moved
+
+    def responds(self, rule: SiteRule) -> bool:
+        """Whether sites need care, and a factor with its inverse costs more than some solves."""
+        return rule.careful and self.prior.L == 1 and not self.prior.m and self.prior.problem.n >= RESPONSIVE
+
+    def ahead(self, old: Array, new: Array, rule: SiteRule, labels: Labels) -> Array:
+        """By the response of this Gaussian (:mod:`gpclass.latent.near_sites`)."""
+        if not self.responds(rule):
+            return new
+        return settled(self.response(labels.copies), old, new, matching(rule, self.prior.problem.likelihood, labels))
+
+    def response(self, copies: Array | float) -> SparseResponse:
+        """How marginals follow sites, with what S⁻¹ is at the pairs of the cliques; one latent value, no inducing."""
+        n, i, j = self.prior.problem.n, self.prior.cliques.i, self.prior.cliques.j
+        off = i != j
+        both = np.concatenate([i[off], j[off]]), np.concatenate([j[off], i[off]])
+        squares = csr_array((np.tile(self._inverse[0][0][off] ** 2, 2), both), shape=(n, n))
+        return SparseResponse(self._solve, squares, self.mean_f[:, 0], self.covariance[:, 0, 0], copies)
+
+    def _solve(self, x: Array) -> Array:
+        """S⁻¹x for x (n,)."""
+        return np.asarray(self.factor.solve(x[:, None, None])[:, 0, 0])
 
     # ---- the gradient -----------------------------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ FEWER = 5  # neighbours with which it begins: a factor costs a fifth of one with
 ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost of a factor grows faster than the rows
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
+PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
 HOUR = 3e11  # multiply-adds of a factor with which a fit, of some 200 factors and inverses, takes about an hour
 
 
@@ -117,7 +118,9 @@ class Neighbours(Form):
         if k is not None and (not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0):
             raise ValueError(f"n_neighbors must be None, 'auto' or a whole number of at least 0, got {k!r}")
         m = 0 if m == 0 else check_inducing("auto" if m is None else m, self.how, n, d)
-        return replace(self, k=None if k is None else min(int(k), n), m=m)
+        k = None if k is None else min(int(k), n)
+        refuse(bytes_of_pairs(n, 0 if k is None else k), k or 0, n, d)  # the least, before neighbours are found
+        return replace(self, k=k, m=m)
 
     @property
     def marks(self) -> tuple[Any, ...]:
@@ -182,12 +185,7 @@ class Neighbours(Form):
         known = vars(self).get("_cliques")
         if known is None:  # the same at every θ
             known = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
-            need = bytes_of(known, problem)
-            if need > available_memory():
-                raise ValueError(
-                    f"{self.near.shape[1]} neighbours of {problem.n} rows of {problem.n_features} columns need about "
-                    f"{need / 2**30:.0f} GB; use fewer neighbours, latent_prior='local', or n_inducing alone"
-                )
+            refuse(bytes_of(known, problem), self.near.shape[1], problem.n, problem.n_features)
             vars(self)["_cliques"] = known
         bases = [] if self.Z is None else [Basis(kernel, self.Z) for kernel in problem.kernels]
         return NeighbourPrior(problem, known, bases)
@@ -399,5 +397,20 @@ def too_much(cliques: Cliques, problem: Problem) -> bool:
 
 
 def bytes_of(cliques: Cliques, problem: Problem) -> float:
-    """Memory of a factor and of what is held beside it."""
-    return HELD * 8.0 * cliques.tree.numbers * problem.n_latents**2
+    """Memory of a factor and of what is held beside it, and of the cliques."""
+    return HELD * 8.0 * cliques.tree.numbers * problem.n_latents**2 + bytes_of_pairs(problem.n, cliques.k)
+
+
+def bytes_of_pairs(n: int, k: int) -> float:
+    """Memory of the cliques of n rows with k neighbours each."""
+    return PER_PAIR * n * (k + 1) * (k + 2) / 2
+
+
+def refuse(need: float, k: int, n: int, d: int) -> None:
+    """Raise an error that names the cure, if so much memory is not free."""
+    have = available_memory()
+    if need > have:
+        raise ValueError(
+            f"{k} neighbours of {n} rows of {d} columns need about {need / 2**30:.1f} GB or more, and "
+            f"{have / 2**30:.1f} GB are free; use fewer neighbours, latent_prior='local', or n_inducing alone"
+        )

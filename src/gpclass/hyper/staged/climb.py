@@ -32,7 +32,7 @@ FEW_INDUCING = 100  # of the first stage
 FEW_ITERATIONS = 30  # of the first stage
 EARLY_TOL = 1e-4  # of the stages before all rows
 SOME_ITERATIONS = 16  # of a stage on some rows: more would fit Z to them alone
-EARLY_GAIN = 1e-4  # fall of the log loss of held-out rows, without which such a stage ends
+EARLY_WINDOW, EARLY_GAIN = 4, 1e-4  # iterations, and fall of the log loss of held-out rows, without which it ends
 GROWTH = 4  # growth of the rows from one such stage to the next
 ROOM = 0.1  # share of the free memory that a part of the rows may take
 FEWEST_OF_A_CLASS = 10  # rows, without which a stage on a part of the rows is skipped
@@ -90,7 +90,7 @@ class Climb:
     def _some(self, at: Standing, part: Problem) -> Standing:
         """The end of an ascent over a part of the rows."""
         problem = at.problem
-        rule = Rule(SOME_ITERATIONS, EARLY_TOL, self.settings.window, EARLY_GAIN)
+        rule = Rule(SOME_ITERATIONS, EARLY_TOL, min(self.settings.window, EARLY_WINDOW), EARLY_GAIN)
         look = None if self.absent is None else problem.rows.take(self.absent)
         stage = Stage(part, self.guide, rule, self.prior, left_out=look, earlier=at.earlier)
         state = stage.run()

@@ -17,9 +17,10 @@ class Stages(Settings):
     stop : {"held-out", "evidence"}
         Whether the log loss of held-out rows ends the ascent, or the evidence alone.
     window : int
-        Iterations over which the log loss must fall by ``gain``.
+        Iterations over all rows in which the log loss must fall by ``gain``. The log loss of a few rows of a rare
+        class goes up and down for some iterations before it falls again.
     gain : float
-        See ``window``; if the log loss is small, a fiftieth of it.
+        See ``window``; if the log loss is small, a two-hundredth of it.
     held_out : int
         Rows to hold out during the ascent, at most a tenth of all.
     move_inducing : bool
@@ -30,8 +31,8 @@ class Stages(Settings):
     """
 
     stop: str = "held-out"
-    window: int = 4
-    gain: float = 1e-3
+    window: int = 12
+    gain: float = 3e-4
     held_out: int = 2000
     move_inducing: bool = True
     few_rows: int = 2000

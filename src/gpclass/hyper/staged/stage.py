@@ -27,7 +27,7 @@ from gpclass.posterior import Posterior
 from gpclass.predict import in_blocks, predict_proba
 from gpclass.priors import PriorSet
 
-SHARE = 0.02  # share of a log loss that counts as a fall if the loss is small
+SHARE = 0.005  # share of a log loss that counts as a fall if the loss is small
 TIGHTER = 0.1  # of the sites' tolerance, if no step raises the evidence
 SITES_ERROR = 0.5  # nats of the evidence, about, times the square of the sites' tolerance
 
@@ -38,8 +38,8 @@ class Rule:
 
     max_iter: int
     tol: float  # least share of the log evidence that an iteration gains
-    window: int = 4  # iterations over which the log loss of the held-out rows must fall
-    gain: float = 1e-3  # by at least this, or by ``SHARE`` of it if that is less
+    window: int = 12  # iterations over which the log loss of the held-out rows must fall
+    gain: float = 3e-4  # by at least this, or by ``SHARE`` of it if that is less
     gradient_tol: float = 0.0  # largest component of the gradient at which it ends
     to_the_end: bool = False  # whether sites are tightened if their error may hide a rise
 
