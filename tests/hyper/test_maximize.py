@@ -168,6 +168,22 @@ def test_an_ascent_holds_five_matrices_at_a_time(inference):
     assert peak < 8 * 5 * n**2 + tiles
 
 
+@pytest.mark.slow
+def test_an_exact_fit_holds_nine_matrices_at_a_time():
+    """The draws included; kernels keep nothing for slopes from 1,415 rows on, and plans one covariance."""
+    n = 1500
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = 1.5 * np.sin(2 * X[:, 0]) + X[:, 1] + 0.7 * rng.normal(size=n) > 0
+    tracemalloc.start()
+    try:
+        GPClassifier(1.0 * RBF(1.0), hyperparameters="fixed", tol=5e-3, random_state=0).fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 9 * n**2
+
+
 def test_the_first_step_is_short_where_the_slope_is_steep(monkeypatch):
     """L-BFGS-B takes the whole gradient as its first step, which ends on the bounds of parameters that have any."""
     watch = Watch(monkeypatch, Laplace)
