@@ -173,9 +173,9 @@ def test_tolerance_is_met_or_said():
     X = rng.standard_normal((60, 2))
     y = X[:, 0] + 0.5 * rng.standard_normal(60) > 0
     kernel = C(4.0) * RBF(1.0)
-    fine = GPClassifier(kernel, hyperparameters="fixed", tol=1e-3, random_state=0).fit(X, y)
+    fine = GPClassifier(kernel, hyperparameters="fixed", tol=5e-4, random_state=0).fit(X, y)
     coarse = GPClassifier(kernel, hyperparameters="fixed", tol=2e-2, random_state=0).fit(X, y)
-    assert np.max(fine.predict_uncertainty(X).mcse) < 1.5e-3
+    assert np.max(fine.predict_uncertainty(X).mcse) < 7.5e-4
     assert coarse.fit_report_.n_samples < fine.fit_report_.n_samples
     few = Exact(tol=1e-5, max_samples=2000)
     with pytest.warns(UserWarning, match="above tol"):
