@@ -212,7 +212,8 @@ class BoundScaled(Bound):
         if theta is not None and self.constant.place is not None:
             assert self.kept is not None
             value = self.kept[tile.index]
-            total = np.vdot(G, value) if isinstance(value, np.ndarray) else np.sum(G) * value
+            # Not np.vdot: its last digits depend on where the arrays lie in memory.
+            total = np.einsum("ij,ij->", G, value) if isinstance(value, np.ndarray) else np.sum(G) * value
             theta[self.constant.place] += self.constant.c * float(total)
         return self.inner.pull(tile, self.constant.c * G, theta)
 
