@@ -93,7 +93,7 @@ def run(
             publish(docs / "results" / f"{paper.name}_{name}.json", command, kept)
             show_figures(docs, paper.name, kept.section, kept.written)
             (docs / "overview.md").write_text(overview.page(docs), encoding="utf-8")
-            if given.repeats is None:
+            if given.repeats is None and not Limit.reached:  # the time of a whole experiment
                 remember(setting.size, paper.name, name, kept.seconds)
         progress.finished(seconds)
         done.append(kept.section)
