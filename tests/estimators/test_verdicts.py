@@ -35,7 +35,7 @@ def test_a_tolerance_that_cannot_be_met_has_one_verdict_and_one_cure():
     assert not clf.fit_report_.precise
     assert re.search(r"^converged +yes, but less precise than asked for", str(clf.fit_report_), re.MULTILINE)
     for text in (fitting, predicting):
-        assert "Exact(max_samples=...)" in text
+        assert "Exact(tol=..., max_samples=...)" in text
         assert "a smaller tol" not in text
 
 

@@ -10,7 +10,7 @@ from gpclass.inference.around import target_around
 from gpclass.latent import factors
 from gpclass.latent.dense import CHORD_FROM
 from gpclass.latent.low_rank import LowRank
-from gpclass.likelihoods import Probit, Softmax
+from gpclass.likelihoods import Logit, Probit, Softmax
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor, cholesky, one_plus_gram, triangular_product, triangular_solve
 from tests.conftest import make_problem
@@ -128,3 +128,16 @@ def test_factor_of_one_plus_a_gram_matrix(least):
         whole = L.T if transposed else L
         np.testing.assert_allclose(triangular_product(L, b, transposed), whole @ b, atol=1e-12)
         np.testing.assert_allclose(whole @ triangular_solve(L, b, transposed), b, atol=1e-9)
+
+
+def test_a_mixed_step_that_goes_downhill_is_not_the_end():
+    """Far starts: the Gaussian is near the mode from all of them, though some mixed steps lose."""
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        X = rng.normal(size=(200, 2))
+        y = np.where(np.sin(3 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=200) > 0, 1.0, -1.0)
+        for k in range(10):
+            problem = Problem.of(X, y, 4.0 * RBF(1.0), Probit() if k < 5 else Logit())
+            here, start = (problem.at(problem.theta + far * rng.normal(size=2)) for far in (1.5, 2.0))
+            q, truth = Laplace().near_mode(here, Laplace()(start).start), Laplace()(here).gaussian
+            assert in_deviations(q, truth) < 0.03

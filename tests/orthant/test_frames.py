@@ -46,3 +46,8 @@ def test_whole_frames_integrate_quadratic_functions_and_others_do_not():
     whole, more = spread(30, 60), spread(30, 76)
     assert whole < 0.7 * more  # half, and four standard errors of a ratio of two variances from 400 each
     assert spread(30, 120) == pytest.approx(whole, rel=0.3)
+
+
+def test_whole_frames_keep_to_the_largest_number():
+    assert whole_frames(1060, 50, most=1060) == 1000
+    assert whole_frames(1060, 50) == 1100

@@ -355,7 +355,7 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
             by_tol = get_inference(self.inference).stochastic
             cure = "a smaller tol" if by_tol else "more draws, whose number the inference takes"
             if by_tol and not self.fit_report_.precise:  # the fit made all the draws it may: no tol makes more
-                cure = "inference=Exact(max_samples=...), more draws"
+                cure = "inference=Exact(tol=..., max_samples=...), more draws"
             if isinstance(self._trace, Trace):  # tol does not affect the chains' length
                 cure = "more draws of the kernel parameters"
             warnings.warn(

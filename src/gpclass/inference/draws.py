@@ -52,8 +52,8 @@ class Law(Falling):
 
 
 MORE_DRAWS = (
-    "if this is too much, fit with inference=Exact(max_samples=...), more draws at the cost of slower predictions; "
-    "else raise tol"
+    "if this is too much, fit with inference=Exact(tol=..., max_samples=...), more draws at the cost of slower "
+    "predictions; else raise tol"
 )
 
 

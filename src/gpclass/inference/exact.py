@@ -223,7 +223,7 @@ class Exact(Inference):
 
         def final(M: int, one: np.random.Generator) -> Drawn:
             nonlocal hubs
-            M = whole_frames(M, plan.box.n, share)
+            M = whole_frames(M, plan.box.n, share, self.most(problem))
             if not at_once:
                 return draw_box(plan, M, one, points, duals)
             hubs = rng.spawn(1)[0]

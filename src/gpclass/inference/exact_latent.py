@@ -106,15 +106,14 @@ def around_ep(
     if settings.n_samples is not None:
         got = Enough(draws(settings.n_samples, rng), 0.0, True)
     else:
-        X = problem.rows.take(look_at(problem))[0]
+        X, most = problem.rows.take(look_at(problem))[0], settings.most_draws(problem, problem.n)
 
         def pilot(M: int, rng: np.random.Generator) -> Law:
             return Law.of(draws(M, rng).latent(X), problem.likelihood, k, 1.0 - DEFENCE)
 
         def final(M: int, rng: np.random.Generator) -> WhiteDraws:
-            return draws(whole_frames(M, k, 1.0 - DEFENCE), rng)
+            return draws(whole_frames(M, k, 1.0 - DEFENCE, most), rng)
 
-        most = settings.most_draws(problem, problem.n)
         got = enough(final, pilot, rng, tol=settings.tol, first=settings.first, most=most)
     posterior = got.drawn
     if not got.met:

@@ -114,7 +114,9 @@ class Laplace(Inference):
             gaussian, last, mixing = gaussian or problem.prior.given(held, RULE), np.inf, Mixing(MIXED)
             while True:
                 aimed, decrement = gaussian.newton(held, RULE)
-                moved = _line_search(problem, mixed(aimed, mixing) if gaussian.chord else aimed, psi)
+                moved = _line_search(problem, mixed(aimed, mixing), psi) if gaussian.chord else None
+                if moved is None:  # a mixed step need not go uphill
+                    mixing, moved = Mixing(MIXED), _line_search(problem, aimed, psi)
                 if moved is None:
                     return gaussian.moved_to(held)
                 held, psi = moved

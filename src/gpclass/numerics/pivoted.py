@@ -12,7 +12,6 @@ Reference: Harbrecht, Peters & Schneider (2012), On the low-rank approximation b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import lapack
@@ -23,24 +22,10 @@ from gpclass.numerics.linalg import lower_solve
 
 @dataclass(frozen=True)
 class PivotedRoot:
-    """L (n, r), with the rows that were taken."""
+    """The rows that were taken, and U' in LAPACK's order: all that new points need."""
 
-    L: Array
     pivots: IntArray  # (r,)
-
-    @classmethod
-    def of(cls, K: Array, tol: float) -> PivotedRoot:
-        """The root that leaves a variance of ``tol`` at most at every row."""
-        found, order, rank, _ = lapack.dpstrf(K, tol=tol, lower=1)
-        order = order - 1
-        L = np.empty((len(K), rank))
-        L[order] = np.tril(found[:, :rank])
-        return cls(L, order[:rank])
-
-    @cached_property
-    def top(self) -> Array:
-        """U', the rows of L that were taken, in LAPACK's order."""
-        return np.asfortranarray(self.L[self.pivots])
+    top: Array  # (r, r)
 
     @property
     def rank(self) -> int:
@@ -50,3 +35,12 @@ class PivotedRoot:
     def reduce(self, k: Array) -> Array:
         """l(x) (r, m), from covariances k (n, m) of new points with the rows."""
         return lower_solve(self.top, k[self.pivots])
+
+
+def pivoted_root(K: Array, tol: float) -> tuple[PivotedRoot, Array]:
+    """The root that leaves a variance of ``tol`` at most at every row, and L (n, r)."""
+    found, order, rank, _ = lapack.dpstrf(K, tol=tol, lower=1)
+    order = order - 1
+    L = np.empty((len(K), rank))
+    L[order] = np.tril(found[:, :rank])
+    return PivotedRoot(order[:rank], np.asfortranarray(L[order[:rank]])), L

@@ -64,10 +64,11 @@ def frame(n: int, share: float = 1.0) -> int:
     return round(2 * n / share)
 
 
-def whole_frames(M: int, n: int, share: float = 1.0) -> int:
-    """About M points in whole frames; M itself if they are too few."""
+def whole_frames(M: int, n: int, share: float = 1.0, most: float = np.inf) -> int:
+    """About M points in whole frames, ``most`` at most; M itself if they are too few."""
     size = frame(n, share)
-    return round(M / size) * size if M >= FEWEST_FRAMES * size else M
+    whole = round(M / size) * size
+    return (whole if whole <= most else M // size * size) if M >= FEWEST_FRAMES * size else M
 
 
 def replicate_sizes(M: int, kind: PointSet = "lattice", n: int = 1, share: float = 1.0) -> list[int]:

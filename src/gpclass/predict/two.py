@@ -139,9 +139,11 @@ def _sums(w: Array, g: Single, starts: IntArray, order: IntArray) -> Array:
     begins = np.flatnonzero(np.diff(label, prepend=-1))
     if len(begins) > MANY_RUNS:
         w, g, label, begins = w[order], g[order], label[order], starts
-    sums, w = np.zeros((len(starts), g.shape[1])), w.astype(g.dtype, copy=False)
+    sums = np.zeros((len(starts), g.shape[1]))
+    kind = g.dtype if g.flags.f_contiguous else np.float64  # a sum of rows, one by one, would be less accurate
+    w = w.astype(kind, copy=False)
     for begin, end in pairwise([*begins.tolist(), len(w)]):
-        sums[label[begin]] += w[begin:end] @ g[begin:end]
+        sums[label[begin]] += w[begin:end] @ g[begin:end].astype(kind, copy=False)
     return sums
 
 
