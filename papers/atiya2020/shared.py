@@ -83,6 +83,8 @@ def particles(problem: Linear, M: int, seed: int, one: Run | None = None) -> Ans
     seeds = np.random.SeedSequence([seed, M]).generate_state(runs)
     found = [one(problem, M // runs, int(s)) for s in seeds]
     log_p = np.array([answer.log_evidence for answer in found])
+    if not np.isfinite(log_p).any():
+        raise ValueError(f"no particle survived in any of {runs} runs of {M // runs}: more draws are needed")
     weight = np.exp(log_p - logsumexp(log_p))
     return Answer(
         weight @ np.array([answer.probability for answer in found]),
