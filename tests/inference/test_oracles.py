@@ -189,6 +189,9 @@ def test_site_factor_against_direct_inverses(rng):
     np.testing.assert_allclose(factor.solve(b[:, 0]), R @ b[:, 0], atol=1e-10)
     half = factor.half_solve(b)
     np.testing.assert_allclose(half.T @ half, b.T @ R @ b, atol=1e-9)
+    rough = factor.rough_half_solve(b)
+    assert rough.dtype == np.float32
+    np.testing.assert_allclose(rough.T @ rough, b.T @ R @ b, atol=1e-6 * n)
     np.testing.assert_allclose(factor.variances(np.ones(len(P), dtype=bool)), np.diag(P), atol=1e-8)
     np.testing.assert_allclose(factor.leverage, t * np.diag(P), atol=1e-8)
     assert factor.half_log_det == pytest.approx(0.5 * np.linalg.slogdet(np.eye(n) + K * t)[1])

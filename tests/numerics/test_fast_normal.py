@@ -15,12 +15,16 @@ def error():
 
 
 def test_error_is_below_what_is_promised():
-    assert error() < 2e-7
+    assert error() < 1.2e-7
 
 
-def test_small_values_keep_three_digits():
-    x = GRID[(GRID > -5.6) & (GRID < 0)].astype(np.float32)
-    np.testing.assert_allclose(normal_cdf(x.copy()), ndtr(x.astype(float)), rtol=1e-3)
+@pytest.mark.parametrize("centre", [-4.3, -3.5, -2.0])
+def test_averages_of_small_values_keep_three_digits(centre):
+    """Down to 1e-5, below which predictions sum in logs."""
+    x = (centre + 0.3 * np.random.default_rng(0).standard_normal(100_000)).astype(np.float32)
+    true = ndtr(x.astype(float)).mean()
+    assert true > 1e-5
+    np.testing.assert_allclose(normal_cdf(x.copy()).astype(float).mean(), true, rtol=1e-3)
 
 
 def test_a_wrong_coefficient_is_noticed(monkeypatch):
@@ -28,8 +32,9 @@ def test_a_wrong_coefficient_is_noticed(monkeypatch):
     assert error() > 2e-7
 
 
-def test_infinite_arguments():
-    assert np.array_equal(normal_cdf(np.array([-np.inf, np.inf], dtype=np.float32)).round(7), [0, 1])
+def test_infinite_and_very_large_arguments():
+    with np.errstate(all="raise"):
+        assert np.array_equal(normal_cdf(np.array([-np.inf, -1e30, 1e30, np.inf], dtype=np.float32)), [0, 0, 1, 1])
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

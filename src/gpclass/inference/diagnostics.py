@@ -35,16 +35,15 @@ class ChainFigures:
         share, least = self.ess_bulk / draws, min(self.ess_bulk, self.ess_tail)
         how = "mixed well" if share > WELL else "mixed" if share > POORLY else "mixed slowly"
         how = "not mixed" if self.rhat > RHAT_LIMIT else how
-        return f"{how}: R-hat {self.rhat:.3f}, {least:.0f} effective of {draws} draws (bulk or tail)"
+        return f"{how}: R-hat {_shown(self.rhat)}, {least:.0f} effective of {draws} draws (bulk or tail)"
 
     def warnings(self, chains: int, cure: str) -> tuple[str, ...]:
         """One warning for the user, with the remedy; none if the chains have mixed and are long enough."""
         least = min(self.ess_bulk, self.ess_tail)
         draws = f"{least:.0f} effective draws (bulk or tail) from {chains} chains"
         if self.rhat > RHAT_LIMIT:
-            return (
-                f"the chains have not mixed well: R-hat is {self.rhat:.3f}, above {RHAT_LIMIT}, with {draws}; {cure}",
-            )
+            rhat = f"R-hat is {_shown(self.rhat)}, above {RHAT_LIMIT}"
+            return (f"the chains have not mixed well: {rhat}, with {draws}; {cure}",)
         if least < ESS_A_CHAIN * chains:
             return (f"only {draws}, fewer than {ESS_A_CHAIN} per chain; {cure}",)
         return ()
@@ -80,3 +79,8 @@ def chain_figures(values: Array) -> ChainFigures:
     bulk, tail = np.asarray(stats.ess(moving)), np.asarray(stats.ess(moving, method="tail", prob=TAILS))
     mcse = np.asarray(stats.mcse(moving)) / spread
     return ChainFigures(float(rhat.max()), float(bulk.min()), float(tail.min()), float(mcse.max()))
+
+
+def _shown(rhat: float) -> str:
+    """R-hat rounded up, so that one above the limit does not look like the limit."""
+    return f"{np.ceil(1e3 * rhat) / 1e3:.3f}"

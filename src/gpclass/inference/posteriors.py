@@ -31,12 +31,13 @@ from gpclass.latent.factors import NEW_POINTS
 from gpclass.likelihoods.nested import other_classes
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor, factor
-from gpclass.numerics.products import Draws
+from gpclass.numerics.products import EPSILON, MANY, Draws
 from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 
 PART = 1000  # draws that are made together, in a processor's cache
 LARGE = 500_000  # numbers (4 MB) above which a file stores the recipe of draws instead of the draws
+ROUGH = 1.2e-5  # rounding of variances over that of the noise, below which single precision serves
 _NONE = Evidence(np.nan)  # of an unpacked posterior, for prediction alone
 
 
@@ -239,7 +240,7 @@ class NoisyDraws(WeightedDraws):
         L = len(self.A)
         each = [draws.times(k) for draws, k in zip(self._draws, cross, strict=True)]
         means = each[0][:, :, None] if L == 1 else np.stack(each, axis=2)
-        variances = np.maximum(self.factor.variances(cross, diag), 0.0)  # (m, L)
+        variances = np.maximum(self.factor.variances(cross, diag, len(self.weights) >= MANY), 0.0)  # (m, L)
         return LatentMixture(self.weights, means, variances[None, :, :, None] * np.eye(L), self.group)
 
     def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
@@ -312,11 +313,17 @@ class NoiseFactor:
         if self.one is not None:
             vars(self.one).pop("rough_B_inverse", None)
 
-    def variances(self, cross: list[Array], diag: list[Array]) -> Array:
-        """Variances of new latent values given the noisy ones, (m, L)."""
+    def variances(self, cross: list[Array], diag: list[Array], rough: bool = False) -> Array:
+        """Variances of new latent values given the noisy ones, (m, L).
+
+        ``rough``: of one, in single precision, if its rounding is below ROUGH of the noise's variance. A probability
+        moves by less than a millionth then.
+        """
         if self.one is not None:
-            half = self.one.half_solve(cross[0])
-            return np.asarray(diag[0] - np.einsum("ij,ij->j", half, half))[:, None]
+            rounding = EPSILON * np.sqrt(len(cross[0])) * np.max(self.one.root) ** 2 * np.max(diag[0], initial=0.0)
+            solve = self.one.rough_half_solve if rough and rounding < ROUGH else self.one.half_solve
+            half = solve(cross[0])
+            return np.asarray(diag[0] - np.einsum("ij,ij->j", half, half, dtype=np.float64))[:, None]
         assert self.coupled is not None
         taken = [np.einsum("ji,ji->i", k, E @ k) for k, E in zip(cross, self.coupled.E, strict=True)]
         return np.asarray(np.stack(diag, axis=1) - np.stack(taken, axis=1))

@@ -28,6 +28,7 @@ FINE, COARSE = (0.95, 6.7, 40.0), (1.4, 5.0, 10.0)
 SURE = 6.0  # standard deviations behind the best from which, coarsely, a class has only that one to beat
 FAR = 20.0  # standard deviations below its mean down to which a tail is computed without logs
 SMALLEST = 1e-300
+NOT_ZERO = np.float32(1e-8)  # least value of a normal distribution function in single precision
 SPACING = 0.5  # of nodes for slopes, in the smallest standard deviation
 BUCKET = 4  # numbers of nodes are multiples of this, plus one
 CELLS = 400_000  # rows × nodes × classes taken at once
@@ -122,6 +123,7 @@ def _single(m: Array, s: Array, low: Array, high: Array, J: int) -> Array:
     step = (((high - low) / (J - 1))[:, None] / s).T.astype(np.float32)
     z = first[:, None] + step[:, None] * np.arange(J, dtype=np.float32)[:, None]  # (C, J, N)
     below = normal_cdf(z.copy())
+    np.maximum(below, NOT_ZERO, out=below)  # it is divided by
     every = below.prod(axis=0)
     z *= z
     z *= np.float32(-0.5)

@@ -1,4 +1,4 @@
-"""The logistic function averaged over Gaussians, for millions of them, to 2e-7 and to 1e-3 of itself above 1e-5.
+"""The logistic function averaged over Gaussians, for millions of them, to 3e-7; sums of many above 1e-5 to 1e-3.
 
 σ(x) = Σ_j w_j Φ(s_j x) for eight probits, fitted to 1.4e-7 (and 1e-5 of itself down to 1e-5), so that an average over
 N(m, v) is Σ_j w_j Φ(s_j m/√(1 + s_j² v)), in single precision.

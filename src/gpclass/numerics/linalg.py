@@ -134,6 +134,12 @@ class SiteFactor:
         """A with AᵀA = bᵀ (K + T^-1)^-1 b, for b (n, m)."""
         return lower_solve(self.L, self.root[:, None] * b)
 
+    def rough_half_solve(self, b: Array) -> npt.NDArray[np.float32]:
+        """The same in single precision, in half of the time: AᵀA to about 6e-8 √n of the prior variances."""
+        scaled = np.multiply(self.root[:, None], b, dtype=np.float32, casting="same_kind")
+        L = self.L.astype(np.float32, order="F")
+        return np.asarray(blas.strsm(1.0, L, scaled.T, side=1, lower=1, trans_a=1, overwrite_b=1)).T
+
     @cached_property
     def _B_inverse(self) -> Array:
         """B^-1 = L^-T L^-1, full and symmetric."""

@@ -1,46 +1,29 @@
-"""Pivoted roots of covariances: K = L L' + R with few columns of L and a small rest R.
+"""Few rows that stand for all: K ≈ C'K_P with the covariances K_P of r of n rows.
 
-Cholesky's factorisation of K, the row of the largest remaining variance first, ends when no row has more than ``tol``
-left. With the r rows P that were taken and K_PP = U'U, row i of L is l(x_i) = U^-1' k_P(x_i), and a new point has the
-same function l(x) of its covariances. The rest is a covariance too, R(x, x') = k(x, x') − l(x)'l(x'): a combination of
-rows loses Σ_i a_i R(x, x_i) at x, at most √(R(x, x) a'R a).
-Cost: n r² for the root, r² for every new point.
+Cholesky's factorisation of K, the row of the largest remaining variance first, K = L L' + R, ends when no row has more
+than ``tol`` left. Of the r rows P that were taken, K_PP = U'U with U' the rows P of L, and C = U^-1 L' are the weights
+of simple kriging from them: C_PP is the identity, and a point x has the covariances C'k_P(x) with the rows, except for
+the covariance of what kriging leaves, R(x, x') = k(x, x') − k_P(x)'K_PP^-1 k_P(x'). A combination a of rows is so the
+combination C a of r rows, and loses Σ_i a_i R(x, x_i) at x, at most √(R(x, x) a'R a).
+Cost: n r² once, nothing for a new point.
 Fails when: K has a white component above ``tol``: r is n then.
 Reference: Harbrecht, Peters & Schneider (2012), On the low-rank approximation by the pivoted Cholesky decomposition.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.linalg import lapack
 
 from gpclass._typing import Array, IntArray
-from gpclass.numerics.linalg import lower_solve
+from gpclass.numerics.linalg import triangular_solve
 
 
-@dataclass(frozen=True)
-class PivotedRoot:
-    """The rows that were taken, and U' in LAPACK's order: all that new points need."""
-
-    pivots: IntArray  # (r,)
-    top: Array  # (r, r)
-
-    @property
-    def rank(self) -> int:
-        """Number r of columns."""
-        return len(self.pivots)
-
-    def reduce(self, k: Array) -> Array:
-        """l(x) (r, m), from covariances k (n, m) of new points with the rows."""
-        return lower_solve(self.top, k[self.pivots])
-
-
-def pivoted_root(K: Array, tol: float) -> tuple[PivotedRoot, Array]:
-    """The root that leaves a variance of ``tol`` at most at every row, and L (n, r)."""
+def standing_for_all(K: Array, tol: float) -> tuple[IntArray, Array]:
+    """The rows P (r,) that leave a variance of ``tol`` at most at every row, and the weights C (r, n)."""
     found, order, rank, _ = lapack.dpstrf(K, tol=tol, lower=1)
     order = order - 1
-    L = np.empty((len(K), rank))
-    L[order] = np.tril(found[:, :rank])
-    return PivotedRoot(order[:rank], np.asfortranarray(L[order[:rank]])), L
+    C = np.empty((rank, len(K)))
+    C[:, order[:rank]] = np.eye(rank)
+    C[:, order[rank:]] = triangular_solve(found[:rank, :rank], found[rank:, :rank].T, transposed=True)
+    return order[:rank], C

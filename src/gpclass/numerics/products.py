@@ -6,12 +6,12 @@ a rounding error of about ε √n max|k| rms(A), which must stay below LARGEST (
 over a thousand such draws is off by less than 1e-6. Otherwise all is done in double precision. A mean m is rounded to
 6e-8 of itself, which moves Φ(m/s) by 6e-8 |m/s| φ(m/s), 2e-8 at most.
 
-If the covariance K of the rows is close to one of low rank, the deviations go through its pivoted root
-(:mod:`gpclass.numerics.pivoted`). What this changes in a product is measured at each new row, on some of the draws.
-Where its root mean square is above BASIS/√M, a twentieth of the error of a mean of M draws that deviate by 1, the full
-product replaces it. It has mean zero over the draws, as the deviations have, and depends little on them, so that
-probabilities move by a few hundredths of it: 1e-6 on average and 2e-5 at most, for thousands of draws.
-Cost: n M m multiply-adds; with r of n columns r M m, and once r n M.
+If the covariance K of the rows is close to one of low rank, few rows stand for all (:mod:`gpclass.numerics.pivoted`),
+and the deviations C A of these are multiplied. What this changes in a product is measured at each new row, on some of
+the draws. Where its root mean square is above BASIS/√M, a fifth of the error of a mean of M draws that deviate by 1,
+the full product replaces it. It has mean zero over the draws, as the deviations have, and depends little on them, so
+that probabilities move by a few hundredths of it: 1e-6 on average and 2e-5 at most, for thousands of draws.
+Cost: n M m multiply-adds; with r of n rows r M m, and once r n M.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpclass._typing import Array
-from gpclass.numerics.pivoted import PivotedRoot, pivoted_root
+from gpclass._typing import Array, IntArray
+from gpclass.numerics.pivoted import standing_for_all
 
 MANY = 1500  # draws, from which single precision pays; below, rows in another order give the same to the last digits
 LARGEST = 3e-5
 EPSILON = 6e-8  # rounding of one number
-ROWS = 200  # from which fewer columns may pay
-PAYS = 0.7  # share of the columns, below which they do
-BASIS = 0.05  # largest error of a product by fewer columns, times the root of the number of draws
-TIGHTER = 0.1  # times the limit, of the rest of K, so that few new rows are beyond it
+ROWS = 200  # from which fewer may pay
+PAYS = 0.7  # share of the rows, below which they do
+BASIS = 0.2  # largest error of a product by fewer rows, times the root of the number of draws
+TIGHTER = 0.03  # times the limit, of the rest of K, so that few new rows are beyond it
 SOME = 64  # draws that tell it
 
 Single = npt.NDArray[np.float32]
@@ -43,41 +43,51 @@ class Draws:
         self.A = A
         self.centre = A @ weights  # (n,)
         self.off: Single | None = None  # (n + 1, M), the last row of ones for the centre
-        self.root: PivotedRoot | None = None
+        self.pivots: IntArray | None = None  # rows that stand for all
         n, M = A.shape
         if M >= MANY:
             self.off = np.ones((n + 1, M), dtype=np.float32)
             np.subtract(A, self.centre[:, None], out=self.off[:n], casting="same_kind")
-            self.rounding = EPSILON * np.sqrt(n) * float(np.sqrt(np.einsum("ij,ij->", A, A) / A.size))
+            self.rounding = EPSILON * np.sqrt(n) * _size(self.off[:n])
             if K is not None and n >= ROWS:
                 self._reduce(K)
 
     def _reduce(self, K: Array) -> None:
-        """Take the deviations through a pivoted root of K, if it has few columns."""
+        """Let few rows stand for all, if few can."""
         assert self.off is not None
         off, self.limit = self.off[:-1], BASIS / np.sqrt(self.off.shape[1])
-        some = off[:, :: max(1, off.shape[1] // SOME)]
-        root, L = pivoted_root(K, TIGHTER * self.limit / float(np.sqrt(np.mean(some**2))))  # as if one row mattered
-        if root.rank > PAYS * len(K):
+        some = slice(None, None, max(1, off.shape[1] // SOME))
+        self.some = off[:, some].copy()
+        pivots, C = standing_for_all(K, TIGHTER * self.limit / _size(self.some))  # as if one row mattered
+        if len(pivots) > PAYS * len(K):
             return
-        L = L.astype(np.float32)
-        self.root, self.few, self.some = root, np.ones((root.rank + 1, off.shape[1]), dtype=np.float32), some.copy()
-        np.matmul(L.T, off, out=self.few[:-1])
-        self.some_few = L.T @ self.some
+        others = np.setdiff1d(np.arange(len(K)), pivots)
+        self.few = np.ones((len(pivots) + 1, off.shape[1]), dtype=np.float32)
+        np.matmul(C[:, others].astype(np.float32), off[others], out=self.few[:-1])
+        self.few[:-1] += off[pivots]  # each stands for itself
+        self.some_few = self.few[:-1, some].copy()
+        self.rounding = max(self.rounding, EPSILON * np.sqrt(len(pivots)) * _size(self.few[:-1]))
+        self.pivots = pivots
 
     def times(self, k: Array) -> npt.NDArray[Any]:
         """A'k, (M, m), for the covariances k (n, m) of new rows with the old ones."""
         if self.off is None or self.rounding * max(k.max(initial=0.0), -k.min(initial=0.0)) > LARGEST:
             return np.asarray(self.A.T @ k)
         centre = self.centre @ k
-        if self.root is None:
+        if self.pivots is None:
             return _product(k, centre, self.off).T
-        k, reduced = k.astype(np.float32), self.root.reduce(k).astype(np.float32)
-        found, lost = _product(reduced, centre, self.few), k.T @ self.some - reduced.T @ self.some_few
-        far = np.flatnonzero(np.mean(lost**2, axis=1) > self.limit**2)
+        k = k.astype(np.float32)
+        few = k[self.pivots]
+        found, lost = _product(few, centre, self.few), k.T @ self.some - few.T @ self.some_few
+        far = np.flatnonzero(np.einsum("ij,ij->i", lost, lost) > lost.shape[1] * self.limit**2)
         if len(far):
             found[far] = _product(k[:, far], centre[far], self.off)
         return found.T
+
+
+def _size(x: npt.NDArray[Any]) -> float:
+    """The root of the mean square."""
+    return float(np.sqrt(np.vdot(x, x) / x.size))
 
 
 def _product(k: npt.NDArray[Any], centre: Array, off: Single) -> Single:

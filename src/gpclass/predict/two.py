@@ -54,7 +54,7 @@ SAMPLED = 16  # one of so many components tells which class is the rarer one
 MANY_RUNS = 256  # of components of one group, above which they are put into their order
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
 BINNED = 500  # components of a mixture, above which its quantiles are solved on bins
-BINS = 100
+BINS = 64
 _PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
 _BINNED_PRECISION = 1e-4  # likewise, on bins
 _MAX_STEPS = 200
@@ -192,8 +192,10 @@ def mixture_quantiles(
 def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Single, Single, Single]:
     """Components of one variance per point, gathered in equal bins of their means.
 
-    The least mean of each point and, in single precision, weights, means above it, and standard deviations. The width
-    of a bin, a hundredth of the range, moves a limit by less than a few draws do.
+    The least mean of each point and, in single precision, weights, means above it, and standard deviations. Moved to
+    the middle of its bin, of width h, a mean varies by h²/12 more (Sheppard), which is taken from the variance of the
+    components; if they have less, draws fill their bins. What is left of the width, a sixty-fourth of the range, moves
+    a limit by less than a few draws do.
     """
     m = mu.shape[1]
     mass, low, width = np.empty((m, BINS), dtype=np.float32), np.empty(m), np.empty(m)
@@ -201,13 +203,12 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Single, Single, Sin
         part = mu[:, block]
         low[block] = part.min(axis=0)
         width[block] = np.maximum((part.max(axis=0) - low[block]) / (BINS - 1), 1e-30)
-        place = part - low[block].astype(mu.dtype)
-        place /= width[block].astype(mu.dtype)
-        place += place.dtype.type(0.5)
-        for row, one in zip(mass[block], place.T.astype(np.intp), strict=True):
+        place = part - (low[block] - 0.5 * width[block]).astype(mu.dtype)
+        place *= (1.0 / width[block]).astype(mu.dtype)
+        for row, one in zip(mass[block], place.T.astype(np.int32).astype(np.intp), strict=True):  # faster by two steps
             row[:] = np.bincount(one, w, BINS)
     at = (width * np.arange(BINS)[:, None]).astype(np.float32)
-    return low, mass.T.copy(), at, np.sqrt(var + width**2 / 12.0).astype(np.float32)
+    return low, mass.T.copy(), at, np.sqrt(np.maximum(var - width**2 / 12.0, width**2 / 12.0)).astype(np.float32)
 
 
 def _solve_quantile(
@@ -231,8 +232,7 @@ def _solve_quantile(
         return np.asarray(w @ values if w.ndim == 1 else np.sum(w[:, points] * values, axis=0))
 
     at_level = mu + ndtri(level) * sd
-    used = np.broadcast_to((w > 0.0).reshape(len(w), -1), mu.shape)
-    low, high = at_level.min(axis=0, where=used, initial=np.inf), at_level.max(axis=0, where=used, initial=-np.inf)
+    low, high = at_level.min(axis=0), at_level.max(axis=0)
     if about is None:
         centre = average(mu)
         spread = np.sqrt(average((mu - centre) ** 2) + (average(sd**2) if len(sd) == len(w) else sd[0] ** 2))
