@@ -4,10 +4,10 @@ A length scale that is not fixed is a starting value, and one in other units tha
 metres) makes every pair of rows independent, or all equal: the evidence is flat there, and an ascent ends where it
 began. So the kernel as given is compared with the same kernel at the median distances of the rows, by Laplace's
 evidence (EP's where there is none), and the search begins at the better of the two. If neither explains the labels
-better than their frequencies do, shorter and longer lengths are tried as well.
+better than their frequencies do, shorter and longer lengths are tried as well, on more rows.
 
 Length scales of the same columns keep their ratios, so that a sum of a short and a long kernel stays one.
-Cost: two inferences on at most ``ROWS`` rows; none if the kernel starts from the data already.
+Cost: two inferences on at most ROWS rows; none if the kernel starts from the data already.
 Fails when: the bounds exclude the distances of the data (the start is then the nearest bound).
 """
 
@@ -30,7 +30,7 @@ from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
 from gpclass.priors import PriorSet
 
-ROWS = 200  # most rows on which starts are compared
+ROWS, MORE = 100, 200  # most rows on which starts are compared, and on which they are if the former show nothing
 LADDER = (0.01, 0.03, 0.1, 0.3, 3.0)  # multiples of the median distance that are tried where it shows nothing
 NOTHING, PER_ROW = 1.0, 0.01  # nats, at most and per row, above the labels' frequencies that show nothing learned
 SAME = 1e-3  # difference of log lengths that counts as none
@@ -61,24 +61,24 @@ def like_a_coin(problem: Problem, log_evidence: float) -> bool:
 
 def begun(problem: Problem) -> Problem:
     """The problem at the best start: the kernel as given, or with its length scales from the data."""
-    few = _few(problem)
-    data = from_data(problem, few.X)
+    some = _some(problem, MORE)
+    data = from_data(problem, some.X)
     if np.allclose(data, problem.theta, atol=SAME, rtol=0.0):
         return problem
-    starts = [problem.theta, data]
+    few, starts = _some(problem, ROWS), [problem.theta, data]
     values = [_evidence(few, theta) for theta in starts]
     if learned_nothing(few, max(values)):
-        more = ladder(problem, data)
-        starts, values = [*starts, *more], values + [_evidence(few, theta) for theta in more]
+        starts += ladder(problem, data)
+        values = [_evidence(some, theta) for theta in starts]
     return problem.at(starts[int(np.argmax(values))])
 
 
 def elsewhere(problem: Problem) -> Array | None:
     """The best other start, for a second ascent where the first found nothing; None if no length scale is free."""
-    few = _few(problem)
-    data = from_data(problem, few.X)
+    some = _some(problem, MORE)
+    data = from_data(problem, some.X)
     found = [theta for theta in (data, *ladder(problem, data)) if np.abs(theta - problem.theta).max(initial=0) > SAME]
-    return max(found, key=lambda theta: _evidence(few, theta), default=None)
+    return max(found, key=lambda theta: _evidence(some, theta), default=None)
 
 
 def starting_points(problem: Problem, n_restarts: int, rng: np.random.Generator) -> list[Array]:
@@ -134,9 +134,9 @@ def _lengths(problem: Problem) -> dict[tuple[tuple[int, ...], int | None], list[
     return found
 
 
-def _few(problem: Problem) -> Problem:
-    """A part of the rows, under the dense prior."""
-    X, y, weights = problem.rows.take(sample_rows(problem.n, ROWS, np.random.default_rng(0)))
+def _some(problem: Problem, rows: int) -> Problem:
+    """At most so many of the rows, under the dense prior."""
+    X, y, weights = problem.rows.take(sample_rows(problem.n, rows, np.random.default_rng(0)))
     if weights is not None:
         X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
     return replace(problem, form=Dense()).on(X, y, weights)

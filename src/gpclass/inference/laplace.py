@@ -151,10 +151,8 @@ def find_mode(problem: Problem, start: Start | None, max_iter: int, tol: float) 
             aimed, decrement = gaussian.newton(held, RULE)
             still = abs(decrement) < tol * (1.0 + abs(psi))
             floor = decrement >= last_decrement and abs(decrement) < ROUNDING * (1.0 + abs(psi))
-            if still or (floor and first):
-                if first:
-                    return found(gaussian, iteration)
-                break
+            if still or (floor and first):  # an earlier factor that gained so much tells it too
+                return found(gaussian if first else problem.prior.given(held, RULE), iteration)
             if not first and decrement > CHORD_GAIN * last:
                 break
             moved = _line_search(problem, aimed, psi)
