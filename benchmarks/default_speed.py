@@ -1,12 +1,15 @@
 """Is the default fast enough? Fits and predictions side by side with scikit-learn, written to docs/speed.md.
 
-``python -m benchmarks.default_speed [small] [curve] [earlier --against SRC]`` (``make bench-default``: the first two):
+``python -m benchmarks.default_speed [small] [curve] [memory] [earlier losses --against SRC]`` (``make bench-default``:
+the first two):
 
 - ``small``: n = 50 to 800, three features, one thread, processor time, medians of five alternating repetitions.
 - ``curve``: time against n from 100 to 10,000, each method up to the size that fits into ``--minutes`` per fit, and
   GPy's EP and GPyTorch's variational GP by the interpreter ``--peer``; what is stored is not run again.
 - ``earlier``: default fits against those of another source folder (of an earlier commit, say), in processes that
   alternate: iris, wine, glass, and magic with 3,000 rows where the data are at hand (GPCLASS_DATA).
+- ``memory``: peak memory of the fits with 2,000 rows (:mod:`benchmarks.dense_memory`).
+- ``losses``: held-out log loss of default fits by both, five folds of five sets.
 
 Results are kept in default_speed.json; every run writes the page anew.
 """
@@ -26,6 +29,7 @@ import numpy as np  # noqa: E402
 from sklearn.datasets import load_iris, load_wine  # noqa: E402
 from sklearn.gaussian_process import GaussianProcessClassifier  # noqa: E402
 from sklearn.gaussian_process.kernels import RBF  # noqa: E402
+from sklearn.model_selection import StratifiedKFold  # noqa: E402
 from sklearn.preprocessing import scale  # noqa: E402
 
 from benchmarks.common import HERE, cpu  # noqa: E402
@@ -37,7 +41,16 @@ SIZES = (50, 100, 200, 400, 800)
 LONG = (100, 200, 500, 1000, 2000, 5000, 10_000)
 NEW_ROWS = 2000
 REPEATS = 5
+ROWS_OF_MEMORY = 2000
 RESTARTS = 5
+HELD_OUT = ("iris", "wine", "thyroid", "pima", "breast")  # sets whose log loss is compared
+FILES = {
+    "glass": "glass_uci",
+    "magic": "magic",
+    "thyroid": "new_thyroid",
+    "pima": "pima_ripley_train",
+    "breast": "breast_wisconsin_683",
+}
 INFERENCES = ("laplace", "ep", "exact")
 LIMITS = {  # multiples of scikit-learn's time that we want to stay below, by n
     "laplace": {200: 0.5, 400: 0.5, 800: 0.5},
@@ -189,7 +202,7 @@ def one_set(name):
     else:
         from gpclass.datasets import load
 
-        found = load({"glass": "glass_uci", "magic": "magic"}[name])
+        found = load(FILES[name])
         X, y = np.asarray(found.X, dtype=float), np.asarray(found.y)
         keep = np.random.default_rng(0).permutation(len(y))[:3000]
         X, y = X[keep], y[keep]
@@ -205,6 +218,31 @@ def earlier(other, names, repeats):
             for who, source in (("before", other), ("now", str(HERE.parent / "src"))):
                 times[who].append(in_process(sys.executable, source, "--one", name))
         found[name] = {who: float(np.median(value)) for who, value in times.items()}
+        print(name, found[name], flush=True)
+    return found
+
+
+def held_out_loss(name):
+    """Log loss of default fits on five folds, printed: for another process."""
+    warnings.simplefilter("ignore")
+    from gpclass import GPClassifier
+
+    X, y = one_set(name)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)
+    found = []
+    for train, test in folds:
+        fitted = GPClassifier(random_state=0).fit(X[train], y[train])
+        log_p = fitted.predict_log_proba(X[test])
+        found.append(-np.mean(log_p[np.arange(len(test)), np.searchsorted(fitted.classes_, y[test])]))
+    print(float(np.mean(found)))
+
+
+def losses(other):
+    """Held-out log losses by this source and by another one."""
+    found = {}
+    for name in HELD_OUT:
+        sources = {"before": other, "now": str(HERE.parent / "src")}
+        found[name] = {who: in_process(sys.executable, at, "--loss", name) for who, at in sources.items()}
         print(name, found[name], flush=True)
     return found
 
@@ -232,6 +270,33 @@ def page(kept):
             *(
                 f"| {name} | {t['before']:.2f} | {t['now']:.2f} | {t['before'] / t['now']:.2f} |"
                 for name, t in kept["earlier"]["times"].items()
+            ),
+        ]
+    if "losses" in kept:
+        lines += [
+            "",
+            "Held-out log loss of both, default fits on five folds:",
+            "",
+            "| data | before | now | difference |",
+            "|---|---:|---:|---:|",
+            *(
+                f"| {name} | {t['before']:.4f} | {t['now']:.4f} | {t['now'] - t['before']:+.4f} |"
+                for name, t in kept["losses"].items()
+            ),
+        ]
+    if "memory" in kept:
+        lines += [
+            "",
+            "## Memory",
+            "",
+            f"Peak of a fit with n = {ROWS_OF_MEMORY:,} rows of the problem above, in n² numbers of eight bytes; `exact`",
+            "keeps its draws, n numbers each.",
+            "",
+            "| method | peak | draws | without them |",
+            "|---|---:|---:|---:|",
+            *(
+                f"| {name} | {top:.1f} | {draws:.1f} | {top - draws:.1f} |"
+                for name, (top, draws) in kept["memory"].items()
             ),
         ]
     if "curve" in kept:
@@ -312,16 +377,19 @@ def draw(curves):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help="of small, curve, earlier; small and curve by default")
+    parser.add_argument("parts", nargs="*", help="of small, curve, memory, earlier, losses; small and curve by default")
     parser.add_argument("--minutes", type=float, default=10.0, help="longest fit of the curve")
     parser.add_argument("--against", help="source folder of the earlier commit")
     parser.add_argument("--data", nargs="*", default=["iris", "wine", "glass", "magic"])
     parser.add_argument("--peer", default=sys.executable, help="a Python that has GPy and GPyTorch, for the curve")
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--loss", help=argparse.SUPPRESS)
     parser.add_argument("--curve", nargs=2, help=argparse.SUPPRESS)
     settings = parser.parse_args()
     if settings.one:
         return fit_one(settings.one)
+    if settings.loss:
+        return held_out_loss(settings.loss)
     if settings.curve:
         return fit_curve(settings.curve[0], int(settings.curve[1]))
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
@@ -342,6 +410,12 @@ def main():
             ).stdout.strip()
             known = kept.get("earlier", {}).get("times", {})
             kept["earlier"] = {"commit": commit, "times": known | earlier(settings.against, settings.data, 3)}
+        elif part == "memory":
+            from benchmarks.dense_memory import peak
+
+            kept["memory"] = {name: peak(ROWS_OF_MEMORY, name) for name in INFERENCES}
+        elif part == "losses" and settings.against:
+            kept["losses"] = losses(settings.against)
         else:
             parser.error(f"unknown part {part!r}, or --against is missing")
         KEPT.write_text(json.dumps(kept, indent=1) + "\n")

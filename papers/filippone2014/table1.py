@@ -50,7 +50,7 @@ class Size:
 
 FULL = dict.fromkeys(FILES, Size(5, 500, 1500))  # the paper's, for every row and set, banknote whole
 SMALL = ("glass", "thyroid")  # those of the comparison of speed
-LARGE = Size(2, 50, 150)
+LARGE = Size(2, 100, 400)
 USUAL = {
     **dict.fromkeys(SMALL, Size(2, 20, 120)),
     **{"breast": LARGE, "pima": LARGE, "banknote": replace(LARGE, rows=400)},
