@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from gpclass.latent.neighbour_gaussian import NeighbourGaussian
     from gpclass.model.problem import Problem
 
-AUTO = ((10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
+AUTO = ((3_000, 40), (10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
 FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbourhoods that they form
 FEWER = 5  # neighbours with which it begins: a factor costs a fifth of one with 15
 ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost of a factor grows faster than the rows
@@ -68,7 +68,7 @@ class Neighbours(Form):
     Parameters
     ----------
     k : int, optional
-        Neighbours of a row; by default 10 to 20, the fewer the more rows there are, and as many as memory and about an
+        Neighbours of a row; by default 10 to 40, the fewer the more rows there are, and as many as memory and about an
         hour allow.
     m : int, optional
         Inducing inputs; 0: none. None: as many as explain most of the prior variance.
