@@ -244,8 +244,8 @@ def _note(setting: Setting) -> str:
         said.append(f"from 200 rows on {LARGE}")
     return (
         f"Sizes: {'; '.join(said)}. Evidence: |log Z / log Z of exact − 1|, mean and largest over the parameter sets. "
-        f"control-variables (control iterations) up to {CONTROLS_UP_TO} rows. The paper has 50,000 iterations of these, "
-        "and the other methods as long as they take."
+        f"control-variables (control iterations) up to {CONTROLS_UP_TO} rows. The paper has 50,000 iterations of "
+        "these, and the other methods as long as they take."
     )
 
 

@@ -353,16 +353,49 @@ def test_stated_errors_of_the_page_are_near_the_true_ones():
 def test_table4_puts_five_methods_beside_the_published(tmp_path, monkeypatch):
     """One small problem, two parameter sets: methods agree, evidences too, cells are kept."""
     monkeypatch.setattr(table4, "SETS", table4.SETS[:2])
-    monkeypatch.setattr(table4, "QUICK", table4.Lengths(2000, 500, 2, 50, 100, 2, 60, 20))
+    monkeypatch.setattr(table4, "QUICK", table4.Lengths(2000, 500, 2, 50, 100, 2, 60, 20, 300))
     monkeypatch.setattr(table4, "cell", partial(cell, results=tmp_path))
     rows = {row[2]: row for row in table4.run(Setting(repeats=1)).tables[0].rows}
     assert set(rows) == {"exact", "gpc-mc", "elliptical-slice", "hmc", "control-variables"}
-    assert rows["gpc-mc"][4] == 0.1177
-    assert rows["exact"][4] is None
+    assert rows["gpc-mc"][5] == 0.1177
+    assert rows["exact"][5] is None
     for name, row in rows.items():
-        assert row[5] < 0.05, name  # of the median
-        assert row[7] is None or row[7] < 5, name  # per cent of the log evidence
+        assert row[6] < 0.05, name  # of the median
+        assert row[8] is None or row[8] < 5, name  # per cent of the log evidence
     assert len(list((tmp_path / "atiya2020" / "cells").iterdir())) == 2
+
+
+def test_problems_of_table4_that_a_full_run_has_not_reached_are_shorter_and_say_so(monkeypatch):
+    """The first in full, the second shorter, the others not at all."""
+    one = dict.fromkeys(("exact", "hmc"), [0.1, 0.001, 0.5, 1.0])
+
+    def measured(setting, number, alpha, beta):
+        if (number, setting.full) not in ((1, True), (3, False)):
+            raise NoTime("later")
+        return one
+
+    monkeypatch.setattr(table4, "measured", measured)
+    found = table4.run(Setting(full=True, repeats=3))
+    assert {row[0]: row[3] for row in found.tables[0].rows} == {1: 50_000, 3: 1800}
+    assert "shown with fewer iterations: 3." in found.notes[1]
+    assert "not shown: 4." in found.notes[2]
+    monkeypatch.setattr(table4, "BY_SIZE", (4,))
+    with pytest.raises(NoTime):
+        table4.run(Setting(full=True))
+
+
+def test_points_of_the_figures_that_a_full_run_has_not_reached_are_named(monkeypatch):
+    def measure(method, run, draws, repeats, seed, skip):
+        if (method, draws) == ("hmc", 1000):
+            raise NoTime("later")
+        return figures.Point(method, draws, repeats, 1e-3, 1e-2, 0.1 * draws, 0.1 * draws)
+
+    monkeypatch.setattr(figures, "measure", measure)
+    found = figures.run(Setting(full=True))
+    assert ("hmc", 1000) not in {row[:2] for row in found.tables[0].rows}
+    assert ("hmc", 250) in {row[:2] for row in found.tables[0].rows}
+    (note,) = [note for note in found.notes if "hmc 1,000" in note]
+    assert "0.6 hours" in note  # ten runs of 2 x 100 s
 
 
 @pytest.mark.parametrize(("number", "n"), [(1, 50), (5, 50)])
