@@ -367,7 +367,7 @@ def test_table4_puts_five_methods_beside_the_published(tmp_path, monkeypatch):
 
 def test_problems_of_table4_that_a_full_run_has_not_reached_are_shorter_and_say_so(monkeypatch):
     """The first in full, the second shorter, the others not at all."""
-    one = dict.fromkeys(("exact", "hmc"), [0.1, 0.001, 0.5, 1.0])
+    one = {key: [0.1, 0.001, 0.5, 1.0] for key in ("exact", "hmc")}
 
     def measured(setting, number, alpha, beta):
         if (number, setting.full) not in ((1, True), (3, False)):
