@@ -9,7 +9,8 @@ nearest earlier rows alone (:mod:`gpclass.latent.cliques`). One prior with two n
 (FITC), m = 0 Vecchia's approximation, both together are called VIF, and k = n is the dense prior. Sites make of it the
 Gaussian of :mod:`gpclass.latent.neighbour_gaussian`. The copies of a weighted row share its latent value.
 Cost: O(n k³) for the conditionals and O(n m²) for the features; then one sparse factor
-(:mod:`gpclass.numerics.dissection`).
+(:mod:`gpclass.numerics.dissection`), whose time and memory grow faster than the rows. More than ``MANY`` rows without
+inducing inputs are therefore cut into tiles (:mod:`gpclass.latent.tiles`), at a cost linear in the rows.
 Fails when: rows have many columns, so that every row touches all others and the factor is dense (refused in advance if
 there is no memory for it).
 References: Vecchia (1988); Katzfuss & Guinness (2021), A general framework for Vecchia approximations; Gyger, Furrer &
@@ -44,11 +45,12 @@ from gpclass.latent.coordinates import Features
 from gpclass.latent.in_memory import InMemoryPrior
 from gpclass.latent.inducing import because, check_inducing, choose_inducing, sample_rows
 from gpclass.likelihoods.local import RowSites
-from gpclass.model.rows import ArraySource, Rows, Source
+from gpclass.model.rows import ArraySource, Local, Rows, Source
 from gpclass.numerics.memory import available_memory
 
 if TYPE_CHECKING:
     from gpclass.latent.neighbour_gaussian import NeighbourGaussian
+    from gpclass.latent.tiles import TiledPrior
     from gpclass.model.problem import Problem
 
 AUTO = ((10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
@@ -58,6 +60,8 @@ ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost o
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
 PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
+MANY, TILE = 40_000, 12_000  # rows from which they are cut into tiles, and rows of a tile's core
+TILED = 200.0  # bytes per row and neighbour with tiles: cliques, weights, what the means need, and halos
 HOUR = 3e11  # multiply-adds of a factor with which a fit, of some 200 factors and inverses, takes about an hour
 
 
@@ -78,6 +82,11 @@ class Neighbours(Form):
         The inducing inputs; None until they are placed.
     near : (n, k) array, optional
         Neighbours of the rows, −1 for none; None until they are found.
+    tile : int, optional
+        Rows per tile, for more rows than that; 0: one factor for all rows. By default 12,000, from 40,000 rows on.
+        Inducing inputs beside neighbours have one factor for all rows.
+    halo : float
+        How many rows wide the halo around a tile is.
     """
 
     k: int | None = None
@@ -85,6 +94,8 @@ class Neighbours(Form):
     how: Any = "kmeans"
     Z: Array | None = None
     near: IntArray | None = None
+    tile: int | None = None
+    halo: float = 10.0
 
     name: ClassVar[str] = "neighbours"
     offers: ClassVar[frozenset[str]] = frozenset(["given", "evidence", "joint"])
@@ -97,6 +108,7 @@ class Neighbours(Form):
         "latent_slope": "the density of the latent values given θ is not implemented with neighbours",
     }
     predicts_from_rows: ClassVar[bool] = True
+    reads: ClassVar[bool] = True
 
     @classmethod
     def asked(cls, settings: Any) -> Neighbours | None:
@@ -119,12 +131,20 @@ class Neighbours(Form):
             raise ValueError(f"n_neighbors must be None, 'auto' or a whole number of at least 0, got {k!r}")
         m = 0 if m == 0 else check_inducing("auto" if m is None else m, self.how, n, d)
         k = None if k is None else min(int(k), n)
-        refuse(bytes_of_pairs(n, 0 if k is None else k), k or 0, n, d)  # the least, before neighbours are found
-        return replace(self, k=k, m=m)
+        form = replace(self, k=k, m=m)
+        least = bytes_in_tiles(n, k or 0) if form.tiled(n) else bytes_of_pairs(n, k or 0)
+        refuse(least, k or 0, n, d)  # before neighbours are found
+        return form
+
+    def tiled(self, n: int) -> int:
+        """Rows per tile of n rows; 0 if one factor serves all of them."""
+        if self.m != 0 or self.k == 0 or self.tile == 0:
+            return 0
+        return (TILE if n > MANY else 0) if self.tile is None else (self.tile if n > self.tile else 0)
 
     @property
     def marks(self) -> tuple[Any, ...]:
-        return (self.k, self.m, self.how, self.Z, self.near)
+        return (self.k, self.m, self.how, self.Z, self.near, self.tile, self.halo)
 
     @property
     def inducing(self) -> Array | None:
@@ -139,9 +159,9 @@ class Neighbours(Form):
         return replace(self, near=None)
 
     def rows(self, source: Source) -> Rows:
-        """One shard in memory."""
+        """One shard in memory; the executor of the source runs the passes over tiles."""
         whole = source if isinstance(source, ArraySource) else ArraySource(*source.take(np.arange(source.n)))
-        return Rows.in_memory(whole.X, whole.y, whole.weights)
+        return Rows.of(replace(whole, shard_rows=max(1, source.n), executor=source.executor), Local())
 
     def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> Neighbours:
         """Inducing inputs placed once, and neighbours found at the problem's kernel parameters."""
@@ -157,7 +177,7 @@ class Neighbours(Form):
             k = k_of(problem.n)
         k = min(k, problem.n)
         near = neighbours_of(X, k)  # nearest first, so that fewer are the first ones
-        while auto and k > 1 and too_much(Cliques.of(near[:, :k], X), problem):
+        while auto and k > 1 and not self.tiled(problem.n) and too_much(Cliques.of(near[:, :k], X), problem):
             k //= 2
         near = np.ascontiguousarray(near[:, :k])
         same = self.near is not None and np.array_equal(near, self.near)
@@ -179,9 +199,11 @@ class Neighbours(Form):
         rows = np.union1d(sample_rows(problem.n, ENOUGH // 2, rng), _around(problem, ENOUGH // 2, rng))
         return _of_all_classes(problem, rows, rng)
 
-    def prior(self, problem: Problem) -> NeighbourPrior:
+    def prior(self, problem: Problem) -> NeighbourPrior | TiledPrior:
         if self.near is None or len(self.near) != problem.n or (self.Z is None and self.m != 0):
             return self.placed(problem, np.random.default_rng(0)).prior(problem)
+        if self.tiled(problem.n):
+            return self._in_tiles(problem, self.near)
         known = vars(self).get("_cliques")
         if known is None:  # the same at every θ
             known = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
@@ -190,9 +212,18 @@ class Neighbours(Form):
         bases = [] if self.Z is None else [Basis(kernel, self.Z) for kernel in problem.kernels]
         return NeighbourPrior(problem, known, bases)
 
+    def _in_tiles(self, problem: Problem, near: IntArray) -> TiledPrior:
+        from gpclass.latent.tiles import Layout, TiledPrior  # it builds on this module
+
+        known = vars(self).get("_layout")
+        if known is None:
+            known = Layout.of(scaled(problem.kernels[0], problem.X), near, self.tiled(problem.n), self.halo)
+            vars(self)["_layout"] = known
+        return TiledPrior(problem, near, known)
+
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: all except what can be found again."""
-        return {name: value for name, value in vars(self).items() if name not in ("_cliques", "_Z")}
+        return {name: value for name, value in vars(self).items() if name not in ("_cliques", "_layout", "_Z")}
 
 
 def _around(problem: Problem, size: int, rng: Generator) -> IntArray:
@@ -404,6 +435,11 @@ def bytes_of(cliques: Cliques, problem: Problem) -> float:
 def bytes_of_pairs(n: int, k: int) -> float:
     """Memory of the cliques of n rows with k neighbours each."""
     return PER_PAIR * n * (k + 1) * (k + 2) / 2
+
+
+def bytes_in_tiles(n: int, k: int) -> float:
+    """Memory of n rows with k neighbours each in tiles, beside the factor of one of them."""
+    return TILED * n * (k + 1)
 
 
 def refuse(need: float, k: int, n: int, d: int) -> None:

@@ -1,0 +1,258 @@
+r"""The neighbour prior of very many rows in tiles: one sparse factor per tile, means by conjugate gradients.
+
+The factor of all rows grows faster than their number, in time and in memory. Here the rows are cut by space into tiles
+of about equal size, each with a *halo* of the rows around it. Of the Gaussian that sites make of the prior
+
+- the means are those of all rows, by conjugate gradients (:mod:`gpclass.latent.neighbour_means`): exact;
+- the variances, predictions, draws and the determinant come from one tile after another, with the rows of its halo
+  (:mod:`gpclass.latent.tile_passes`): their error falls with the square of the correlation across the halo.
+
+So Laplace's mode is that of all rows, and EP's sites agree with exact means. First sites are those of each tile as if
+it were alone; sweeps over all tiles follow, in which halos have the sites of the tiles that they belong to.
+
+A halo has a width in rows: it has the rows of other tiles that are nearer to the box around the core rows than so many
+mean spacings *of their own tile*, so that a dense tile next to a sparse one adds no more rows than needed; and the
+neighbours of all these.
+Cost: O(n) for tiles of fixed size, in time and memory; a factor is dropped after use, and only its plan is kept, if
+memory allows. The passes run on the executor of the rows, one task per tile; the means are found in this process.
+Fails when: the range of the kernel holds many more rows than a halo is wide, and labels say little about them: variances
+then have an error; a wider halo, or ``tile=0`` for one factor, tells.
+References: Vecchia (1988); Cai & Sarkis (1999), A restricted additive Schwarz preconditioner for general sparse linear
+systems, for subdomains with overlap whose values are kept at their own rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from gpclass._typing import Array, IntArray
+from gpclass.latent import base
+from gpclass.latent import tile_passes as passes
+from gpclass.latent.base import Gaussian, Held, SiteRule, labels_of
+from gpclass.latent.cliques import ELEMENTS, JITTER, SMALLEST, random_order, scaled
+from gpclass.latent.in_memory import InMemoryPrior, only
+from gpclass.latent.local import cut
+from gpclass.latent.neighbour_means import Means, Triangle
+from gpclass.latent.tile_passes import Spec, Tile
+from gpclass.likelihoods.local import RowSites
+from gpclass.model.rows import Executor, Local, Sums, Work
+from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
+from gpclass.numerics.memory import available_memory
+
+if TYPE_CHECKING:
+    from gpclass.latent.tiled_gaussian import TiledGaussian
+    from gpclass.model.problem import Problem
+
+PER_ROW = 3000.0  # bytes of a tile's plan of its factors, per row with 15 neighbours
+SPARE = 0.25  # share of the free memory that such plans may take
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Which rows are in which tile."""
+
+    cores: list[IntArray]  # rows of each core, in increasing order
+    rows: list[IntArray]  # with those of the halo
+    core_of: IntArray  # tile of each row, (n,)
+
+    @classmethod
+    def of(cls, X: Array, near: IntArray, size: int, width: float) -> Layout:
+        """Of rows at X (n, d), scaled, with neighbours (n, k), ``size`` rows per core and so wide a halo."""
+        cores = [np.sort(rows[rows >= 0]) for rows in cut(X, size)]
+        core_of = np.empty(len(X), dtype=np.int32)
+        for t, rows in enumerate(cores):
+            core_of[rows] = t
+        low, high = (np.stack([end(X[rows], axis=0) for rows in cores]) for end in (np.min, np.max))
+        reach = width * _spacings(high - low, np.array([len(rows) for rows in cores]))
+        held = []
+        for t, core in enumerate(cores):
+            gaps = np.maximum(np.maximum(low - high[t], low[t] - high).max(axis=1), 0.0)  # between the boxes
+            others = [u for u in np.flatnonzero(gaps <= reach) if u != t]
+            found = [core]
+            for u in others:
+                rows = cores[u]
+                away = np.maximum(X[rows] - high[t], low[t] - X[rows]).max(axis=1)
+                found.append(rows[away <= reach[u]])
+            rows = np.concatenate(found)
+            held.append(np.unique(np.concatenate([rows, near[rows].ravel()])))
+            if len(held[-1]) and held[-1][0] < 0:
+                held[-1] = held[-1][1:]
+        return cls(cores, held, core_of)
+
+
+def _spacings(sides: Array, counts: IntArray) -> Array:
+    """Mean distance between rows of each box, from its sides (t, d) and the number of its rows."""
+    out = np.zeros(len(sides))
+    for t, (side, count) in enumerate(zip(sides, counts, strict=True)):
+        wide = np.sort(side[side > 0.0])[::-1]
+        for d in range(len(wide), 0, -1):  # a side shorter than the spacing does not count
+            out[t] = np.exp((np.log(wide[:d]).sum() - np.log(count)) / d)
+            if out[t] <= wide[d - 1]:
+                break
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class TiledPrior(InMemoryPrior):
+    """r ~ N(0, Q⁻¹) of all rows, in tiles."""
+
+    problem: Problem
+    near: IntArray  # (n, k), −1 for none
+    layout: Layout
+
+    @cached_property
+    def members(self) -> IntArray:
+        """The cliques, (n, k + 1)."""
+        return np.column_stack([self.near, np.arange(self.problem.n)]).astype(np.int32)
+
+    @cached_property
+    def conditionals(self) -> tuple[list[tuple[Array, Array]], float]:
+        """Weights (n, k + 1) and variances (n,) of the rows per kernel, and the jitter that they needed."""
+        for jitter in (0.0, JITTER):
+            try:
+                each = [self._conditionals(covariance, jitter) for covariance in self.problem.covariances]
+            except np.linalg.LinAlgError:
+                continue
+            variances = [covariance.diag(self.problem.X) for covariance in self.problem.covariances]
+            if jitter or all(np.all(d >= SMALLEST * v) for (_, d), v in zip(each, variances, strict=True)):
+                return each, jitter
+        raise NotPositiveDefiniteError(f"the covariance of a row and its neighbours is not positive definite; {CURE}")
+
+    def _conditionals(self, covariance: Any, jitter: float) -> tuple[Array, Array]:
+        n, size = self.members.shape
+        c, d = np.empty((n, size)), np.empty(n)
+        step = max(1, ELEMENTS // size**2)
+        for a in range(0, n, step):
+            some = slice(a, a + step)
+            c[some], d[some] = passes.row_conditionals(covariance, self.problem.X, self.members[some], jitter)
+        return c, d
+
+    @cached_property
+    def half_log_det(self) -> float:
+        """½ log |Q| of all latent values."""
+        return -0.5 * float(sum(np.log(d).sum() for _, d in self.per_latent(self.conditionals[0])))
+
+    @cached_property
+    def means(self) -> Means:
+        """Products with Q, and posterior means."""
+        order = random_order(self.problem.n)
+        triangles = [Triangle(self.members, c, d, order) for c, d in self.conditionals[0]]
+        return Means(self.per_latent(triangles), order)
+
+    # ---- tiles ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def spec(self) -> Spec:
+        """What is sent to the tiles."""
+        problem, rows = self.problem, sum(map(len, self.layout.rows))
+        keep = PER_ROW * rows * (self.near.shape[1] / 15.0) < SPARE * available_memory()
+        return Spec(problem.kernel, problem.likelihood, problem.n_classes, self.L, self.conditionals[1], keep)
+
+    def tile(self, rows: IntArray, side: IntArray, number: int) -> Tile:
+        """The tile of some rows, in increasing order."""
+        X, y, weights = self.problem.rows.everything
+        place = np.full(self.problem.n, -1, dtype=np.int32)
+        place[rows] = np.arange(len(rows), dtype=np.int32)
+        members = self.members[rows]
+        members = np.where(members >= 0, place[members], -1)
+        c, d = zip(*((c[rows], d[rows]) for c, d in self.conditionals[0]), strict=True)
+        own = None if weights is None else weights[rows]
+        return Tile(X[rows], y[rows], own, number, None, None, {}, rows, side, members, c, d)
+
+    @cached_property
+    def tiles(self) -> list[Tile]:
+        """All tiles."""
+        return [
+            self.tile(rows.astype(np.int32), np.sign(self.layout.core_of[rows] - t).astype(np.int8), t)
+            for t, rows in enumerate(self.layout.rows)
+        ]
+
+    @cached_property
+    def held(self) -> tuple[Executor, list[Any]]:
+        """Where the tiles are: on the workers that the rows came from, if any."""
+        source = self.problem.rows.source
+        executor: Executor = (source and source.executor) or Local()
+        return executor, executor.place(self.tiles)
+
+    def map(self, work: Work, *arguments: Any, some: Sequence[int] | None = None) -> Sums:
+        """Sums of a pass over the tiles, or over some of them."""
+        executor, held = self.held
+        if some is not None:
+            held = [held[t] for t in some]
+        return executor.map_reduce(work, held, self.spec, *arguments)[1]
+
+    def at_rows(self, found: list[Array]) -> Array:
+        """Values (n, ...) of the rows, from those of the cores of all tiles."""
+        out = np.empty((self.problem.n, *found[0].shape[1:]))
+        for rows, values in zip(self.layout.cores, found, strict=True):
+            out[rows] = values
+        return out
+
+    # ---- the prior times sites --------------------------------------------------------------------------------
+
+    def given(self, held: Held, rule: SiteRule) -> TiledGaussian:
+        from gpclass.latent.tiled_gaussian import TiledGaussian  # it builds on this module
+
+        (shard,) = held
+        f = rule.latents(shard.kept, self.L)
+        return TiledGaussian(self, *self.sited(held, rule), None if f is None else np.ascontiguousarray(f.T))
+
+    def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, TiledGaussian]:
+        """Rows with the sites of each tile by itself, nearly at its own fixed point."""
+        from gpclass.latent.tiled_gaussian import TiledGaussian  # it builds on this module
+
+        shard, _ = only(self.problem.rows.held, self.problem.likelihood)
+        sums = self.map(passes.begin, rule)
+        numbers = np.ascontiguousarray(self.at_rows([part.T for part in sums["numbers"]]).T)
+        held = (shard.with_values(numbers),)
+        mean, cov = self.at_rows(sums["mean"]), self.at_rows(sums["cov"])
+        return held, TiledGaussian(self, *self.sited(held, rule), mean, cov)
+
+    def times(self, held: Held) -> Held:
+        """Rows with f = K (c∘α)."""
+        (shard,) = held
+        labels, values = labels_of(shard, self.problem.likelihood), shard.kept.copy()
+        view = values.reshape(base.NEWTON, self.L, -1)
+        view[base.F] = self.means.through((np.asarray(labels.copies) * view[base.ALPHA]).T).T
+        return (shard.with_values(values),)
+
+    def from_vectors(self, vectors: Array) -> TiledGaussian:
+        """Precisions and shifts of the sites, and means."""
+        L = self.L
+        W = vectors[: L * L].reshape(L, L, -1).transpose(2, 0, 1)
+        return self.from_kept({"W": W, "b": vectors[L * L : L * L + L], "mean": vectors[L * L + L :]})
+
+    def from_kept(self, kept: dict[str, Array]) -> TiledGaussian:
+        from gpclass.latent.tiled_gaussian import TiledGaussian  # it builds on this module
+
+        made = TiledGaussian(self, RowSites(b=kept["b"], full=kept["W"]))
+        if "mean" in kept:
+            vars(made)["mean_f"] = np.ascontiguousarray(kept["mean"].T)
+        return made
+
+    # ---- new points -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        return cKDTree(scaled(self.problem.kernels[0], self.problem.X))
+
+    def tile_of(self, X_new: Array) -> IntArray:
+        """The tile of each new point's nearest row, (p,)."""
+        return np.asarray(self.layout.core_of[self._tree.query(scaled(self.problem.kernels[0], X_new))[1]])
+
+    def survey(self) -> dict[str, Any]:
+        """Neighbours and tiles."""
+        cores, rows = (np.array(list(map(len, sets))) for sets in (self.layout.cores, self.layout.rows))
+        return {
+            "n_neighbors": self.near.shape[1],
+            "n_inducing": 0,
+            "tiles": len(cores),
+            "rows_of_a_tile": int(cores.max()),
+            "halo_rows": float(np.mean(rows - cores)),
+        }
