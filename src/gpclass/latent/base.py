@@ -149,6 +149,7 @@ class Gaussian(ABC):
     """The prior times Gaussian sites."""
 
     prior: LatentPrior  # of which it is a posterior
+    begun: bool = False  # whether its sites, though the first, are near their fixed point
 
     @property
     def chord(self) -> bool:

@@ -39,7 +39,7 @@ from gpclass.model.rows import Shard, Sums
 from gpclass.numerics.dissection import Dissection, SparseFactor
 
 FIRST = 0.7  # step of the first sweep of a tile by itself, if its rule is careful
-ENOUGH = 0.03  # relative change of its sites at which such sweeps end: the exchange with other tiles moves them again
+ENOUGH = 0.5  # relative change of its sites at which such sweeps end: the exchange with other tiles moves them again
 MOST = 8  # sweeps, at most
 
 
@@ -188,7 +188,7 @@ def _precisions(tile: Tile, X: Array) -> tuple[Pattern, list[Array]]:
 
 
 def begin(tile: Tile, spec: Spec, rule: SiteRule) -> tuple[Shard, Sums]:
-    """Numbers (k, core), mean and covariance of sites near the tile's own fixed point."""
+    """Sites (k, core) near the tile's own fixed point, means of the core, and covariances of core and halo."""
     prior = spec.prior(tile)
     held, q = prior.begin(rule)
     assert isinstance(q, NeighbourGaussian)
@@ -199,20 +199,16 @@ def begin(tile: Tile, spec: Spec, rule: SiteRule) -> tuple[Shard, Sums]:
         if change < ENOUGH:
             break
     core = tile.core
-    return tile, {
-        "numbers": [held[0].kept[:, core]],
-        "mean": [last.mean_f[core]],
-        "cov": [last.covariance[core]],
-    }
+    return tile, {"numbers": [held[0].kept[:, core]], "mean": [last.mean_f[core]], "cov": [last.covariance]}
 
 
 def moments(tile: Tile, spec: Spec, W: Array, determinant: bool) -> tuple[Shard, Sums]:
-    """Covariances (core, L, L) and, if asked for, the core's part of ½ log |S|."""
+    """Covariances (r, L, L) of core and halo and, if asked for, the core's part of ½ log |S|."""
     prior = spec.prior(tile)
     own = W[tile.rows_of_all]
     q = NeighbourGaussian(prior, RowSites(b=np.zeros((spec.L, len(tile))), full=own))
     half = prior.half_log_det_of_core(tile, own) if determinant else 0.0
-    return tile, {"cov": [q._inverse[1][tile.core]], "half": half}
+    return tile, {"cov": [q._inverse[1]], "half": half}
 
 
 def determinant(tile: Tile, spec: Spec, W: Array) -> tuple[Shard, Sums]:
@@ -221,25 +217,28 @@ def determinant(tile: Tile, spec: Spec, W: Array) -> tuple[Shard, Sums]:
 
 
 def ahead(
-    tile: Tile, spec: Spec, rule: SiteRule, numbers: Array, mean: Array, cov: Array | None, determinant: bool
+    tile: Tile, spec: Spec, rule: SiteRule, numbers: Array, mean: Array, share: list[Array] | None, determinant: bool
 ) -> tuple[Shard, Sums]:
-    """Covariances of the core, and sites as far as the tile's factor tells, (k, core), one latent value per row.
+    """Variances of core and halo, sites as far as the tile's factor tells, and about their means, for the core.
 
-    ``numbers`` (k, n) are the sites of all rows, ``mean`` (n, 1) their means, and ``cov`` (n, 1, 1) what is known of
-    their variances: those of the halo, of which the tile itself knows less.
+    One latent value per row. ``numbers`` (k, n) are the sites of all rows, ``mean`` (n, 1) their means. ``share`` has per tile the variances
+    of its rows, over those that it found itself, at earlier sites: in the halo they are not equal.
     """
     prior, rows, core = spec.prior(tile), tile.rows_of_all, tile.core
     labels, old = labels_of(tile, spec.likelihood), numbers[:, rows]
     q = NeighbourGaussian(prior, rule.sites(spec.likelihood, labels, old), labels.copies)
     found = q.covariance
-    around = found if cov is None else np.where(core[:, None, None], found, cov[rows])
+    around = found if share is None else found * share[tile.first][:, None, None]
     at = RowMarginals(np.ascontiguousarray(mean[rows].T), around, q.sites)
     first = rule.update(spec.likelihood, labels, old, at)[0]
     response = q.response(labels.copies)
     response.mean, response.variance = mean[rows, 0], np.maximum(around[:, 0, 0], np.finfo(float).tiny)
-    new = settled(response, old, first, matching(rule, spec.likelihood, labels))
+    new, after = settled(response, old, first, matching(rule, spec.likelihood, labels)), response.mean
+    for _ in range(2):
+        after = response.marginals(new - old, after)[0]
     half = prior.half_log_det_of_core(tile, q.W) if determinant else 0.0
-    return tile, {"cov": [found[core]], "numbers": [new[:, core]], "plain": int(new is first), "half": half}
+    known = {"cov": [found], "numbers": [new[:, core]], "mean": [after[core, None]]}
+    return tile, {**known, "plain": int(new is first), "half": half}
 
 
 def predict(tile: Tile, spec: Spec, W: Array, mean: Array, points: dict[int, Array]) -> tuple[Shard, Sums]:

@@ -37,8 +37,9 @@ from gpclass.posterior import LatentMixture
 if TYPE_CHECKING:
     from gpclass.latent.joint import Joint, SitedRows
 
-COLD, WARM = 1e-10, 1e-3  # share of the error of a first mean that is left: of none, and of one nearby
-CLOSE = 0.03  # change of the sites from which a sweep's value may be the last
+COLD, WARM = 1e-10, 0.03  # share of the error of a first mean that is left: of none, and of one nearby
+CLOSE = 1000.0  # times the tolerance: a change of the sites from which the next sweep may be the last
+WHOLE = 2.0  # such a change over that of a plain sweep, if it is as far as a factor tells
 KEPT = 0.15  # share of the free memory for the factors of tiles that predict
 MOST_DRAWN = 150_000  # rows of the tiles of a joint draw
 
@@ -49,7 +50,11 @@ class TiledGaussian(GaussianByMean):
 
     prior: TiledPrior
     near_mean: Array | None = None  # (n, L), from which the mean is found
-    near_cov: Array | None = None  # (n, L, L), of sites nearby
+    share: list[Array] | None = None  # per tile, of sites nearby (TiledPrior.shares), for one latent value
+    begun: bool = False
+    tol: float = np.inf  # change at which sweeps end, if known
+    change: float = np.inf  # of the sites since the sweep before
+    half_before: float | None = None  # what ½ log |I + K W| is by the variances of the sweep before
     factors: OrderedDict[int, NeighbourGaussian] = field(default_factory=OrderedDict, repr=False)
 
     # ---- the distribution -------------------------------------------------------------------------------------
@@ -67,7 +72,7 @@ class TiledGaussian(GaussianByMean):
     @cached_property
     def covariance(self) -> Array:
         """Of the latent values of each row, (n, L, L)."""
-        return self.prior.at_rows(self.prior.map(passes.moments, self.W, False)["cov"])
+        return self.prior.of_cores(self.prior.map(passes.moments, self.W, False)["cov"])
 
     @cached_property
     def half_log_det(self) -> float:
@@ -95,27 +100,49 @@ class TiledGaussian(GaussianByMean):
         prior, likelihood = self.prior, self.prior.problem.likelihood
         shard, labels = only(held, likelihood)
         old = shard.kept[: rule.numbers(likelihood, prior.L)]
-        whole = None
+        whole, mean, exact = None, self.mean_f, self._wanted(rule)
         if step == 1.0 and self.responds(rule):
-            sums = prior.map(passes.ahead, rule, old, self.mean_f, self.near_cov, True)
-            whole = None if sums["plain"] else prior.at_rows([part.T for part in sums["numbers"]]).T
+            sums = prior.map(passes.ahead, rule, old, mean, self.share, exact)
+            if not sums["plain"]:
+                whole, mean = prior.at_rows([part.T for part in sums["numbers"]]).T, prior.at_rows(sums["mean"])
         else:
-            sums = prior.map(passes.moments, self.W, True)
-        vars(self).setdefault("covariance", prior.at_rows(sums["cov"]))
-        vars(self).setdefault("half_log_det", self._half(sums["half"]))
+            sums = prior.map(passes.moments, self.W, exact)
+        cov = vars(self).setdefault("covariance", prior.of_cores(sums["cov"]))
+        share = prior.shares(cov[:, 0, 0], sums["cov"]) if prior.L == 1 else None
+        if exact:
+            vars(self).setdefault("half_log_det", self._half(sums["half"]))
         new, terms = rule.update(likelihood, labels, old, self.marginals)
         if whole is not None:
             new = np.ascontiguousarray(whole)
         moved = new if step == 1.0 else old + step * (new - old)
-        value = self.log_mass + float(np.sum(labels.copies * terms))
         next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
-        return Swept(next_held, self.beside(next_held, rule), value, ahead=whole is not None)
+        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, tol=self.tol)
+        return self._swept(next_held, after, float(np.sum(labels.copies * terms)), whole is not None)
+
+    def _wanted(self, rule: SiteRule) -> bool:
+        """Whether a sweep takes the determinant of its own: its value is a bound, may be the last, or is the first."""
+        return rule.bound or self.half_before is None or self.change < CLOSE * self.tol
+
+    def _swept(self, held: Held, after: TiledGaussian, terms: float, ahead: bool) -> Swept:
+        """The sweep, with its value; far from the fixed point, by the change of the determinant to first order."""
+        change = self.distance(after)
+        if change < 2.0 * WHOLE * self.tol or self.half_before is None:
+            half = self.half_log_det
+        else:
+            half = vars(self).get("half_log_det", self.half_before)
+        value = 0.5 * float(np.vdot(self.b, self.mean_f)) - half + terms
+        moved = 0.5 * float(np.sum(self.covariance * (after.W - self.W)))
+        return Swept(held, replace(after, change=change, half_before=half + moved), value, ahead)
+
+    def roughly(self, tol: float, rule: SiteRule) -> TiledGaussian:
+        """The same, knowing when sweeps end."""
+        return replace(self, tol=tol, factors=OrderedDict())
 
     def beside(self, held: Held, rule: SiteRule) -> TiledGaussian:
         """The Gaussian of other sites, whose mean and variances are near these."""
-        cov = vars(self).get("covariance", self.near_cov)
         mean = vars(self).get("mean_f", self.near_mean)
-        return TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, cov)
+        made = TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, tol=self.tol)
+        return replace(made, change=self.change, half_before=self.half_before)
 
     def moved_to(self, held: Held) -> TiledGaussian:
         (shard,) = held

@@ -194,6 +194,15 @@ class TiledPrior(InMemoryPrior):
             out[rows] = values
         return out
 
+    def of_cores(self, found: list[Array]) -> Array:
+        """Values (n, ...) of the rows, from those of core and halo of all tiles."""
+        each = zip(self.layout.cores, self.layout.rows, found, strict=True)
+        return self.at_rows([values[np.searchsorted(rows, core)] for core, rows, values in each])
+
+    def shares(self, variances: Array, found: list[Array]) -> list[Array]:
+        """The variances (n,) of each tile's rows over those that it found itself."""
+        return [variances[rows] / own[:, 0, 0] for rows, own in zip(self.layout.rows, found, strict=True)]
+
     # ---- the prior times sites --------------------------------------------------------------------------------
 
     def given(self, held: Held, rule: SiteRule) -> TiledGaussian:
@@ -211,8 +220,9 @@ class TiledPrior(InMemoryPrior):
         sums = self.map(passes.begin, rule)
         numbers = np.ascontiguousarray(self.at_rows([part.T for part in sums["numbers"]]).T)
         held = (shard.with_values(numbers),)
-        mean, cov = self.at_rows(sums["mean"]), self.at_rows(sums["cov"])
-        return held, TiledGaussian(self, *self.sited(held, rule), mean, cov)
+        mean, cov = self.at_rows(sums["mean"]), self.of_cores(sums["cov"])
+        share = self.shares(cov[:, 0, 0], sums["cov"]) if self.L == 1 else None
+        return held, TiledGaussian(self, *self.sited(held, rule), mean, share, begun=True)
 
     def times(self, held: Held) -> Held:
         """Rows with f = K (c∘α)."""
