@@ -60,7 +60,7 @@ ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost o
 PAIRS = 500_000  # pairs of rows at once
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
 PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
-MANY, TILE = 40_000, 12_000  # rows from which they are cut into tiles, and rows of a tile's core
+MANY, TILE = 60_000, 20_000  # rows from which they are cut into tiles, and rows of a tile's core
 TILED = 200.0  # bytes per row and neighbour with tiles: cliques, weights, what the means need, and halos
 HOUR = 3e11  # multiply-adds of a factor with which a fit, of some 200 factors and inverses, takes about an hour
 
@@ -83,7 +83,7 @@ class Neighbours(Form):
     near : (n, k) array, optional
         Neighbours of the rows, −1 for none; None until they are found.
     tile : int, optional
-        Rows per tile, for more rows than that; 0: one factor for all rows. By default 12,000, from 40,000 rows on.
+        Rows per tile, for more rows than that; 0: one factor for all rows. By default 20,000, from 60,000 rows on.
         Inducing inputs beside neighbours have one factor for all rows.
     halo : float
         How many rows wide the halo around a tile is.
@@ -95,7 +95,7 @@ class Neighbours(Form):
     Z: Array | None = None
     near: IntArray | None = None
     tile: int | None = None
-    halo: float = 10.0
+    halo: float = 15.0
 
     name: ClassVar[str] = "neighbours"
     offers: ClassVar[frozenset[str]] = frozenset(["given", "evidence", "joint"])

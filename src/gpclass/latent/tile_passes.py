@@ -152,11 +152,9 @@ class TilePrior(NeighbourPrior):
     def half_log_det_of_core(self, tile: Tile, W: Array) -> float:
         """What the tile adds to ½ log |S|."""
         total, Q = 0.0, [one.Q for one in self.per_latent(self.conditionals)]
-        for key, some, sign in (("from", tile.side >= 0, 1.0), ("after", tile.side > 0, -1.0)):
+        for some, sign in ((tile.side >= 0, 1.0), (tile.side > 0, -1.0)):
             if np.any(some):
-                if key not in vars(self):
-                    vars(self)[key] = self.cliques.within(some)
-                pattern, both = vars(self)[key]
+                pattern, both = self.cliques.within(some)
                 total += sign * SparseFactor(pattern.tree, [q[both] for q in Q], W[some]).half_log_det
         return total
 
@@ -235,9 +233,9 @@ def ahead(
     response.mean, response.variance = mean[rows, 0], np.maximum(around[:, 0, 0], np.finfo(float).tiny)
     new, after = settled(response, old, first, matching(rule, spec.likelihood, labels)), response.mean
     for _ in range(2):
-        after = response.marginals(new - old, after)[0]
+        after, variance = response.marginals(new - old, after)
     half = prior.half_log_det_of_core(tile, q.W) if determinant else 0.0
-    known = {"cov": [found], "numbers": [new[:, core]], "mean": [after[core, None]]}
+    known = {"cov": [found], "numbers": [new[:, core]], "mean": [after[core, None]], "variance": [variance[core]]}
     return tile, {**known, "plain": int(new is first), "half": half}
 
 

@@ -30,7 +30,8 @@ from gpclass.latent.base import Held, SiteRule, Swept
 from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.neighbour_gaussian import RESPONSIVE, NeighbourGaussian
 from gpclass.latent.tiles import TiledPrior
-from gpclass.model.rows import Local
+from gpclass.likelihoods.local import RowMarginals
+from gpclass.model.rows import Labels, Local
 from gpclass.numerics.memory import available_memory
 from gpclass.posterior import LatentMixture
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 COLD, WARM = 1e-10, 0.03  # share of the error of a first mean that is left: of none, and of one nearby
 CLOSE = 1000.0  # times the tolerance: a change of the sites from which the next sweep may be the last
+EXCHANGES = 1  # of means between tiles, in a sweep that goes as far as their factors tell
 WHOLE = 2.0  # such a change over that of a plain sweep, if it is as far as a factor tells
 KEPT = 0.15  # share of the free memory for the factors of tiles that predict
 MOST_DRAWN = 150_000  # rows of the tiles of a joint draw
@@ -103,8 +105,10 @@ class TiledGaussian(GaussianByMean):
         whole, mean, exact = None, self.mean_f, self._wanted(rule)
         if step == 1.0 and self.responds(rule):
             sums = prior.map(passes.ahead, rule, old, mean, self.share, exact)
-            if not sums["plain"]:
-                whole, mean = prior.at_rows([part.T for part in sums["numbers"]]).T, prior.at_rows(sums["mean"])
+            if 2 * sums["plain"] < len(prior.layout.cores):
+                whole = np.ascontiguousarray(prior.at_rows([part.T for part in sums["numbers"]]).T)
+                mean, variance = prior.at_rows(sums["mean"]), prior.at_rows(sums["variance"])
+                whole, mean = self._exchanged(labels, rule, whole, mean, variance)
         else:
             sums = prior.map(passes.moments, self.W, exact)
         cov = vars(self).setdefault("covariance", prior.of_cores(sums["cov"]))
@@ -113,11 +117,28 @@ class TiledGaussian(GaussianByMean):
             vars(self).setdefault("half_log_det", self._half(sums["half"]))
         new, terms = rule.update(likelihood, labels, old, self.marginals)
         if whole is not None:
-            new = np.ascontiguousarray(whole)
+            new = whole
         moved = new if step == 1.0 else old + step * (new - old)
         next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
         after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, tol=self.tol)
         return self._swept(next_held, after, float(np.sum(labels.copies * terms)), whole is not None)
+
+    def _exchanged(
+        self, labels: Labels, rule: SiteRule, numbers: Array, mean: Array, variance: Array
+    ) -> tuple[Array, Array]:
+        """Sites (k, n) that match the means of all rows together, which a tile knows without the rows beyond its halo.
+
+        Variances (n,) are those that the tiles expect.
+        """
+        prior, likelihood = self.prior, self.prior.problem.likelihood
+        for _ in range(EXCHANGES):
+            sites = rule.sites(likelihood, labels, numbers)
+            mean = TiledGaussian(prior, sites, labels.copies, mean).mean_f
+            at = RowMarginals(np.ascontiguousarray(mean.T), variance[:, None, None], sites)
+            found = rule.update(likelihood, labels, numbers, at)[0]
+            variance = variance / (1.0 + variance * labels.copies * (found[0] - numbers[0]))
+            numbers = found
+        return numbers, mean
 
     def _wanted(self, rule: SiteRule) -> bool:
         """Whether a sweep takes the determinant of its own: its value is a bound, may be the last, or is the first."""

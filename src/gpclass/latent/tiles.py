@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from gpclass.latent.tiled_gaussian import TiledGaussian
     from gpclass.model.problem import Problem
 
-PER_ROW = 3000.0  # bytes of a tile's plan of its factors, per row with 15 neighbours
+PER_ROW = 1000.0  # bytes of a tile's plan of its factor, per row with 15 neighbours
 SPARE = 0.25  # share of the free memory that such plans may take
 
 
