@@ -56,7 +56,7 @@ class Triangle:
 
     def product(self, x: Array) -> Array:
         """Q x for x (n,)."""
-        return np.asarray(self.B.T @ ((self.B @ x) / self.d))
+        return np.asarray(self.B.T @ (np.asarray(self.B @ x) / self.d))
 
     def down(self, x: Array) -> Array:
         """B⁻ᵀx."""
@@ -108,7 +108,7 @@ class Means:
         scale = 1.0 / inner if b.shape[1] == 1 else np.linalg.inv(inner)
 
         def times(x: Array) -> Array:
-            return self._times(x) + np.einsum("nab,nb->na", W, x)
+            return np.asarray(self._times(x) + np.einsum("nab,nb->na", W, x))
 
         def conditioned(r: Array) -> Array:
             z = np.stack([one.down(np.ascontiguousarray(r[:, c])) for c, one in enumerate(self.triangles)], axis=1)

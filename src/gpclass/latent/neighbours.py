@@ -50,7 +50,7 @@ from gpclass.numerics.memory import available_memory
 
 if TYPE_CHECKING:
     from gpclass.latent.neighbour_gaussian import NeighbourGaussian
-    from gpclass.latent.tiles import TiledPrior
+    from gpclass.latent.tiles import Layout, TiledPrior
     from gpclass.model.problem import Problem
 
 AUTO = ((10_000, 20), (100_000, 15), (np.inf, 10))  # up to so many rows, so many neighbours by default
@@ -62,6 +62,7 @@ HELD = 3.0  # numbers that are held, over those of the factor: fronts under way 
 PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
 MANY, TILE = 60_000, 20_000  # rows from which they are cut into tiles, and rows of a tile's core
 TILED = 200.0  # bytes per row and neighbour with tiles: cliques, weights, what the means need, and halos
+FEWER_FACTORS = 15.0  # times fewer factors of all tiles than of one factor: θ is learned on some rows
 HOUR = 3e11  # multiply-adds of a factor with which a fit, of some 200 factors and inverses, takes about an hour
 
 
@@ -129,6 +130,12 @@ class Neighbours(Form):
         k, m = self.k, self.m
         if k is not None and (not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0):
             raise ValueError(f"n_neighbors must be None, 'auto' or a whole number of at least 0, got {k!r}")
+        if self.tile is not None and (
+            not isinstance(self.tile, (int, np.integer)) or self.tile is True or self.tile < 0
+        ):
+            raise ValueError(f"tile must be None or a whole number of at least 0, got {self.tile!r}")
+        if not self.halo >= 0.0:
+            raise ValueError(f"halo must be a number of at least 0, got {self.halo!r}")
         m = 0 if m == 0 else check_inducing("auto" if m is None else m, self.how, n, d)
         k = None if k is None else min(int(k), n)
         form = replace(self, k=k, m=m)
@@ -177,7 +184,7 @@ class Neighbours(Form):
             k = k_of(problem.n)
         k = min(k, problem.n)
         near = neighbours_of(X, k)  # nearest first, so that fewer are the first ones
-        while auto and k > 1 and not self.tiled(problem.n) and too_much(Cliques.of(near[:, :k], X), problem):
+        while auto and k > 1 and self._too_much(near[:, :k], X, problem):
             k //= 2
         near = np.ascontiguousarray(near[:, :k])
         same = self.near is not None and np.array_equal(near, self.near)
@@ -202,8 +209,11 @@ class Neighbours(Form):
     def prior(self, problem: Problem) -> NeighbourPrior | TiledPrior:
         if self.near is None or len(self.near) != problem.n or (self.Z is None and self.m != 0):
             return self.placed(problem, np.random.default_rng(0)).prior(problem)
-        if self.tiled(problem.n):
-            return self._in_tiles(problem, self.near)
+        layout = self._tiles(problem, self.near) if self.tiled(problem.n) else None
+        if layout is not None:
+            from gpclass.latent.tiles import TiledPrior  # it builds on this module
+
+            return TiledPrior(problem, self.near, layout)
         known = vars(self).get("_cliques")
         if known is None:  # the same at every θ
             known = Cliques.of(self.near, scaled(problem.kernels[0], problem.X))
@@ -212,14 +222,33 @@ class Neighbours(Form):
         bases = [] if self.Z is None else [Basis(kernel, self.Z) for kernel in problem.kernels]
         return NeighbourPrior(problem, known, bases)
 
-    def _in_tiles(self, problem: Problem, near: IntArray) -> TiledPrior:
-        from gpclass.latent.tiles import Layout, TiledPrior  # it builds on this module
+    def _too_much(self, near: IntArray, X: Array, problem: Problem) -> bool:
+        layout = self._layout_of(near, X)
+        if layout is None:
+            return too_much(Cliques.of(near, X), problem)
+        cliques, k = layout.largest(near, X), near.shape[1]
+        work = len(layout.cores) * cliques.tree.flops * problem.n_latents**3
+        return work > FEWER_FACTORS * HOUR or bytes_of(cliques, problem, k) > available_memory()
 
-        known = vars(self).get("_layout")
-        if known is None:
-            known = Layout.of(scaled(problem.kernels[0], problem.X), near, self.tiled(problem.n), self.halo)
-            vars(self)["_layout"] = known
-        return TiledPrior(problem, near, known)
+    def _layout_of(self, near: IntArray, X: Array) -> Layout | None:
+        """The tiles of rows at X, scaled; None if one factor serves all of them, or halos would be too large."""
+        from gpclass.latent.tiles import Layout  # it builds on this module
+
+        size = self.tiled(len(X))
+        layout = Layout.of(X, near, size, self.halo) if size else None
+        return None if layout is None or (self.tile is None and not layout.pays) else layout
+
+    def _tiles(self, problem: Problem, near: IntArray) -> Layout | None:
+        """The same, found once, if there is memory for the largest."""
+        if "_layout" not in vars(self):
+            X = scaled(problem.kernels[0], problem.X)
+            layout = self._layout_of(near, X)
+            if layout is not None:
+                cliques = layout.largest(near, X)
+                refuse(bytes_of(cliques, problem, near.shape[1]), near.shape[1], problem.n, problem.n_features)
+            vars(self)["_layout"] = layout
+        found: Layout | None = vars(self)["_layout"]
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: all except what can be found again."""
@@ -427,9 +456,10 @@ def too_much(cliques: Cliques, problem: Problem) -> bool:
     return work > HOUR or bytes_of(cliques, problem) > available_memory()
 
 
-def bytes_of(cliques: Cliques, problem: Problem) -> float:
-    """Memory of a factor and of what is held beside it, and of the cliques."""
-    return HELD * 8.0 * cliques.tree.numbers * problem.n_latents**2 + bytes_of_pairs(problem.n, cliques.k)
+def bytes_of(cliques: Cliques, problem: Problem, k: int = 0) -> float:
+    """Memory of a factor and of what is held beside it, and of the cliques; and of k neighbours of rows in tiles."""
+    factor = HELD * 8.0 * cliques.tree.numbers * problem.n_latents**2
+    return factor + bytes_of_pairs(cliques.n, cliques.k) + (bytes_in_tiles(problem.n, k) if k else 0.0)
 
 
 def bytes_of_pairs(n: int, k: int) -> float:

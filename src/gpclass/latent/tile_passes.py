@@ -97,7 +97,7 @@ class Pattern:
     def within(self, some: Any) -> tuple[Pattern, Any]:
         """The pattern of some rows (r,), and which of the pairs are left (E,)."""
         both = some[self.i] & some[self.j]
-        place = np.cumsum(some, dtype=np.int32) - 1
+        place = short(np.cumsum(some) - 1)
         return Pattern(place[self.i[both]], place[self.j[both]], self.X[some], self.k), both
 
 
@@ -159,6 +159,12 @@ class TilePrior(NeighbourPrior):
         return total
 
 
+def short(indices: Any) -> IntArray:
+    """Indices in 32 bits."""
+    found: IntArray = np.asarray(indices).astype(np.int32)
+    return found
+
+
 def _precisions(tile: Tile, X: Array) -> tuple[Pattern, list[Array]]:
     """The pattern of S_T and, per kernel, Σ c cᵀ/d at its pairs."""
     r, known = len(tile), tile.members >= 0
@@ -171,7 +177,7 @@ def _precisions(tile: Tile, X: Array) -> tuple[Pattern, list[Array]]:
         Q.sort_indices()
         rows = np.repeat(np.arange(r), np.diff(Q.indptr))
         if code is None:
-            code, i, j = rows * r + Q.indices, rows.astype(np.int32), Q.indices.astype(np.int32)
+            code, i, j = rows * r + Q.indices, short(rows), short(Q.indices)
             continue
         if Q.nnz == len(code):
             values.append(Q.data)
@@ -193,7 +199,9 @@ def begin(tile: Tile, spec: Spec, rule: SiteRule) -> tuple[Shard, Sums]:
     for sweep in range(MOST):
         swept = q.sweep(held, rule, FIRST if rule.careful and sweep == 0 else rule.step(spec.likelihood), 0)
         change = q.distance(swept.gaussian)
-        last, held, q = q, swept.held, swept.gaussian  # type: ignore[assignment]
+        last, held = q, swept.held
+        assert isinstance(swept.gaussian, NeighbourGaussian)
+        q = swept.gaussian
         if change < ENOUGH:
             break
     core = tile.core
@@ -219,8 +227,8 @@ def ahead(
 ) -> tuple[Shard, Sums]:
     """Variances of core and halo, sites as far as the tile's factor tells, and about their means, for the core.
 
-    One latent value per row. ``numbers`` (k, n) are the sites of all rows, ``mean`` (n, 1) their means. ``share`` has per tile the variances
-    of its rows, over those that it found itself, at earlier sites: in the halo they are not equal.
+    One latent value per row. ``numbers`` (k, n) are the sites of all rows, ``mean`` (n, 1) their means. ``share`` has
+    per tile the variances of its rows, over those that it found itself, at earlier sites: in the halo they differ.
     """
     prior, rows, core = spec.prior(tile), tile.rows_of_all, tile.core
     labels, old = labels_of(tile, spec.likelihood), numbers[:, rows]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gpclass.latent.joint import Joint, SitedRows
 
 COLD, WARM = 1e-10, 0.03  # share of the error of a first mean that is left: of none, and of one nearby
+FINE = 1e-6  # the same of plain sweeps, whose first mean is that of the sweep before
 CLOSE = 1000.0  # times the tolerance: a change of the sites from which the next sweep may be the last
 EXCHANGES = 1  # of means between tiles, in a sweep that goes as far as their factors tell
 WHOLE = 2.0  # such a change over that of a plain sweep, if it is as far as a factor tells
@@ -53,6 +54,7 @@ class TiledGaussian(GaussianByMean):
     prior: TiledPrior
     near_mean: Array | None = None  # (n, L), from which the mean is found
     share: list[Array] | None = None  # per tile, of sites nearby (TiledPrior.shares), for one latent value
+    left: float = WARM  # share of the error of that mean which is left
     begun: bool = False
     tol: float = np.inf  # change at which sweeps end, if known
     change: float = np.inf  # of the sites since the sweep before
@@ -64,7 +66,7 @@ class TiledGaussian(GaussianByMean):
     @cached_property
     def mean_f(self) -> Array:
         """At the rows, (n, L)."""
-        return self.prior.means.solve(self.W, self.b, self.near_mean, COLD if self.near_mean is None else WARM)[0]
+        return self.prior.means.solve(self.W, self.b, self.near_mean, COLD if self.near_mean is None else self.left)[0]
 
     @property
     def alpha(self) -> Array:
@@ -86,7 +88,13 @@ class TiledGaussian(GaussianByMean):
     @property
     def log_mass(self) -> float:
         """Log ∫ prior × sites."""
-        return 0.5 * float(np.vdot(self.b, self.mean_f)) - self.half_log_det
+        return self._height - self.half_log_det
+
+    @property
+    def _height(self) -> float:
+        """½ bᵀS⁻¹b, as bᵀf − ½ fᵀS f: an error of the mean counts by its square."""
+        f = self.mean_f
+        return float(np.vdot(self.b, f) - 0.5 * np.vdot(f, self.alpha + np.einsum("nab,nb->na", self.W, f)))
 
     @property
     def jitter(self) -> float:
@@ -120,7 +128,8 @@ class TiledGaussian(GaussianByMean):
             new = whole
         moved = new if step == 1.0 else old + step * (new - old)
         next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
-        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, tol=self.tol)
+        left = FINE if whole is None else WARM
+        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, left, tol=self.tol)
         return self._swept(next_held, after, float(np.sum(labels.copies * terms)), whole is not None)
 
     def _exchanged(
@@ -151,7 +160,7 @@ class TiledGaussian(GaussianByMean):
             half = self.half_log_det
         else:
             half = vars(self).get("half_log_det", self.half_before)
-        value = 0.5 * float(np.vdot(self.b, self.mean_f)) - half + terms
+        value = self._height - half + terms
         moved = 0.5 * float(np.sum(self.covariance * (after.W - self.W)))
         return Swept(held, replace(after, change=change, half_before=half + moved), value, ahead)
 
@@ -162,7 +171,7 @@ class TiledGaussian(GaussianByMean):
     def beside(self, held: Held, rule: SiteRule) -> TiledGaussian:
         """The Gaussian of other sites, whose mean and variances are near these."""
         mean = vars(self).get("mean_f", self.near_mean)
-        made = TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, tol=self.tol)
+        made = TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, self.left, tol=self.tol)
         return replace(made, change=self.change, half_before=self.half_before)
 
     def moved_to(self, held: Held) -> TiledGaussian:
@@ -191,7 +200,7 @@ class TiledGaussian(GaussianByMean):
         if key in self.factors:
             self.factors.move_to_end(key)
             return self.factors[key]
-        rows = np.unique(np.concatenate([prior.layout.rows[t] for t in tiles])).astype(np.int32)
+        rows = np.unique(np.concatenate([prior.layout.rows[t] for t in tiles]))
         tile = prior.tiles[key] if key >= 0 else prior.tile(rows, np.zeros(len(rows), dtype=np.int8), -1)
         found = prior.spec.prior(tile).centred(self.W[rows], self.mean_f[rows])
         if key >= 0:
@@ -218,7 +227,7 @@ class TiledGaussian(GaussianByMean):
         mean, cov = np.empty((1, p, L)), np.empty((1, p, L, L))
         if isinstance(prior.held[0], Local):
             each = ((t, self._region([t]).latent(X_new[of == t])) for t in used.tolist())
-            found = ((t, one.means[0], one.covariances[0]) for t, one in each)
+            found: Any = ((t, one.means[0], one.covariances[0]) for t, one in each)
         else:
             points = {int(t): X_new[of == t] for t in used}
             sums = prior.map(passes.predict, self.W, self.mean_f, points, some=used.tolist())

@@ -11,12 +11,12 @@ So Laplace's mode is that of all rows, and EP's sites agree with exact means. Fi
 it were alone; sweeps over all tiles follow, in which halos have the sites of the tiles that they belong to.
 
 A halo has a width in rows: it has the rows of other tiles that are nearer to the box around the core rows than so many
-mean spacings *of their own tile*, so that a dense tile next to a sparse one adds no more rows than needed; and the
-neighbours of all these.
+times the mean distance between rows *where they are*, so that dense rows next to a sparse tile add no more than needed;
+and the neighbours of all these.
 Cost: O(n) for tiles of fixed size, in time and memory; a factor is dropped after use, and only its plan is kept, if
 memory allows. The passes run on the executor of the rows, one task per tile; the means are found in this process.
-Fails when: the range of the kernel holds many more rows than a halo is wide, and labels say little about them: variances
-then have an error; a wider halo, or ``tile=0`` for one factor, tells.
+Fails when: the range of the kernel holds many more rows than a halo is wide, and labels say little about them:
+variances then have an error; a wider halo, or ``tile=0`` for one factor, tells.
 References: Vecchia (1988); Cai & Sarkis (1999), A restricted additive Schwarz preconditioner for general sparse linear
 systems, for subdomains with overlap whose values are kept at their own rows alone.
 """
@@ -35,7 +35,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.latent import base
 from gpclass.latent import tile_passes as passes
 from gpclass.latent.base import Gaussian, Held, SiteRule, labels_of
-from gpclass.latent.cliques import ELEMENTS, JITTER, SMALLEST, random_order, scaled
+from gpclass.latent.cliques import ELEMENTS, JITTER, SMALLEST, Cliques, random_order, scaled
 from gpclass.latent.in_memory import InMemoryPrior, only
 from gpclass.latent.local import cut
 from gpclass.latent.neighbour_means import Means, Triangle
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
 
 PER_ROW = 1000.0  # bytes of a tile's plan of its factor, per row with 15 neighbours
+LEAF = 64  # rows whose mean distance is the spacing around them
+MOST_ROWS = 4.0  # rows of all tiles with their halos, over all rows, up to which tiles pay
 SPARE = 0.25  # share of the free memory that such plans may take
 
 
@@ -65,36 +67,51 @@ class Layout:
     def of(cls, X: Array, near: IntArray, size: int, width: float) -> Layout:
         """Of rows at X (n, d), scaled, with neighbours (n, k), ``size`` rows per core and so wide a halo."""
         cores = [np.sort(rows[rows >= 0]) for rows in cut(X, size)]
-        core_of = np.empty(len(X), dtype=np.int32)
+        core_of = np.empty(len(X), dtype=np.intp)
         for t, rows in enumerate(cores):
             core_of[rows] = t
         low, high = (np.stack([end(X[rows], axis=0) for rows in cores]) for end in (np.min, np.max))
-        reach = width * _spacings(high - low, np.array([len(rows) for rows in cores]))
-        held = []
+        reach, held = width * spacings(X), []
+        farthest = np.array([reach[rows].max() for rows in cores])
         for t, core in enumerate(cores):
             gaps = np.maximum(np.maximum(low - high[t], low[t] - high).max(axis=1), 0.0)  # between the boxes
-            others = [u for u in np.flatnonzero(gaps <= reach) if u != t]
             found = [core]
-            for u in others:
+            for u in np.flatnonzero(gaps <= farthest):
                 rows = cores[u]
-                away = np.maximum(X[rows] - high[t], low[t] - X[rows]).max(axis=1)
-                found.append(rows[away <= reach[u]])
+                if u != t:
+                    away = np.maximum(X[rows] - high[t], low[t] - X[rows]).max(axis=1)
+                    found.append(rows[away <= reach[rows]])
             rows = np.concatenate(found)
             held.append(np.unique(np.concatenate([rows, near[rows].ravel()])))
             if len(held[-1]) and held[-1][0] < 0:
                 held[-1] = held[-1][1:]
         return cls(cores, held, core_of)
 
+    @property
+    def pays(self) -> bool:
+        """Whether halos are not much larger than cores, as they are where rows have many columns."""
+        return sum(map(len, self.rows)) < MOST_ROWS * len(self.core_of)
 
-def _spacings(sides: Array, counts: IntArray) -> Array:
-    """Mean distance between rows of each box, from its sides (t, d) and the number of its rows."""
-    out = np.zeros(len(sides))
-    for t, (side, count) in enumerate(zip(sides, counts, strict=True)):
-        wide = np.sort(side[side > 0.0])[::-1]
-        for d in range(len(wide), 0, -1):  # a side shorter than the spacing does not count
-            out[t] = np.exp((np.log(wide[:d]).sum() - np.log(count)) / d)
-            if out[t] <= wide[d - 1]:
-                break
+    def largest(self, near: IntArray, X: Array) -> Cliques:
+        """The cliques of the tile with most rows."""
+        rows = max(self.rows, key=len)
+        place = np.full(len(X) + 1, -1, dtype=np.intp)  # the last stands for a missing neighbour
+        place[rows] = np.arange(len(rows))
+        return Cliques.of(place[near[rows]], X[rows])
+
+
+def spacings(X: Array) -> Array:
+    """Mean distance (n,) between the rows of X (n, d) around each: of some rows in a box around them."""
+    leaves = cut(X, LEAF)
+    rows, known = np.where(leaves >= 0, leaves, leaves[:, :1]), leaves >= 0
+    side = -np.sort(-np.ptp(X[rows], axis=1), axis=1)  # (leaves, d), the longest first
+    count, best = np.log(known.sum(axis=1)), np.zeros(len(leaves))
+    volume = np.cumsum(np.log(np.maximum(side, 1e-300)), axis=1)
+    for d in range(1, side.shape[1] + 1):  # a side shorter than the spacing does not count
+        spacing = np.exp((volume[:, d - 1] - count) / d)
+        best = np.where(spacing <= side[:, d - 1], spacing, best)
+    out = np.empty(len(X))
+    out[leaves[known]] = np.broadcast_to(best[:, None], leaves.shape)[known]
     return out
 
 
@@ -169,7 +186,7 @@ class TiledPrior(InMemoryPrior):
     def tiles(self) -> list[Tile]:
         """All tiles."""
         return [
-            self.tile(rows.astype(np.int32), np.sign(self.layout.core_of[rows] - t).astype(np.int8), t)
+            self.tile(passes.short(rows), np.sign(self.layout.core_of[rows] - t).astype(np.int8), t)
             for t, rows in enumerate(self.layout.rows)
         ]
 
@@ -255,6 +272,10 @@ class TiledPrior(InMemoryPrior):
     def tile_of(self, X_new: Array) -> IntArray:
         """The tile of each new point's nearest row, (p,)."""
         return np.asarray(self.layout.core_of[self._tree.query(scaled(self.problem.kernels[0], X_new))[1]])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: not what other processes find again, or hold."""
+        return {name: value for name, value in vars(self).items() if name not in ("means", "held", "tiles")}
 
     def survey(self) -> dict[str, Any]:
         """Neighbours and tiles."""

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -82,7 +83,7 @@ class Dissection:
         for f, (own, _, _) in enumerate(pieces):
             front_of[own] = f
         first = np.minimum(front_of[i], front_of[j])
-        order = np.argsort(first, kind="stable").astype(np.int32)
+        order: Any = np.argsort(first, kind="stable").astype(np.int32)
         ends = np.searchsorted(first[order], np.arange(len(pieces) + 1))
         last, place, fronts = len(pieces) - 1, np.empty(n, dtype=np.intp), []
         for f, (own, boundary, parent) in enumerate(pieces):
@@ -94,7 +95,7 @@ class Dissection:
             place[np.concatenate([own, boundary])] = np.arange(len(own) + len(boundary))
             here = order[ends[f] : ends[f + 1]]
             a, b = place[i[here]], place[j[here]]
-            at = np.maximum(a, b).astype(np.int32), np.minimum(a, b).astype(np.int32)
+            at: Any = np.maximum(a, b).astype(np.int32), np.minimum(a, b).astype(np.int32)
             fronts.append(Front(own, boundary, last - parent if parent >= 0 else -1, up, here, at))
         return cls(n, fronts, front_of)
 
