@@ -61,21 +61,21 @@ class Tile(Shard):
 
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """What is sent to the tiles: the model, and whether they keep their symbolic factors."""
+    """What is sent to the tiles: the model, and how many of them keep the plan of their factor."""
 
     kernel: Kernel
     likelihood: Likelihood
     n_classes: int
     L: int
     jitter: float
-    keep: bool
+    keep: int
 
     def prior(self, tile: Tile) -> TilePrior:
         """The prior of a tile's rows."""
         known: TilePrior | None = tile.scratch.get("prior")
         if known is None:
             known = TilePrior.of(tile, self)
-            if self.keep:
+            if 0 <= tile.first < self.keep:
                 tile.scratch["prior"] = known
         return known
 

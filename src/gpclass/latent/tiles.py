@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 PER_ROW = 1000.0  # bytes of a tile's plan of its factor, per row with 15 neighbours
 LEAF = 64  # rows whose mean distance is the spacing around them
 MOST_ROWS = 4.0  # rows of all tiles with their halos, over all rows, up to which tiles pay
-SPARE = 0.25  # share of the free memory that such plans may take
+SPARE, MOST_KEPT = 0.25, 0.75 * 2**30  # share of the free memory that such plans may take, and bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +167,9 @@ class TiledPrior(InMemoryPrior):
     @cached_property
     def spec(self) -> Spec:
         """What is sent to the tiles."""
-        problem, rows = self.problem, sum(map(len, self.layout.rows))
-        keep = PER_ROW * rows * (self.near.shape[1] / 15.0) < SPARE * available_memory()
+        problem, sizes = self.problem, np.cumsum([len(rows) for rows in self.layout.rows])
+        most = min(SPARE * available_memory(), MOST_KEPT)
+        keep = int(np.sum(PER_ROW * sizes * (self.near.shape[1] / 15.0) < most))
         return Spec(problem.kernel, problem.likelihood, problem.n_classes, self.L, self.conditionals[1], keep)
 
     def tile(self, rows: IntArray, side: IntArray, number: int) -> Tile:
