@@ -18,7 +18,8 @@ from gpclass._typing import Array
 from gpclass.estimators.planner import Plan, seconds_of
 from gpclass.estimators.task import array_task
 from gpclass.latent.cliques import Cliques, scaled
-from gpclass.latent.neighbours import ENOUGH, FEW, NeighbourPrior, bytes_of
+from gpclass.latent.neighbour_prior import NeighbourPrior
+from gpclass.latent.neighbours import ENOUGH, FEW, bytes_of
 from gpclass.latent.tiles import TiledPrior
 from gpclass.model.problem import Problem
 from gpclass.numerics.threads import few_threads

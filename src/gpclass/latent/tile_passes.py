@@ -32,7 +32,7 @@ from gpclass.latent.base import Held, SiteRule, labels_of
 from gpclass.latent.cliques import conditionals, scaled
 from gpclass.latent.near_sites import matching, settled
 from gpclass.latent.neighbour_gaussian import NeighbourGaussian
-from gpclass.latent.neighbours import NeighbourPrior
+from gpclass.latent.neighbour_prior import NeighbourPrior
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Shard, Sums
