@@ -1,7 +1,7 @@
 """Neighbours in tiles beside one factor, by the width of the halo: ``python -m benchmarks.tiles``.
 
-The map of ``benchmarks.scale`` with 20,000 rows and a range of 0.08, at fixed kernel parameters, in four tiles: what EP's
-evidence, its means and standard deviations at the rows and the probabilities of 2,000 further places differ by.
+The map of ``benchmarks.scale`` with 20,000 rows and a range of 0.08, at fixed kernel parameters, in four tiles: what
+EP's evidence, its means and standard deviations at the rows and the probabilities of 2,000 further places differ by.
 Writes the table of docs/scale.md.
 """
 
@@ -26,7 +26,8 @@ def main():
     data = field(ROWS, REACH)
     labels = np.where(data["y"] == 1, 1, -1)
     form = Neighbours(NEIGHBOURS, 0, tile=0)
-    one = Problem.of(data["X"], labels, 4.0 * Matern(REACH, nu=1.5), Probit(), form=form).placed(np.random.default_rng(0))
+    one = Problem.of(data["X"], labels, 4.0 * Matern(REACH, nu=1.5), Probit(), form=form)
+    one = one.placed(np.random.default_rng(0))
     truth = EP()(one)
     sd = np.sqrt(truth.gaussian.covariance[:, :, 0])
     p = predict_proba(truth.latent(data["X_test"]), Probit()).proba
