@@ -222,6 +222,16 @@ def test_kernel_parameters_are_learned_on_some_rows(monkeypatch):
     assert plan.memory > 0.0
 
 
+def test_a_rare_class_is_among_the_rows_of_a_search(monkeypatch):
+    monkeypatch.setattr(neighbours, "ENOUGH", 40)
+    rare = np.where(np.arange(n) == 17, 1, -1)
+    for size, missed in ((0, True), (50, False)):
+        here = of(Neighbours(6, tile=size), X, rare)
+        found = [here.form.stand_in(here, np.random.default_rng(seed)) for seed in range(9)]
+        assert any(one is None for one in found) == missed
+        assert all(np.any(one.y == 1) for one in found if one is not None)
+
+
 @pytest.mark.slow
 def test_workers_give_the_answer_of_one_process_also_if_one_is_killed(monkeypatch):
     distributed = pytest.importorskip("distributed", reason="the Dask extra is not installed")

@@ -49,6 +49,7 @@ FEWER = 5  # neighbours with which it begins: a factor costs a fifth of one with
 ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost of a factor grows faster than the rows
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
 PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
+RARE = 20  # rows of a class that these miss, if rows are in tiles
 MANY, TILE = 60_000, 20_000  # rows from which they are cut into tiles, and rows of a tile's core
 TILED = 200.0  # bytes per row and neighbour with tiles: cliques, weights, what the means need, and halos
 FEWER_FACTORS = 15.0  # times fewer factors of all tiles than of one factor: θ is learned on some rows
@@ -193,7 +194,11 @@ class Neighbours(Form):
         if problem.n < 2 * ENOUGH:
             return None
         rows = np.union1d(sample_rows(problem.n, ENOUGH // 2, rng), _around(problem, ENOUGH // 2, rng))
-        return _of_all_classes(problem, rows, rng)
+        few, y = _of_all_classes(problem, rows, rng), np.asarray(problem.y)
+        if few is None and self.tiled(problem.n):  # tiles have no gradient: some rows must do
+            missing = [np.flatnonzero(y == label)[:RARE] for label in np.setdiff1d(y, y[rows])]
+            few = _of_all_classes(problem, np.union1d(rows, np.concatenate(missing)), rng)
+        return few
 
     def prior(self, problem: Problem) -> NeighbourPrior | TiledPrior:
         if self.near is None or len(self.near) != problem.n or (self.Z is None and self.m != 0):
