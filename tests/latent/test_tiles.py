@@ -173,6 +173,7 @@ def test_when_there_are_tiles():
     assert Neighbours(5, tile=0).tiled(10**7) == 0
     assert Neighbours(5, 10).tiled(10**7) == 0  # inducing inputs beside
     assert Neighbours(0).tiled(10**7) == 0
+    assert "usual" in problem("laplace", Neighbours(None, tile=40)).prior.survey()["n_neighbors_because"]
     for wrong in (-1, 2.5, True):
         with pytest.raises(ValueError, match="tile must be"):
             Neighbours(5, tile=wrong).checked(100, 2, 1)

@@ -13,8 +13,8 @@ it were alone; sweeps over all tiles follow, in which halos have the sites of th
 A halo has a width in rows: it has the rows of other tiles that are nearer to the box around the core rows than so many
 times the mean distance between rows *where they are*, so that dense rows next to a sparse tile add no more than needed;
 and the neighbours of all these.
-Cost: O(n) for tiles of fixed size, in time and memory; a factor is dropped after use, and only its plan is kept, if
-memory allows. The passes run on the executor of the rows, one task per tile; the means are found in this process.
+Cost: O(n) for tiles of fixed size, in time and memory, beside conjugate gradients, whose iterations grow slowly with
+the rows; a factor is dropped after use, and only its plan is kept, if memory allows. The passes run on the executor of the rows, one task per tile; the means are found in this process.
 Fails when: the range of the kernel holds many more rows than a halo is wide, and labels say little about them:
 variances then have an error; a wider halo, or ``tile=0`` for one factor, tells.
 References: Vecchia (1988); Cai & Sarkis (1999), A restricted additive Schwarz preconditioner for general sparse linear
@@ -39,6 +39,7 @@ from gpclass.latent.cliques import ELEMENTS, JITTER, SMALLEST, Cliques, random_o
 from gpclass.latent.in_memory import InMemoryPrior, only
 from gpclass.latent.local import cut
 from gpclass.latent.neighbour_means import Means, Triangle
+from gpclass.latent.neighbours import Neighbours, k_of
 from gpclass.latent.tile_passes import Spec, Tile
 from gpclass.likelihoods.local import RowSites
 from gpclass.model.rows import Executor, Local, Sums, Work
@@ -281,9 +282,14 @@ class TiledPrior(InMemoryPrior):
     def survey(self) -> dict[str, Any]:
         """Neighbours and tiles."""
         cores, rows = (np.array(list(map(len, sets))) for sets in (self.layout.cores, self.layout.rows))
+        form, k, n, because_of = self.problem.form, self.near.shape[1], self.problem.n, {}
+        if isinstance(form, Neighbours) and form.k is None:
+            why = f"usual for {n} rows" if k == min(k_of(n), n) else "as many as memory and about an hour allow"
+            because_of["n_neighbors_because"] = why
         return {
-            "n_neighbors": self.near.shape[1],
+            "n_neighbors": k,
             "n_inducing": 0,
+            **because_of,
             "tiles": len(cores),
             "rows_of_a_tile": int(cores.max()),
             "halo_rows": float(np.mean(rows - cores)),
