@@ -20,8 +20,8 @@ def cost(n, k):
     """Gflop and megabytes of a factor."""
     X = np.random.default_rng(0).uniform(size=(n, 2))
     y = np.where(X[:, 0] > 0.5, 1, -1)
-    problem = Problem.of(X, y, Matern(0.1, nu=1.5), Probit(), form=Neighbours(k)).placed(np.random.default_rng(0))
-    found = problem.prior.survey()
+    problem = Problem.of(X, y, Matern(0.1, nu=1.5), Probit(), form=Neighbours(k, tile=0))
+    found = problem.placed(np.random.default_rng(0)).prior.survey()
     return found["factor_gflops"], found["factor_mb"]
 
 

@@ -217,11 +217,11 @@ def test_too_little_memory_is_said_in_advance(monkeypatch):
 
 @pytest.mark.parametrize("step", ["fit", "plan"])
 def test_too_little_memory_for_a_million_rows_is_said_before_neighbours_are_found(monkeypatch, step):
-    monkeypatch.setattr(neighbours, "available_memory", lambda: 4.0 * 2**30)
+    monkeypatch.setattr(neighbours, "available_memory", lambda: 2.0 * 2**30)
     monkeypatch.setattr(neighbours, "neighbours_of", lambda X, k: pytest.fail("neighbours were searched"))
     places = np.random.default_rng(0).uniform(size=(1_000_000, 2))
     clf = GPClassifier(1.0 * RBF(0.3), inference="ep", n_neighbors=15)
-    with pytest.raises(ValueError, match=r"15 neighbours of 1000000 rows .* 4.0 GB are free; .*latent_prior='local'"):
+    with pytest.raises(ValueError, match=r"15 neighbours of 1000000 rows .* 2.0 GB are free; .*latent_prior='local'"):
         getattr(clf, step)(places, (places[:, 0] > 0.5).astype(int))
 
 

@@ -109,10 +109,11 @@ def fit(
     if data.is_dir():
         if plan:
             raise Mistake(f"{data} is a folder: --plan needs a table in one file; try it on a subset")
-        if not inducing and (form is None or (FORMS[form].predicts_from_rows and not FORMS[form].reads)):
+        reads = bool(neighbors) if form is None else not FORMS[form].predicts_from_rows or FORMS[form].reads
+        if not inducing and not reads:
             raise Mistake(
                 f"{data} is a folder: set the number of inducing points, for example --inducing 300, or give "
-                "--latent-prior local for rows that fit into memory"
+                "--neighbors 15 or --latent-prior local for rows that fit into memory"
             )
         if said:
             raise Mistake(f"{data} is a folder: write columns of names as text there, instead of --categories")

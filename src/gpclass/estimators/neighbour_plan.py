@@ -1,7 +1,8 @@
 """The cost of a fit with neighbours: one evaluation on rows that lie close together is timed, and the factor counted.
 
 The sparse factor of all rows is planned, not computed, so that its work and memory are known. Beyond the timed rows the
-time grows linearly, and with the work of the factor that is more than linear, at the speed of a matrix product.
+time grows linearly, and with the work of the factor that is more than linear, at the speed of a matrix product. Of rows
+in tiles the largest is planned, and counts for all of them.
 Cost: two evaluations on at most ``ROWS`` rows, and the neighbours of all rows. Fails when: the ascent needs many more
 evaluations than usual.
 """
@@ -16,7 +17,10 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.estimators.planner import Plan, seconds_of
 from gpclass.estimators.task import array_task
-from gpclass.latent.neighbours import ENOUGH, FEW, NeighbourPrior, bytes_of
+from gpclass.latent.cliques import Cliques, scaled
+from gpclass.latent.neighbour_prior import NeighbourPrior
+from gpclass.latent.neighbours import ENOUGH, FEW, bytes_of
+from gpclass.latent.tiles import TiledPrior
 from gpclass.model.problem import Problem
 from gpclass.numerics.threads import few_threads
 
@@ -38,7 +42,8 @@ def plan_neighbours(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     if len(np.unique(y[rows])) < len(np.unique(y)):
         rows = rng.choice(n, min(n, ROWS), replace=False)
     asked: Any = task.problem.form
-    form = replace(asked, near=None, k=_prior(whole).cliques.k)
+    placed: Any = whole.form
+    form = replace(asked, near=None, k=placed.near.shape[1], tile=0)
     part = replace(task.problem, form=form).subset(rows).placed(rng)
     guide = methods.inference.guide(methods.likelihood)
     with few_threads(n):
@@ -61,13 +66,14 @@ def plan_neighbours(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
         if n >= 2 * ENOUGH and methods.strategy.name in ("maximize", "map"):
             work = _work(whole) * (ENOUGH / n) ** POWER
             calls, few = 2, few + calls * seconds(ENOUGH, work)  # one, from the first sites
-    cliques = _prior(whole).cliques
+    cliques, tiles = _factor(whole)
+    k = cliques.k if tiles > 1 else 0
     return Plan(
         n,
         d,
         methods.inference.name,
         methods.strategy.name,
-        memory=bytes_of(cliques, whole) + 8.0 * n * (d + 2 * _prior(whole).m),
+        memory=bytes_of(cliques, whole, k) + 8.0 * n * (d + 2 * (0 if whole.inducing is None else len(whole.inducing))),
         inferences=calls,
         seconds_each=all_rows,
         sizes=(len(rows),),
@@ -75,12 +81,17 @@ def plan_neighbours(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     )
 
 
-def _prior(problem: Problem) -> NeighbourPrior:
+def _factor(problem: Problem) -> tuple[Cliques, int]:
+    """The cliques of the largest factor, and how many there are."""
     prior = problem.prior
+    if isinstance(prior, TiledPrior):
+        X = scaled(problem.kernels[0], problem.X)
+        return prior.layout.largest(prior.near, X), len(prior.layout.cores)
     assert isinstance(prior, NeighbourPrior)
-    return prior
+    return prior.cliques, 1
 
 
 def _work(problem: Problem) -> float:
-    """Multiply-adds of a factor."""
-    return _prior(problem).cliques.tree.flops * problem.n_latents**3
+    """Multiply-adds of a factor, or of those of all tiles."""
+    cliques, tiles = _factor(problem)
+    return tiles * cliques.tree.flops * problem.n_latents**3

@@ -148,8 +148,8 @@ def source_task(clf: Settings, X: Any, y: Any, sample_weight: Any) -> tuple[Task
     if form.predicts_from_rows:
         what = "folder" if isinstance(X, str | os.PathLike) else type(X).__name__
         raise ValueError(
-            f"rows in a {what} are fitted through inducing inputs, such as n_inducing=300, or with "
-            f"latent_prior='local'; read them into an array for the prior {form.name!r}"
+            f"rows in a {what} are fitted through inducing inputs, such as n_inducing=300, with "
+            f"n_neighbors, or with latent_prior='local'; read them into an array for the prior {form.name!r}"
         )
     source, classes, names = as_source(X, y, sample_weight, clf.class_weight)
     methods = Methods.of(clf, len(classes))

@@ -66,6 +66,10 @@ class SecondOrder(SiteRule):
         numbers[base.F] = at.mean
         return look(likelihood, labels, numbers.reshape(-1, at.mean.shape[1]))[0]
 
+    def latents(self, numbers: Array, L: int) -> Array:
+        """f, from which Newton's step leads on."""
+        return np.asarray(numbers.reshape(base.NEWTON, L, -1)[base.F])
+
     def update(self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
         """A full Newton step; Newton's method proper is :func:`find_mode`."""
         return self.first(likelihood, labels, at), likelihood.expand(labels.y, numbers[: len(at.mean)]).log_p

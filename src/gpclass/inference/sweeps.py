@@ -125,7 +125,7 @@ def fixed_point(
     else:
         held, q = prior.begin(rule, None if near is None else near.gaussian)
     q = q.roughly(tol, rule)
-    warm = near is not None and (bool(near.held) or q.responds(rule))
+    warm = q.begun or (near is not None and (bool(near.held) or q.responds(rule)))
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False

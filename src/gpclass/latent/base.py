@@ -84,6 +84,10 @@ class SiteRule(ABC):
         """Step of a site towards its update in a sweep near the fixed point."""
         return 1.0
 
+    def latents(self, numbers: Array, L: int) -> Array | None:
+        """Latent values (L, r) that the numbers hold beside the sites, if any."""
+        return None
+
     def packed(self, likelihood: Likelihood, numbers: Array) -> Array:
         """Numbers (..., k, r) in coordinates in which sites may be mixed."""
         return numbers
@@ -145,6 +149,7 @@ class Gaussian(ABC):
     """The prior times Gaussian sites."""
 
     prior: LatentPrior  # of which it is a posterior
+    begun: bool = False  # whether its sites, though the first, are near their fixed point
 
     @property
     def chord(self) -> bool:

@@ -36,7 +36,7 @@ from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.low_rank_gradient import RowSums, finish
 from gpclass.latent.low_rank_q import Spec
 from gpclass.latent.near_sites import SparseResponse, matching, settled
-from gpclass.latent.neighbours import PAIRS, NeighbourPrior
+from gpclass.latent.neighbour_prior import PAIRS, NeighbourPrior
 from gpclass.model.rows import Labels, Sums
 from gpclass.numerics.dissection import SparseFactor
 from gpclass.numerics.linalg import cholesky

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -57,6 +58,11 @@ class Front:
         """Number of rows."""
         return len(self.own) + len(self.boundary)
 
+    @property
+    def wide(self) -> tuple[IntArray, IntArray]:
+        """The places of the pairs, for products that 32 bits do not hold."""
+        return self.at[0].astype(np.intp), self.at[1].astype(np.intp)
+
 
 @dataclass(frozen=True, eq=False)
 class Dissection:
@@ -77,7 +83,7 @@ class Dissection:
         for f, (own, _, _) in enumerate(pieces):
             front_of[own] = f
         first = np.minimum(front_of[i], front_of[j])
-        order = np.argsort(first, kind="stable")
+        order: Any = np.argsort(first, kind="stable").astype(np.int32)
         ends = np.searchsorted(first[order], np.arange(len(pieces) + 1))
         last, place, fronts = len(pieces) - 1, np.empty(n, dtype=np.intp), []
         for f, (own, boundary, parent) in enumerate(pieces):
@@ -89,7 +95,7 @@ class Dissection:
             place[np.concatenate([own, boundary])] = np.arange(len(own) + len(boundary))
             here = order[ends[f] : ends[f + 1]]
             a, b = place[i[here]], place[j[here]]
-            at = np.maximum(a, b), np.minimum(a, b)
+            at: Any = np.maximum(a, b).astype(np.int32), np.minimum(a, b).astype(np.int32)
             fronts.append(Front(own, boundary, last - parent if parent >= 0 else -1, up, here, at))
         return cls(n, fronts, front_of)
 
@@ -196,7 +202,7 @@ class SparseFactor:
         for f, front in enumerate(tree.fronts):
             size, k = front.size * self.L, len(front.own) * self.L
             panel: Array = np.zeros((size, k))  # [F_oo F_ob]ᵀ, of which the lower triangle is filled
-            flat, (a, b) = panel.ravel(), front.at
+            flat, (a, b) = panel.ravel(), front.wide
             for c, q in enumerate(Q):
                 flat[(a * self.L + c) * k + (b * self.L + c)] = q[front.pairs]
             in_row = self._in_row(panel[:k])
@@ -291,7 +297,7 @@ class SparseFactor:
         at_pairs = [np.empty(E) for _ in range(self.L)]
         in_row = np.empty((self.tree.n, self.L, self.L))
         for front, panel in self._downwards():
-            k, flat, (a, b) = panel.shape[1], panel.ravel(), front.at
+            k, flat, (a, b) = panel.shape[1], panel.ravel(), front.wide
             for c, found in enumerate(at_pairs):
                 found[front.pairs] = flat.take((a * self.L + c) * k + (b * self.L + c))
             in_row[front.own] = self._in_row(panel[:k])

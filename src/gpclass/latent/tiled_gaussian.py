@@ -1,0 +1,275 @@
+r"""The tiled neighbour prior times sites: exact means of all rows, variances tile by tile.
+
+Sites of precision W and shift b make means S⁻¹b, S = Q + W, and α = Q S⁻¹b, of all rows together. They are found from
+the means of the Gaussian before, ``near_mean``, to a small share of their distance: as sweeps or Newton's steps
+converge, so do they. Variances of the core rows, the determinant and what is predicted come from the tiles
+(:mod:`gpclass.latent.tile_passes`). A sweep is one pass over the tiles; if the response of a factor to the sites is
+used (:mod:`gpclass.latent.near_sites`), in that pass too.
+
+A new point belongs to the tile of its nearest row, and is predicted by the Gaussian of that tile's rows. Joint draws,
+and the joint Gaussian of rows and new points, take the rows of all tiles that they touch.
+Cost: one factor and its selected inverse per tile and sweep, and conjugate gradients over all rows; a Newton step needs
+the latter alone. A prediction needs one factor per tile that it touches; those used last are kept, within ``KEPT``.
+Fails when: joint draws touch more rows than ``MOST_DRAWN``; an error says what to do.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpclass._typing import Array, Generator, IntArray
+from gpclass.latent import base
+from gpclass.latent import tile_passes as passes
+from gpclass.latent.base import Held, SiteRule, Swept
+from gpclass.latent.in_memory import GaussianByMean, only
+from gpclass.latent.neighbour_gaussian import RESPONSIVE, NeighbourGaussian
+from gpclass.latent.tiles import TiledPrior
+from gpclass.likelihoods.local import RowMarginals
+from gpclass.model.rows import Labels, Local
+from gpclass.numerics.memory import available_memory
+from gpclass.posterior import LatentMixture
+
+if TYPE_CHECKING:
+    from gpclass.latent.joint import Joint, SitedRows
+
+COLD, WARM = 1e-10, 0.03  # share of the error of a first mean that is left: of none, and of one nearby
+FINE = 1e-6  # the same of plain sweeps, whose first mean is that of the sweep before
+CLOSE = 1000.0  # times the tolerance: a change of the sites from which the next sweep may be the last
+EXCHANGES = 1  # of means between tiles, in a sweep that goes as far as their factors tell
+WHOLE = 2.0  # such a change over that of a plain sweep, if it is as far as a factor tells
+KEPT = 0.15  # share of the free memory for the factors of tiles that predict
+MOST_DRAWN = 150_000  # rows of the tiles of a joint draw
+
+
+@dataclass(frozen=True, eq=False)
+class TiledGaussian(GaussianByMean):
+    """The tiled neighbour prior times sites."""
+
+    prior: TiledPrior
+    near_mean: Array | None = None  # (n, L), from which the mean is found
+    share: list[Array] | None = None  # per tile, of sites nearby (TiledPrior.shares), for one latent value
+    left: float = WARM  # share of the error of that mean which is left
+    begun: bool = False
+    tol: float = np.inf  # change at which sweeps end, if known
+    change: float = np.inf  # of the sites since the sweep before
+    half_before: float | None = None  # what ½ log |I + K W| is by the variances of the sweep before
+    factors: OrderedDict[int, NeighbourGaussian] = field(default_factory=OrderedDict, repr=False)
+
+    # ---- the distribution -------------------------------------------------------------------------------------
+
+    @cached_property
+    def mean_f(self) -> Array:
+        """At the rows, (n, L)."""
+        return self.prior.means.solve(self.W, self.b, self.near_mean, COLD if self.near_mean is None else self.left)[0]
+
+    @property
+    def alpha(self) -> Array:
+        """Q E f, (n, L)."""
+        return self.prior.means.product(self.mean_f)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of the latent values of each row, (n, L, L)."""
+        return self.prior.of_cores(self.prior.map(passes.moments, self.W, False)["cov"])
+
+    @cached_property
+    def half_log_det(self) -> float:
+        return self._half(self.prior.map(passes.determinant, self.W)["half"])
+
+    def _half(self, found: float) -> float:
+        return float(found - self.prior.half_log_det)
+
+    @property
+    def log_mass(self) -> float:
+        """Log ∫ prior × sites."""
+        return self._height - self.half_log_det
+
+    @property
+    def _height(self) -> float:
+        """½ bᵀS⁻¹b, as bᵀf − ½ fᵀS f: an error of the mean counts by its square."""
+        f = self.mean_f
+        return float(np.vdot(self.b, f) - 0.5 * np.vdot(f, self.alpha + np.einsum("nab,nb->na", self.W, f)))
+
+    @property
+    def jitter(self) -> float:
+        return self.prior.conditionals[1]
+
+    # ---- sweeps and steps -------------------------------------------------------------------------------------
+
+    def responds(self, rule: SiteRule) -> bool:
+        """As that of a tile does."""
+        return rule.careful and self.prior.L == 1 and self.prior.problem.n >= RESPONSIVE
+
+    def sweep(self, held: Held, rule: SiteRule, step: float, remember: int) -> Swept:
+        prior, likelihood = self.prior, self.prior.problem.likelihood
+        shard, labels = only(held, likelihood)
+        old = shard.kept[: rule.numbers(likelihood, prior.L)]
+        whole, mean, exact = None, self.mean_f, self._wanted(rule)
+        if step == 1.0 and self.responds(rule):
+            sums = prior.map(passes.ahead, rule, old, mean, self.share, exact)
+            if 2 * sums["plain"] < len(prior.layout.cores):
+                whole = np.ascontiguousarray(prior.at_rows([part.T for part in sums["numbers"]]).T)
+                mean, variance = prior.at_rows(sums["mean"]), prior.at_rows(sums["variance"])
+                whole, mean = self._exchanged(labels, rule, whole, mean, variance)
+        else:
+            sums = prior.map(passes.moments, self.W, exact)
+        cov = vars(self).setdefault("covariance", prior.of_cores(sums["cov"]))
+        share = prior.shares(cov[:, 0, 0], sums["cov"]) if prior.L == 1 else None
+        if exact:
+            vars(self).setdefault("half_log_det", self._half(sums["half"]))
+        new, terms = rule.update(likelihood, labels, old, self.marginals)
+        if whole is not None:
+            new = whole
+        moved = new if step == 1.0 else old + step * (new - old)
+        next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
+        left = FINE if whole is None else WARM
+        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, left, tol=self.tol)
+        return self._swept(next_held, after, float(np.sum(labels.copies * terms)), whole is not None)
+
+    def _exchanged(
+        self, labels: Labels, rule: SiteRule, numbers: Array, mean: Array, variance: Array
+    ) -> tuple[Array, Array]:
+        """Sites (k, n) that match the means of all rows together, which a tile knows without the rows beyond its halo.
+
+        Variances (n,) are those that the tiles expect.
+        """
+        prior, likelihood = self.prior, self.prior.problem.likelihood
+        for _ in range(EXCHANGES):
+            sites = rule.sites(likelihood, labels, numbers)
+            mean = TiledGaussian(prior, sites, labels.copies, mean).mean_f
+            at = RowMarginals(np.ascontiguousarray(mean.T), variance[:, None, None], sites)
+            found = rule.update(likelihood, labels, numbers, at)[0]
+            variance = variance / (1.0 + variance * labels.copies * (found[0] - numbers[0]))
+            numbers = found
+        return numbers, mean
+
+    def _wanted(self, rule: SiteRule) -> bool:
+        """Whether a sweep takes the determinant of its own: its value is a bound, may be the last, or is the first."""
+        return rule.bound or self.half_before is None or self.change < CLOSE * self.tol
+
+    def _swept(self, held: Held, after: TiledGaussian, terms: float, ahead: bool) -> Swept:
+        """The sweep, with its value; far from the fixed point, by the change of the determinant to first order."""
+        change = self.distance(after)
+        if change < 2.0 * WHOLE * self.tol or self.half_before is None:
+            half = self.half_log_det
+        else:
+            half = vars(self).get("half_log_det", self.half_before)
+        value = self._height - half + terms
+        moved = 0.5 * float(np.sum(self.covariance * (after.W - self.W)))
+        return Swept(held, replace(after, change=change, half_before=half + moved), value, ahead)
+
+    def roughly(self, tol: float, rule: SiteRule) -> TiledGaussian:
+        """The same, knowing when sweeps end."""
+        return replace(self, tol=tol, factors=OrderedDict())
+
+    def beside(self, held: Held, rule: SiteRule) -> TiledGaussian:
+        """The Gaussian of other sites, whose mean and variances are near these."""
+        mean = vars(self).get("mean_f", self.near_mean)
+        made = TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, self.left, tol=self.tol)
+        return replace(made, change=self.change, half_before=self.half_before)
+
+    def moved_to(self, held: Held) -> TiledGaussian:
+        (shard,) = held
+        moved = replace(self, sites=self.sites_at(held), factors=OrderedDict())
+        f = shard.kept.reshape(base.NEWTON, self.prior.L, -1)[base.F]
+        vars(moved)["mean_f"] = np.ascontiguousarray(f.T)
+        for name in ("half_log_det", "covariance"):
+            if name in vars(self):
+                vars(moved)[name] = vars(self)[name]
+        return moved
+
+    def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
+        raise ValueError(
+            f"the gradient of the evidence of {self.prior.problem.n} rows in tiles is not available; use "
+            "hyperparameters='maximize' or 'map', which learn the kernel parameters on some of the rows, 'cv' or "
+            "'fixed', or one factor for all rows: latent_prior=Neighbours(k, tile=0)"
+        )
+
+    # ---- new points -------------------------------------------------------------------------------------------
+
+    def _region(self, tiles: Sequence[int]) -> NeighbourGaussian:
+        """The Gaussian of all rows of some tiles, with the means that they have."""
+        prior = self.prior
+        key = tiles[0] if len(tiles) == 1 else -1
+        if key in self.factors:
+            self.factors.move_to_end(key)
+            return self.factors[key]
+        rows = np.unique(np.concatenate([prior.layout.rows[t] for t in tiles]))
+        tile = prior.tiles[key] if key >= 0 else prior.tile(rows, np.zeros(len(rows), dtype=np.int8), -1)
+        found = prior.spec.prior(tile).centred(self.W[rows], self.mean_f[rows])
+        if key >= 0:
+            self._keep(key, found)
+        return found
+
+    def _keep(self, tile: int, found: NeighbourGaussian) -> None:
+        """Keep the factor of a tile instead of those used longest ago, if memory is short."""
+        self.factors[tile] = found
+        size = 8.0 * sum(one.prior.cliques.tree.numbers for one in self.factors.values()) * self.prior.L**2
+        each = size / len(self.factors)
+        while len(self.factors) > 1 and size > KEPT * available_memory():
+            self.factors.popitem(last=False)
+            size -= each
+
+    def means(self, X_new: Array) -> Array:
+        return np.asarray(self.latent(X_new).means[0])
+
+    def latent(self, X_new: Array) -> LatentMixture:
+        """One Gaussian per point, from the tile of its nearest row."""
+        prior, p, L = self.prior, len(X_new), self.prior.L
+        of = prior.tile_of(X_new)
+        used = np.unique(of)
+        mean, cov = np.empty((1, p, L)), np.empty((1, p, L, L))
+        if isinstance(prior.held[0], Local):
+            each = ((t, self._region([t]).latent(X_new[of == t])) for t in used.tolist())
+            found: Any = ((t, one.means[0], one.covariances[0]) for t, one in each)
+        else:
+            points = {int(t): X_new[of == t] for t in used}
+            sums = prior.map(passes.predict, self.W, self.mean_f, points, some=used.tolist())
+            found = zip(used.tolist(), sums["mean"], sums["cov"], strict=True)
+        for t, own_mean, own_cov in found:
+            mean[0, of == t], cov[0, of == t] = own_mean, own_cov
+        return LatentMixture(np.ones(1), mean, cov, np.zeros(1, dtype=np.intp))
+
+    def _together(self, tiles: IntArray) -> NeighbourGaussian:
+        """The Gaussian of the rows of some tiles for what is joint, if these are not too many."""
+        rows = sum(len(self.prior.layout.rows[t]) for t in tiles)
+        if len(tiles) > 1 and rows > MOST_DRAWN:
+            raise ValueError(
+                f"the points touch {len(tiles)} tiles of together {rows} rows, and joint draws take at most "
+                f"{MOST_DRAWN}; draw at the points of a smaller region at once, or fit with one factor for all rows, "
+                "latent_prior=Neighbours(k, tile=0)"
+            )
+        return self._region(tiles.tolist())
+
+    def joint(self, rows: SitedRows, X_new: Array) -> Joint:
+        """Of the tiles of the rows and points together."""
+        tiles = np.union1d(self.prior.layout.core_of[rows.index], self.prior.tile_of(X_new))
+        held = np.unique(np.concatenate([self.prior.layout.rows[t] for t in tiles]))
+        return self._together(tiles).joint(replace(rows, index=np.searchsorted(held, rows.index)), X_new)
+
+    def draw(self, X_new: Array, n: int, rng: Generator) -> Array:
+        """Joint draws over X_new, (n, p, L), of the tiles that it touches."""
+        return self._together(np.unique(self.prior.tile_of(X_new))).draw(X_new, n, rng)
+
+    def draw_rows(self, rng: Generator) -> Array:
+        """From the rows of all tiles together, if these are not too many."""
+        return self._together(np.arange(len(self.prior.tiles))).draw_rows(rng)
+
+    def vectors(self) -> Array:
+        """W, b and means, (L² + 2 L, n)."""
+        L = self.prior.L
+        return np.vstack([self.W.transpose(1, 2, 0).reshape(L * L, -1), self.b.T, self.mean_f.T])
+
+    def kept(self) -> dict[str, Array]:
+        """Sites, all copies together, and means."""
+        return {"W": self.W, "b": np.ascontiguousarray(self.b.T), "mean": np.ascontiguousarray(self.mean_f.T)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all except factors."""
+        return {**vars(self), "factors": OrderedDict()}
