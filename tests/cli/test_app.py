@@ -60,7 +60,7 @@ def test_neighbours_alone_or_beside_inducing_points(folder, capsys):
     alone = load_model("model.gpclass").fit_report_.details
     fit(capsys, "--force", "--neighbors", "auto", "--inducing", 5)
     both = load_model("model.gpclass").fit_report_.details
-    assert (alone["n_neighbors"], alone["n_inducing"], both["n_neighbors"], both["n_inducing"]) == (6, 0, 20, 5)
+    assert (alone["n_neighbors"], alone["n_inducing"], both["n_neighbors"], both["n_inducing"]) == (6, 0, 40, 5)
     for words, said in (
         (("--neighbors", "-3"), "--neighbors must be a whole number of at least 0, or auto, not '-3'"),
         (("--neighbors", 6, "--method", "exact"), "inference may be 'ep', "),

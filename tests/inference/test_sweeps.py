@@ -11,6 +11,8 @@ from gpclass.inference.sweeps import _Mixing, fixed_point
 class Turning:
     """A number that full steps throw to and fro; shorter ones lead to zero, and close to it so do all."""
 
+    begun = False
+
     def __init__(self, x):
         self.x = x
 

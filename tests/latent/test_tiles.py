@@ -6,11 +6,12 @@ import signal
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass import GPClassifier, load_model
+from gpclass.hyper import NelderMead
 from gpclass.inference import EP, Laplace
-from gpclass.latent import neighbours, tiled_gaussian, tiles
+from gpclass.latent import neighbour_means, neighbours, tiled_gaussian, tiles
 from gpclass.latent.neighbours import Neighbours
 from gpclass.latent.tiles import Layout, TiledPrior
 from gpclass.likelihoods import Probit, get_likelihood
@@ -271,3 +272,85 @@ def test_three_classes_with_a_kernel_each():
     made = [Problem.of(X, y, kernels, get_likelihood("softmax"), form=Neighbours(6, tile=s, halo=ALL)) for s in (40, 0)]
     for ours, other in zip(*(results(Laplace()(one), NEW) for one in made), strict=True):
         np.testing.assert_allclose(ours, other, atol=1e-8, rtol=1e-8)
+
+
+def sd_over_one_factor(kernel, rows, labels, halo, tile=400):
+    """The largest ratio of a standard deviation in tiles over that with one factor, and the posterior in tiles."""
+    tiled, whole = (
+        Laplace()(of(Neighbours(8, tile=size, halo=halo), rows, labels, kernel=kernel)) for size in (tile, 0)
+    )
+    var = [one.gaussian.covariance[:, 0, 0] for one in (tiled, whole)]
+    return float(np.sqrt(var[0] / var[1]).max()), tiled
+
+
+def test_in_one_column_a_halo_has_enough_rows(monkeypatch):
+    """Fifteen rows on either side say little about what a core depends on."""
+    rows = np.random.default_rng(1).uniform(size=(2400, 1))
+    labels = np.where(np.sin(9 * rows[:, 0]) + np.random.default_rng(2).normal(size=2400) > 0, 1, -1)
+    kernel = ConstantKernel(3.0) * Matern(0.2, nu=1.5)
+    assert sd_over_one_factor(kernel, rows, labels, 15.0)[0] < 1.02
+    monkeypatch.setattr(tiles, "LEAST", 0.0)
+    assert sd_over_one_factor(kernel, rows, labels, 15.0)[0] > 1.2
+
+
+def test_the_error_of_narrow_halos_is_reported_and_warned_of():
+    kernel = ConstantKernel(3.0) * RBF(0.5)
+    off, tiled = sd_over_one_factor(kernel, PLACES, LABELS, 2.0)
+    said = tiled.report.details["sd_error_of_halo"]
+    assert 0.3 * (off - 1.0) < said < off - 1.0 + 1e-6  # of one tile
+    assert "halo=4" in tiled.report.warnings[0]
+    assert "tile=0" in tiled.report.warnings[0]
+    off, tiled = sd_over_one_factor(KERNEL, PLACES, LABELS, 15.0)
+    assert off < 1.02
+    assert not tiled.report.warnings
+
+
+def test_halos_of_equal_rows_and_without_end():
+    rng = np.random.default_rng(3)
+    rows = np.concatenate([rng.uniform(size=(700, 2)), np.full((200, 2), 0.5)])
+    labels = np.where(np.sin(9 * rows[:, 0]) + rng.normal(size=900) > 0, 1, -1)
+    assert np.all(tiles.spacings(rows) > 0.0)
+    assert np.all(tiles.spacings(np.zeros((100, 2))) > 0.0)
+    assert sd_over_one_factor(KERNEL, rows, labels, np.inf, tile=300)[0] == pytest.approx(1.0, abs=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:probabilities under the prior", "ignore:a standard deviation of")
+@pytest.mark.parametrize("strategy", ["maximize", "map"])
+def test_few_rows_in_tiles_learn_their_parameters_with_one_factor(strategy):
+    prior = Neighbours(6, tile=40)
+    clf = GPClassifier(1.0 * Matern(0.3), inference="laplace", latent_prior=prior, hyperparameters=strategy)
+    clf.fit(X, CASES["ep"][1])
+    assert clf.fit_report_.details["tiles"] == 4
+    assert clf.kernel_ != 1.0 * Matern(0.3)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:probabilities under the prior", "ignore:a standard deviation of", "ignore:the fit did not converge"
+)
+def test_tiles_are_where_they_were_when_a_model_is_read(tmp_path):
+    """Nelder and Mead's method moves length scales by which the rows were cut before."""
+    prior = Neighbours(6, tile=300, halo=1.0)
+    settings = {"inference": "laplace", "latent_prior": prior, "hyperparameters": NelderMead(max_evaluations=40)}
+    rows, labels = PLACES[:900], LABELS[:900]
+    clf = GPClassifier(1.0 * Matern([0.3, 0.3]), **settings).fit(rows, labels)
+    short, long = np.sort(clf.kernel_.k2.length_scale)
+    assert long > 1.05 * short
+    clf.save(tmp_path / "model.gpclass")
+    read = load_model(tmp_path / "model.gpclass")
+    np.testing.assert_allclose(read.predict_proba(POINTS), clf.predict_proba(POINTS), rtol=1e-12)
+
+
+def test_points_are_predicted_tile_by_tile():
+    posterior = Laplace()(of(Neighbours(8, tile=300)))
+    blocks = posterior.blocks(POINTS, 8 * 81)
+    of_tiles = [np.unique(posterior.gaussian.prior.tile_of(POINTS[points])) for points in blocks]
+    assert all(len(tile) == 1 for tile in of_tiles)
+    assert max(map(len, blocks)) == 8
+    assert np.array_equal(np.sort(np.concatenate(blocks)), np.arange(len(POINTS)))
+    assert np.all(np.diff(np.concatenate(of_tiles)) >= 0)
+
+
+def test_means_that_are_not_found_are_warned_of(monkeypatch):
+    monkeypatch.setattr(neighbour_means, "MOST", 2)
+    with pytest.warns(UserWarning, match="WhiteKernel"):
+        Laplace(max_iter=1)(of(Neighbours(8, tile=900)))

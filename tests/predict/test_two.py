@@ -409,3 +409,14 @@ def test_a_likelihood_predicts_from_its_log_alone():
     np.testing.assert_allclose(got.mcse, truth.mcse, atol=1e-4)
     np.testing.assert_allclose(got.lower, truth.lower, atol=0.03)
     np.testing.assert_allclose(got.upper, truth.upper, atol=0.03)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bins_of_means_that_rounding_hardly_separates(dtype):
+    """Sixty-four neighbouring numbers: half a bin is less than the least difference."""
+    ulp = np.spacing(dtype(1.25))
+    for first in range(4):
+        mu = np.tile(dtype(1.25) + ulp * (first + np.arange(64, dtype=dtype)), 10)[:, None]
+        low, mass, *_ = two._binned(np.full(len(mu), 1.0 / len(mu)), mu, np.ones(1))
+        assert mass.sum() == pytest.approx(1.0, rel=1e-5)
+        assert low[0] == mu.min()

@@ -55,6 +55,9 @@ class GaussianPosterior(Posterior):
     def n_components(self) -> int:
         return 1
 
+    def blocks(self, X_new: Array, most: int) -> list[IntArray]:
+        return self.gaussian.blocks(X_new, most) or super().blocks(X_new, most)
+
     def latent(self, X_new: Array) -> LatentMixture:
         return self.gaussian.latent(X_new)
 

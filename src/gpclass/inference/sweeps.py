@@ -75,6 +75,7 @@ class FixedPoint:
             iterations=self.sweeps,
             jitter=self.gaussian.jitter,
             details=self.gaussian.details,
+            warnings=self.gaussian.warnings,
         )
         evidence = Evidence(self.value, None, kind, slope, slope_Z)
         return GaussianPosterior(problem, self.gaussian, evidence, report, self.start(rule))

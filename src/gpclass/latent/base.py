@@ -171,6 +171,15 @@ class Gaussian(ABC):
         """Figures for the report."""
         return {}
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user has to know of it."""
+        return ()
+
+    def blocks(self, X_new: Array, most: int) -> list[IntArray] | None:
+        """Points of X_new that are best predicted together, about ``most`` numbers; None: any."""
+        return None
+
     @abstractmethod
     def newton(self, held: Held, rule: SiteRule) -> tuple[Held, float]:
         """Newton's step in α and f from the residual, stored after it; and the decrement.

@@ -13,6 +13,7 @@ models, for the preconditioner.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -146,4 +147,10 @@ def _gradients(
         z = conditioned(r)
         before, now = now, float(np.vdot(r, z))
         p = z + (now / before) * p
+    warnings.warn(
+        f"the means of {len(x)} rows are not found to their tolerance after {MOST} iterations of conjugate gradients: "
+        "rows and their neighbours are nearly dependent; add WhiteKernel(1e-4) to the kernel, or use one factor for "
+        "all rows, latent_prior=Neighbours(k, tile=0)",
+        stacklevel=2,
+    )
     return x, MOST

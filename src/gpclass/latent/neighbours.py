@@ -50,7 +50,7 @@ ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost o
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
 PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
 RARE = 20  # rows of a class that these miss, if rows are in tiles
-MANY, TILE = 60_000, 20_000  # rows from which they are cut into tiles, and rows of a tile's core
+MANY, TILE = 250_000, 20_000  # rows beyond which they are cut into tiles, and rows of a tile's core
 TILED = 200.0  # bytes per row and neighbour with tiles: cliques, weights, what the means need, and halos
 FEWER_FACTORS = 15.0  # times fewer factors of all tiles than of one factor: θ is learned on some rows
 HOUR = 3e11  # multiply-adds of a factor with which a fit, of some 200 factors and inverses, takes about an hour
@@ -74,10 +74,12 @@ class Neighbours(Form):
     near : (n, k) array, optional
         Neighbours of the rows, −1 for none; None until they are found.
     tile : int, optional
-        Rows per tile, for more rows than that; 0: one factor for all rows. By default 20,000, from 60,000 rows on.
+        Rows per tile, for more rows than that; 0: one factor for all rows. By default 20,000, beyond 250,000 rows.
         Inducing inputs beside neighbours have one factor for all rows.
     halo : float
-        How many rows wide the halo around a tile is.
+        How many rows wide the halo around a tile is, at least.
+    unit : (d,) array, optional
+        Factors of the columns with which the rows are cut into tiles; None until neighbours are found.
     """
 
     k: int | None = None
@@ -87,6 +89,7 @@ class Neighbours(Form):
     near: IntArray | None = None
     tile: int | None = None
     halo: float = 15.0
+    unit: Array | None = None
 
     name: ClassVar[str] = "neighbours"
     offers: ClassVar[frozenset[str]] = frozenset(["given", "evidence", "joint"])
@@ -124,7 +127,7 @@ class Neighbours(Form):
             not isinstance(self.tile, (int, np.integer)) or self.tile is True or self.tile < 0
         ):
             raise ValueError(f"tile must be None or a whole number of at least 0, got {self.tile!r}")
-        if not self.halo >= 0.0:
+        if isinstance(self.halo, (bool, str)) or not self.halo >= 0.0:
             raise ValueError(f"halo must be a number of at least 0, got {self.halo!r}")
         m = 0 if m == 0 else check_inducing("auto" if m is None else m, self.how, n, d)
         k = None if k is None else min(int(k), n)
@@ -141,7 +144,7 @@ class Neighbours(Form):
 
     @property
     def marks(self) -> tuple[Any, ...]:
-        return (self.k, self.m, self.how, self.Z, self.near, self.tile, self.halo)
+        return (self.k, self.m, self.how, self.Z, self.near, self.tile, self.halo, self.unit)
 
     @property
     def inducing(self) -> Array | None:
@@ -153,7 +156,7 @@ class Neighbours(Form):
         return f"raise n_neighbors, for instance to {2 * k if k else 15}"
 
     def for_other_rows(self) -> Neighbours:
-        return replace(self, near=None)
+        return replace(self, near=None, unit=None)
 
     def rows(self, source: Source) -> Rows:
         """One shard in memory; the executor of the source runs the passes over tiles."""
@@ -177,8 +180,10 @@ class Neighbours(Form):
         while auto and k > 1 and self._too_much(near[:, :k], X, problem):
             k //= 2
         near = np.ascontiguousarray(near[:, :k])
-        same = self.near is not None and np.array_equal(near, self.near)
-        return form if same else replace(form, near=near)
+        if self.near is not None and np.array_equal(near, self.near):
+            return form
+        unit = scaled(problem.kernels[0], np.ones((1, problem.n_features)))[0] if self.tiled(problem.n) else None
+        return replace(form, near=near, unit=unit)
 
     def part(self, problem: Problem, rng: Generator) -> Problem | None:
         """The same rows with fewer neighbours; if these are few, rows around some random ones; else None."""
@@ -190,13 +195,21 @@ class Neighbours(Form):
         return None if problem.n < 2 * FEW else _of_all_classes(problem, _around(problem, FEW, rng), rng)
 
     def stand_in(self, problem: Problem, rng: Generator) -> Problem | None:
-        """Random rows for long distances, and rows around a few for short ones, if there are many."""
-        if problem.n < 2 * ENOUGH:
+        """Random rows for long distances, and rows around a few for short ones, if there are many.
+
+        Tiles have no gradient: few rows that are in tiles are taken all, and rows of rare classes are added, with one
+        factor for them.
+        """
+        tiled = self.tiled(problem.n)
+        if problem.n < 2 * ENOUGH and not tiled:
             return None
+        problem = replace(problem, form=replace(self, tile=0, near=None, unit=None)) if tiled else problem
+        if problem.n <= ENOUGH:
+            return problem.placed(rng)
         rows = np.union1d(sample_rows(problem.n, ENOUGH // 2, rng), _around(problem, ENOUGH // 2, rng))
         few, y = _of_all_classes(problem, rows, rng), np.asarray(problem.y)
-        if few is None and self.tiled(problem.n):  # tiles have no gradient: some rows must do
-            missing = [np.flatnonzero(y == label)[:RARE] for label in np.setdiff1d(y, y[rows])]
+        if few is None and tiled:
+            missing = [rng.permutation(np.flatnonzero(y == label))[:RARE] for label in np.setdiff1d(y, y[rows])]
             few = _of_all_classes(problem, np.union1d(rows, np.concatenate(missing)), rng)
         return few
 
@@ -237,7 +250,7 @@ class Neighbours(Form):
     def _tiles(self, problem: Problem, near: IntArray) -> Layout | None:
         """The same, found once, if there is memory for the largest."""
         if "_layout" not in vars(self):
-            X = scaled(problem.kernels[0], problem.X)
+            X = scaled(problem.kernels[0], problem.X) if self.unit is None else problem.X * self.unit
             layout = self._layout_of(near, X)
             if layout is not None:
                 cliques = layout.largest(near, X)

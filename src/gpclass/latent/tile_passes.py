@@ -8,8 +8,8 @@ precision is
 
 of which one sparse factor gives the variances of the core rows: other rows are missing from the sum, and what they
 would change at the core falls with the square of the correlation across the halo. With the tiles in a fixed order, the
-determinant of all rows is that of the core rows, given the later ones' values and without the earlier ones, tile by
-tile; so tile t adds
+determinant of all rows is a product over tiles of that of the core rows given the earlier tiles, with the later ones
+integrated out; so tile t adds
 
     ½ log |S_T at its core and later rows| − ½ log |S_T at its later rows|.
 
@@ -245,13 +245,6 @@ def ahead(
     half = prior.half_log_det_of_core(tile, q.W) if determinant else 0.0
     known = {"cov": [found], "numbers": [new[:, core]], "mean": [after[core, None]], "variance": [variance[core]]}
     return tile, {**known, "plain": int(new is first), "half": half}
-
-
-def predict(tile: Tile, spec: Spec, W: Array, mean: Array, points: dict[int, Array]) -> tuple[Shard, Sums]:
-    """Means (p, L) and covariances (p, L, L) at the points of the tile."""
-    rows = tile.rows_of_all
-    found = spec.prior(tile).centred(W[rows], mean[rows]).latent(points[tile.first])
-    return tile, {"mean": [found.means[0]], "cov": [found.covariances[0]]}
 
 
 def row_conditionals(covariance: Any, X: Array, members: IntArray, jitter: float) -> tuple[Array, Array]:

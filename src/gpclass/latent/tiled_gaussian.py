@@ -31,17 +31,17 @@ from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.neighbour_gaussian import RESPONSIVE, NeighbourGaussian
 from gpclass.latent.tiles import TiledPrior
 from gpclass.likelihoods.local import RowMarginals
-from gpclass.model.rows import Labels, Local
+from gpclass.model.rows import Labels
 from gpclass.numerics.memory import available_memory
 from gpclass.posterior import LatentMixture
 
 if TYPE_CHECKING:
     from gpclass.latent.joint import Joint, SitedRows
 
+NOTABLE = 0.02  # relative error of a standard deviation that is warned of
 COLD, WARM = 1e-10, 0.03  # share of the error of a first mean that is left: of none, and of one nearby
 FINE = 1e-6  # the same of plain sweeps, whose first mean is that of the sweep before
 CLOSE = 1000.0  # times the tolerance: a change of the sites from which the next sweep may be the last
-EXCHANGES = 1  # of means between tiles, in a sweep that goes as far as their factors tell
 WHOLE = 2.0  # such a change over that of a plain sweep, if it is as far as a factor tells
 KEPT = 0.15  # share of the free memory for the factors of tiles that predict
 MOST_DRAWN = 150_000  # rows of the tiles of a joint draw
@@ -100,6 +100,33 @@ class TiledGaussian(GaussianByMean):
     def jitter(self) -> float:
         return self.prior.conditionals[1]
 
+    @cached_property
+    def error_of_halo(self) -> float:
+        """The largest relative error of a standard deviation at the core of one tile, as a wider halo tells it."""
+        prior, t = self.prior, len(self.prior.tiles) // 2
+        core, rows = prior.layout.cores[t], prior.layout.wider(t)
+        wide = prior.tile(rows, np.zeros(len(rows), dtype=np.int8), -1)
+        variances = []
+        for held, tile in ((rows, wide), (prior.layout.rows[t], prior.tiles[t])):
+            found = passes.moments(tile, prior.spec, self.W, False)[1]["cov"][0][np.searchsorted(held, core)]
+            variances.append(np.einsum("naa->na", found))
+        return float(np.sqrt(variances[1] / variances[0]).max() - 1.0)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"sd_error_of_halo": self.error_of_halo}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        if self.error_of_halo < NOTABLE:
+            return ()
+        form, k = self.prior.problem.form, self.prior.near.shape[1]
+        wider = f"Neighbours({k}, halo={2 * getattr(form, 'halo', 15.0):g})"
+        return (
+            f"a standard deviation of the latent values is up to {self.error_of_halo:.1%} too large, since the halos "
+            f"of the tiles are too narrow for this kernel; use latent_prior={wider}, or tile=0 for one factor",
+        )
+
     # ---- sweeps and steps -------------------------------------------------------------------------------------
 
     def responds(self, rule: SiteRule) -> bool:
@@ -140,13 +167,10 @@ class TiledGaussian(GaussianByMean):
         Variances (n,) are those that the tiles expect.
         """
         prior, likelihood = self.prior, self.prior.problem.likelihood
-        for _ in range(EXCHANGES):
-            sites = rule.sites(likelihood, labels, numbers)
-            mean = TiledGaussian(prior, sites, labels.copies, mean).mean_f
-            at = RowMarginals(np.ascontiguousarray(mean.T), variance[:, None, None], sites)
-            found = rule.update(likelihood, labels, numbers, at)[0]
-            variance = variance / (1.0 + variance * labels.copies * (found[0] - numbers[0]))
-            numbers = found
+        sites = rule.sites(likelihood, labels, numbers)
+        mean = TiledGaussian(prior, sites, labels.copies, mean).mean_f
+        at = RowMarginals(np.ascontiguousarray(mean.T), variance[:, None, None], sites)
+        numbers = rule.update(likelihood, labels, numbers, at)[0]
         return numbers, mean
 
     def _wanted(self, rule: SiteRule) -> bool:
@@ -186,9 +210,9 @@ class TiledGaussian(GaussianByMean):
 
     def gradient(self, held: Held, rule: SiteRule, extra: bool = False) -> tuple[Array, Array | None]:
         raise ValueError(
-            f"the gradient of the evidence of {self.prior.problem.n} rows in tiles is not available; use "
-            "hyperparameters='maximize' or 'map', which learn the kernel parameters on some of the rows, 'cv' or "
-            "'fixed', or one factor for all rows: latent_prior=Neighbours(k, tile=0)"
+            f"the gradient of the evidence of {self.prior.problem.n} rows in tiles is not available; use one factor "
+            "for all rows, latent_prior=Neighbours(k, tile=0), or hyperparameters='maximize', 'map', 'cv' or 'fixed', "
+            "which do without it"
         )
 
     # ---- new points -------------------------------------------------------------------------------------------
@@ -216,6 +240,12 @@ class TiledGaussian(GaussianByMean):
             self.factors.popitem(last=False)
             size -= each
 
+    def blocks(self, X_new: Array, most: int) -> list[IntArray]:
+        """One tile's points after another's."""
+        of, step = self.prior.tile_of(X_new), max(1, most // (self.prior.near.shape[1] + 1) ** 2)
+        tiles = (np.flatnonzero(of == t) for t in np.unique(of))
+        return [points[begin : begin + step] for points in tiles for begin in range(0, len(points), step)]
+
     def means(self, X_new: Array) -> Array:
         return np.asarray(self.latent(X_new).means[0])
 
@@ -225,15 +255,9 @@ class TiledGaussian(GaussianByMean):
         of = prior.tile_of(X_new)
         used = np.unique(of)
         mean, cov = np.empty((1, p, L)), np.empty((1, p, L, L))
-        if isinstance(prior.held[0], Local):
-            each = ((t, self._region([t]).latent(X_new[of == t])) for t in used.tolist())
-            found: Any = ((t, one.means[0], one.covariances[0]) for t, one in each)
-        else:
-            points = {int(t): X_new[of == t] for t in used}
-            sums = prior.map(passes.predict, self.W, self.mean_f, points, some=used.tolist())
-            found = zip(used.tolist(), sums["mean"], sums["cov"], strict=True)
-        for t, own_mean, own_cov in found:
-            mean[0, of == t], cov[0, of == t] = own_mean, own_cov
+        for t in used.tolist():
+            found = self._region([t]).latent(X_new[of == t])
+            mean[0, of == t], cov[0, of == t] = found.means[0], found.covariances[0]
         return LatentMixture(np.ones(1), mean, cov, np.zeros(1, dtype=np.intp))
 
     def _together(self, tiles: IntArray) -> NeighbourGaussian:

@@ -12,7 +12,8 @@ it were alone; sweeps over all tiles follow, in which halos have the sites of th
 
 A halo has a width in rows: it has the rows of other tiles that are nearer to the box around the core rows than so many
 times the mean distance between rows *where they are*, so that dense rows next to a sparse tile add no more than needed;
-and the neighbours of all these.
+and the neighbours of all these. It is widened until it has LEAST of the core's rows. The report has the error of a
+standard deviation in one tile, as a halo of twice the width tells it, and warns if it is large.
 Cost: O(n) for tiles of fixed size, in time and memory, beside conjugate gradients, whose iterations grow slowly with
 the rows; a factor is dropped after use, and only its plan is kept, if memory allows. The passes run on the executor of
 the rows, one task per tile; the means are found in this process.
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 PER_ROW = 1000.0  # bytes of a tile's plan of its factor, per row with 15 neighbours
 LEAF = 64  # rows whose mean distance is the spacing around them
+LEAST, DOUBLINGS = 0.2, 14  # rows of a halo over those of its core, at least, and how often it is widened for them
 MOST_ROWS = 4.0  # rows of all tiles with their halos, over all rows, up to which tiles pay
 SPARE, MOST_KEPT = 0.25, 0.75 * 2**30  # share of the free memory that such plans may take, and bytes
 
@@ -64,6 +66,7 @@ class Layout:
     cores: list[IntArray]  # rows of each core, in increasing order
     rows: list[IntArray]  # with those of the halo
     core_of: IntArray  # tile of each row, (n,)
+    around: _Around
 
     @classmethod
     def of(cls, X: Array, near: IntArray, size: int, width: float) -> Layout:
@@ -73,21 +76,12 @@ class Layout:
         for t, rows in enumerate(cores):
             core_of[rows] = t
         low, high = (np.stack([end(X[rows], axis=0) for rows in cores]) for end in (np.min, np.max))
-        reach, held = width * spacings(X), []
-        farthest = np.array([reach[rows].max() for rows in cores])
-        for t, core in enumerate(cores):
-            gaps = np.maximum(np.maximum(low - high[t], low[t] - high).max(axis=1), 0.0)  # between the boxes
-            found = [core]
-            for u in np.flatnonzero(gaps <= farthest):
-                rows = cores[u]
-                if u != t:
-                    away = np.maximum(X[rows] - high[t], low[t] - X[rows]).max(axis=1)
-                    found.append(rows[away <= reach[rows]])
-            rows = np.concatenate(found)
-            held.append(np.unique(np.concatenate([rows, near[rows].ravel()])))
-            if len(held[-1]) and held[-1][0] < 0:
-                held[-1] = held[-1][1:]
-        return cls(cores, held, core_of)
+        around = _Around(X, near, cores, low, high, width * spacings(X))
+        return cls(cores, [around.rows(t) for t in range(len(cores))], core_of, around)
+
+    def wider(self, tile: int) -> IntArray:
+        """The rows of a tile with a halo of twice the width."""
+        return self.around.rows(tile, 2.0)
 
     @property
     def pays(self) -> bool:
@@ -102,6 +96,46 @@ class Layout:
         return Cliques.of(place[near[rows]], X[rows])
 
 
+@dataclass(frozen=True, eq=False)
+class _Around:
+    """Where the cores are, and how far their halos reach."""
+
+    X: Array  # (n, d), scaled
+    near: IntArray  # (n, k)
+    cores: list[IntArray]
+    low: Array  # (tiles, d), of the box around each core
+    high: Array
+    reach: Array  # (n,), the distance from a core within which a row is in its halo
+
+    @cached_property
+    def farthest(self) -> Array:
+        return np.array([self.reach[rows].max() for rows in self.cores])
+
+    def rows(self, tile: int, times: float = 1.0) -> IntArray:
+        """Core and halo of a tile, in increasing order, the halo ``times`` as wide, and wider if it has few rows.
+
+        In one column, or along a line, a halo of so many rows is nearer than what the core depends on.
+        """
+        core = self.cores[tile]
+        for _ in range(DOUBLINGS if self.farthest.max() > 0.0 else 1):
+            found = self._within(tile, times)
+            if len(found) - len(core) >= times * LEAST * len(core):
+                break
+            times *= 2.0
+        near = self.near[found].ravel()
+        return np.unique(np.concatenate([found, near[near >= 0]]))
+
+    def _within(self, tile: int, times: float) -> IntArray:
+        low, high, found = self.low[tile], self.high[tile], [self.cores[tile]]
+        gaps = np.maximum(np.maximum(self.low - high, low - self.high).max(axis=1), 0.0)  # between the boxes
+        for u in np.flatnonzero(gaps <= times * self.farthest):
+            rows = self.cores[u]
+            if u != tile:
+                away = np.maximum(self.X[rows] - high, low - self.X[rows]).max(axis=1)
+                found.append(rows[away <= times * self.reach[rows]])
+        return np.concatenate(found)
+
+
 def spacings(X: Array) -> Array:
     """Mean distance (n,) between the rows of X (n, d) around each: of some rows in a box around them."""
     leaves = cut(X, LEAF)
@@ -112,6 +146,8 @@ def spacings(X: Array) -> Array:
     for d in range(1, side.shape[1] + 1):  # a side shorter than the spacing does not count
         spacing = np.exp((volume[:, d - 1] - count) / d)
         best = np.where(spacing <= side[:, d - 1], spacing, best)
+    some = best[best > 0.0]
+    best[best <= 0.0] = np.median(some) if len(some) else 1.0  # equal rows
     out = np.empty(len(X))
     out[leaves[known]] = np.broadcast_to(best[:, None], leaves.shape)[known]
     return out

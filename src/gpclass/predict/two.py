@@ -205,6 +205,7 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Single, Single, Sin
         width[block] = np.maximum((part.max(axis=0) - low[block]) / (BINS - 1), 1e-30)
         place = part - (low[block] - 0.5 * width[block]).astype(mu.dtype)
         place *= (1.0 / width[block]).astype(mu.dtype)
+        np.minimum(place, mu.dtype.type(BINS - 0.5), out=place)  # where rounding is as large as a bin
         for row, one in zip(mass[block], place.T.astype(np.int32).astype(np.intp), strict=True):  # faster by two steps
             row[:] = np.bincount(one, w, BINS)
     at = (width * np.arange(BINS)[:, None]).astype(np.float32)
