@@ -43,7 +43,7 @@ COLD, WARM = 1e-10, 0.03  # share of the error of a first mean that is left: of 
 FINE = 1e-6  # the same of plain sweeps, whose first mean is that of the sweep before
 CLOSE = 1000.0  # times the tolerance: a change of the sites from which the next sweep may be the last
 WHOLE = 2.0  # such a change over that of a plain sweep, if it is as far as a factor tells
-KEPT = 0.15  # share of the free memory for the factors of tiles that predict
+KEPT, MOST_KEPT = 0.15, 2.0**30  # share of the free memory, and bytes, for the factors of tiles that predict
 MOST_DRAWN = 150_000  # rows of the tiles of a joint draw
 
 
@@ -236,7 +236,7 @@ class TiledGaussian(GaussianByMean):
         self.factors[tile] = found
         size = 8.0 * sum(one.prior.cliques.tree.numbers for one in self.factors.values()) * self.prior.L**2
         each = size / len(self.factors)
-        while len(self.factors) > 1 and size > KEPT * available_memory():
+        while len(self.factors) > 1 and size > min(KEPT * available_memory(), MOST_KEPT):
             self.factors.popitem(last=False)
             size -= each
 
