@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from gpclass._typing import Array
-from gpclass.hyper.last_steps import Seen
+from gpclass.hyper.last_steps import Seen, nothing_left, updated
 from gpclass.hyper.trail import Trail
 from gpclass.inference.base import Inference
 from gpclass.latent.base import Start
@@ -105,6 +105,7 @@ def climb(
     max_iter: int,
     tol: float,
     gradient_tol: float,
+    least_gain: float = 0.0,
     unit: Array | None = None,
     seen: Seen | None = None,
 ) -> Climb:
@@ -120,6 +121,8 @@ def climb(
         Stop when an iteration gains less than this share of the value.
     gradient_tol : float
         Stop when no component of the gradient exceeds this.
+    least_gain : float
+        Stop also when less than this, in nats, or than ``tol`` is left to gain, as the steps tell in all directions.
     unit : (p,) array, optional
         About how far each parameter may be from the maximum: the first step is of that size.
     seen : Seen, optional
@@ -128,15 +131,16 @@ def climb(
     problem, inference = objective.problem, objective.inference
     best: tuple[float, Array, Start | None] = (-np.inf, theta0, None)
     uphill, evaluations = np.zeros_like(theta0), 0  # slope at the best
+    latest: tuple[Array, Array] = (theta0, uphill)  # θ and slope of the last evaluation
 
     def evaluate(theta: Array, seen: Seen | None = None) -> tuple[float, Array]:
-        nonlocal best, evaluations, uphill
+        nonlocal best, evaluations, uphill, latest
         evaluations += seen is None
         seen = seen or objective(theta)
         value, slope = seen.value, seen.slope
         if not np.isfinite(value):
             return REFUSED, np.zeros_like(theta)
-        alike = ALIKE * tol * abs(value)
+        latest, alike = (theta.copy(), slope), ALIKE * tol * abs(value)
         if abs(value - best[0]) < alike:
             value = best[0] + float(np.clip(0.5 * (slope + uphill) @ (theta - best[1]), -alike, alike))
         if value > best[0]:
@@ -152,21 +156,35 @@ def climb(
         value, slope = known.pop() if known else evaluate(x * unit)
         return value, slope * unit
 
+    path, C = [latest], np.diag(unit**2)  # where iterations ended, and the inverse curvature as they show it
+    arrived = False
+
+    def ended(x: Array) -> None:
+        """After an iteration, whose last evaluation is where it ended."""
+        nonlocal C, arrived
+        path.append(latest)
+        (before, old), (here, slope) = path[-2:]
+        C = updated(C, here - before, old - slope)
+        gain = max(least_gain, tol * abs(best[0]))
+        if least_gain and len(path) > len(theta0) + 1 and nothing_left(here, slope, C, problem.bounds, gain):
+            arrived = True
+            raise StopIteration
+
     options: Any = {"maxiter": max_iter, "ftol": tol, "gtol": gradient_tol * float(unit.min())}
     bounds = Bounds(*(problem.bounds.T / unit))
-    outcome = minimize(scaled, theta0 / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    outcome = minimize(scaled, theta0 / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=ended)
     if not np.isfinite(best[0]):
         # Raise the inference's own error, which names the remedy.
         inference(problem.at(theta0), np.random.default_rng(objective.seed), gradient=True)
         raise ValueError(
             "the evidence is not finite at the starting parameters; standardise the features, or start from others"
         )
-    done = bool(outcome.success)
-    if outcome.get("status") == ABNORMAL:  # rounding ended the line search; at a maximum, if no slope is left
+    done = bool(outcome.success) or arrived
+    if outcome.get("status") == ABNORMAL and not arrived:  # rounding ended the line search; at a maximum, if no slope is left
         left = outcome.x - np.clip(outcome.x - outcome.jac, bounds.lb, bounds.ub)
         done = bool(np.abs(left).max(initial=0.0) < FLAT)
-    curvature = np.eye(len(theta0))
-    if "hess_inv" in outcome:  # not if the bounds leave nothing to choose
+    curvature = C if arrived else np.eye(len(theta0))
+    if "hess_inv" in outcome and not arrived:  # not if the bounds leave nothing to choose
         curvature = np.asarray(outcome.hess_inv @ curvature) * np.outer(unit, unit)
     reason, nit = "" if done else str(outcome.message), int(outcome.get("nit", 0))
     return Climb(best[1], best[0], evaluations, nit, done, reason, curvature, theta0, best[2])

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpclass._typing import Array
+from gpclass._typing import Array, BoolArray
 from gpclass.latent.base import Start
 
 LONGEST, LONGEST_NOISY = 1.0, 0.3  # change of a log-parameter in one step, without and with noise
@@ -95,7 +95,7 @@ def last_steps(
     noisy = here.error > 0
     longest = LONGEST_NOISY if noisy else LONGEST
     while np.isfinite(here.value):
-        out = ((theta <= low) & (here.slope < 0)) | ((theta >= high) & (here.slope > 0))
+        out = led_out(theta, here.slope, bounds)
         slope, newton, free = np.where(out, 0.0, here.slope), np.zeros_like(theta), np.ix_(~out, ~out)
         bend = np.asarray(np.linalg.inv(C)[free], dtype=float)
         newton[~out] = np.linalg.solve(bend, slope[~out])  # the others stay
@@ -129,9 +129,22 @@ def last_steps(
                 continue
             break
         rough = at is roughly
-        C = C if noisy else _updated(C, step, here.slope - there.slope)
+        C = C if noisy else updated(C, step, here.slope - there.slope)
         theta, here, taken = theta + step, there, taken + 1
     return Arrival(theta, here, evaluations, taken, C, False)
+
+
+def led_out(theta: Array, slope: Array, bounds: Array) -> BoolArray:
+    """Which parameters are on a bound that the slope leads out of, (p,)."""
+    low, high = bounds.T
+    return np.asarray(((theta <= low) & (slope < 0)) | ((theta >= high) & (slope > 0)))
+
+
+def nothing_left(theta: Array, slope: Array, inverse_curvature: Array, bounds: Array, gain: float) -> bool:
+    """Whether less than ``gain`` nats are left, as a curvature tells that may be wrong along a ridge."""
+    free = ~led_out(theta, slope, bounds)
+    bend, g = np.linalg.inv(inverse_curvature)[np.ix_(free, free)], slope[free]
+    return 0.5 * float(g @ np.linalg.solve(bend, g)) < gain and _steep(bend, g) < STEEP
 
 
 def _within(bend: Array, slope: Array, longest: float) -> Array:
@@ -174,7 +187,7 @@ def inverse_of(H: Array, least: float, most: float) -> Array:
     return np.asarray((axes * np.clip(1.0 / np.maximum(values, 1e-12), least, most)) @ axes.T)
 
 
-def _updated(C: Array, step: Array, fall: Array) -> Array:
+def updated(C: Array, step: Array, fall: Array) -> Array:
     """The inverse curvature after a step by which the slope falls: fall = C⁻¹ step, BFGS's formula."""
     bend = float(step @ fall)
     if bend <= CONCAVE * float(np.linalg.norm(step) * np.linalg.norm(fall)):

@@ -273,7 +273,7 @@ class _Search:
         objective = self._objective(problem, inference, best.start)
         objective.tell = self.tell
         inverse = best.inverse_curvature * share  # all rows bend as many times more
-        gain = max(tol * abs(best.value) / share, LEAST_GAIN * min(1.0, tol / TOL))
+        gain = max(tol * abs(best.value) / share, _least_gain(tol))
         bounds, flat, steps = problem.bounds, settings.gradient_tol, min(left, LAST_STEPS)
         roughly = objective.roughly(BEGINNING) if share < 1.0 else None
         done = last_steps(
@@ -302,6 +302,7 @@ class _Search:
         return {
             "max_iter": self.settings.max_iter or MAX_ITER,
             "tol": tol if self.rough == self.guide else max(tol, coarse),
+            "least_gain": _least_gain(tol),
             "gradient_tol": self.settings.gradient_tol,
         }
 
@@ -327,6 +328,11 @@ def fit_at(problem: Problem, posterior: Posterior, evaluations: int, prior: Prio
     warned = (bounds_warning(problem, told, prior is not None),) if told else ()
     figures = {"evaluations": evaluations, "at_bounds": hit or None}
     return Fit(problem, posterior, figures=figures, warnings=warned)
+
+
+def _least_gain(tol: float) -> float:
+    """Nats that are worth a step, whatever the log evidence: fewer if less than the default is asked for."""
+    return LEAST_GAIN * min(1.0, tol / TOL)
 
 
 def _looser(tol: float, times: float, most: float) -> float:

@@ -172,8 +172,10 @@ class BinaryLikelihood(Settings, Likelihood):
         return log_p, d1[:, None]
 
     def expand(self, y: Array, f: Array) -> Expansion:
-        log_p, d1, d2, _ = self.derivatives(y, f[0])
-        return Expansion(log_p, d1[None], np.maximum(-d2, 0.0)[None])
+        sy = self.scale * y
+        u = sy * f[0]
+        d1, d2, _ = self._slopes(u)
+        return Expansion(self._log_link(u), (sy * d1)[None], np.maximum(-(sy * sy) * d2, 0.0)[None])
 
     def third(self, y: Array, f: Array, cov: Array) -> Array:
         """½ var ∂³ log p, (1, r)."""

@@ -126,9 +126,11 @@ class SiteFactor:
 
     def solve(self, b: Array) -> Array:
         """(K + T^-1)^-1 b without inverting t: T^(1/2) B^-1 T^(1/2) b, for b (n,) or (n, m)."""
-        root = self.root if b.ndim == 1 else self.root[:, None]
-        x, _ = lapack.dpotrs(self.L, root * b, lower=1)
-        return np.asarray(root * np.asarray(x).reshape(b.shape))
+        if b.ndim == 1:  # in place, without the overhead of LAPACK's solver for several vectors
+            x = blas.dtrsv(self.L, self.root * b, lower=1, overwrite_x=1)
+            return np.asarray(self.root * blas.dtrsv(self.L, x, lower=1, trans=1, overwrite_x=1))
+        x, _ = lapack.dpotrs(self.L, self.root[:, None] * b, lower=1)
+        return np.asarray(self.root[:, None] * np.asarray(x))
 
     def half_solve(self, b: Array) -> Array:
         """A with AᵀA = bᵀ (K + T^-1)^-1 b, for b (n, m)."""
