@@ -37,7 +37,7 @@ from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels, Shard, Sums, blank
 from gpclass.numerics.anderson import Mixing
 
-CHORD_GAIN = 0.05  # keep a factor while each step shrinks the Newton decrement at least this much
+CHORD_GAIN = 0.02  # keep a factor while each step shrinks the Newton decrement at least this much
 CLIMB_TOL = 1e-14  # of an ascent: an error of 1e-7 in the mode, which the evidence is proportional to
 HALVINGS = 30
 ROUGH = 1e-4  # of an evidence that is compared with others far from it
