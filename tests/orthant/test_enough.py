@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpclass.numerics.groups import group_error
-from gpclass.orthant.enough import RootLaw, enough
+from gpclass.orthant.enough import SPARE, Falling, RootLaw, enough
 
 GROUPS = 25
 
@@ -40,7 +40,7 @@ def test_final_draws_nearly_always_meet_the_tolerance(needed):
 def test_one_pilot_where_its_own_number_is_enough():
     M, _, made = run(0.1, seed=0)
     assert made == [2000]
-    assert M == 2400
+    assert M == 2000
     assert run(1e-9, seed=0, most=5000)[::2] == (5000, [2000])
 
 
@@ -52,3 +52,18 @@ def test_a_lucky_pilot_does_not_decide_alone():
     assert lucky.error(9000) < pooled.error(9000) < second.error(9000)
     assert lucky.reach < pooled.reach
     assert RootLaw(np.nan, 1000, 1).error(10**9) == np.inf
+
+
+class Steps(Falling):
+    """An error that falls where another whole set of draws is complete, and not between."""
+
+    def error(self, M):
+        return (M // 400 * 400) ** -0.5
+
+
+def test_draws_that_come_in_steps_are_no_more_than_the_spare_variance_needs():
+    """Of 11 sets or fewer the error is too large; 12 leave a tenth to spare, and a share beyond them adds nothing."""
+    tol = (4800 / SPARE) ** -0.5
+    assert Steps().wanted(tol, 1000, 10**5) == 4800
+    assert Steps().wanted(0.999 * tol, 1000, 10**5) == 5200
+    assert Steps().wanted(1e-9, 1000, 5000) == 5000

@@ -30,7 +30,7 @@ from gpclass.names import did_you_mean
 from gpclass.orthant.batches import batches
 from gpclass.orthant.bootstrap import BootstrapResult, bootstrap
 from gpclass.orthant.box import Box, standard_form
-from gpclass.orthant.enough import SPARE, RootLaw, enough
+from gpclass.orthant.enough import RootLaw, enough
 from gpclass.orthant.plan import Order, Plan, coordinate_order, fit_sites, make_plan, permutation
 from gpclass.orthant.proposal import propose
 from gpclass.orthant.sov import greedy_order
@@ -270,7 +270,7 @@ def _bootstrap(task: _Task) -> OrthantEstimate:
     if task.tol is not None:  # a pilot, which is discarded, decides
         pilot = draw(M, keep=False)
         law = RootLaw(pilot.error, M, pilot.groups)
-        spent = int(np.clip(SPARE * law.needed(task.tol, M, task.max_samples), M, task.max_samples))
+        spent = law.wanted(task.tol, M, max(M, task.max_samples))
     sizes = np.diff(np.linspace(0, spent, -(-spent // M) + 1).astype(int))
     parts = [draw(size) for size in sizes.tolist()]
     shares, log_ps = sizes / spent, np.array([p.log_p for p in parts])

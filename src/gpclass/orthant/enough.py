@@ -21,7 +21,7 @@ PILOTS = 4  # at most
 GROWTH = 5  # of a pilot over the last, at most
 WORTH = 4  # draws that are wanted, over those of a later pilot, at least
 FAR = 1.5  # times ``tol``, above which no other pilot brings it within reach
-SPARE = 1.2  # times the draws predicted
+SPARE = 1.2  # variance that is wanted over the one that is aimed at: a pilot tells it with an error
 SLACK = 1.25  # an error estimate from twenty batches is itself known to 16 %
 SURE = 0.975  # probability that draws state the error they were chosen for, were the groups Gaussian
 
@@ -51,6 +51,10 @@ class Falling(ABC):
             M = (low + high) // 2
             low, high = (low, M) if self.error(M) <= tol else (M, high)
         return low if self.error(low) <= tol else high
+
+    def wanted(self, tol: float, first: int, most: int) -> int:
+        """The draws to make for an error of ``tol``: some spare, unless they come in steps that leave it anyway."""
+        return self.needed(tol / float(np.sqrt(SPARE)), first, most)
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ def enough(
     M, found = first, None
     for _ in range(PILOTS):
         found, known = (known or pilot(M, rng.spawn(1)[0])).after(found), None
-        wanted = int(np.clip(SPARE * found.needed(tol, first, most), first, most))
+        wanted = found.wanted(tol, first, most)
         expected = found.error(wanted)
         if wanted < found.reach * M or found.error(most) > FAR * tol:  # then it will be ``most``
             break
