@@ -1,13 +1,14 @@
 """Is the default fast enough? Fits and predictions side by side with scikit-learn, written to docs/speed.md.
 
-``python -m benchmarks.default_speed [small] [curve] [memory] [earlier losses --against SRC]`` (``make bench-default``:
-the first two):
+``python -m benchmarks.default_speed [small] [curve] [threads] [memory] [earlier losses --against SRC]`` (``make
+bench-default``: the first two):
 
 - ``small``: n = 50 to 800, three features, one thread, processor time, medians of five alternating repetitions.
 - ``curve``: time against n from 100 to 10,000, each method up to the size that fits into ``--minutes`` per fit, and
   GPy's EP and GPyTorch's variational GP by the interpreter ``--peer``; what is stored is not run again.
 - ``earlier``: default fits against those of another source folder (of an earlier commit, say), in processes that
   alternate: iris, wine, glass, and magic with 3,000 rows where the data are at hand (GPCLASS_DATA).
+- ``threads``: elapsed time of default fits with two threads over that with one; needs a machine that does nothing else.
 - ``memory``: peak memory of the fits with 2,000 rows (:mod:`benchmarks.dense_memory`).
 - ``losses``: held-out log loss of default fits by both, five folds of five sets.
 
@@ -33,16 +34,21 @@ from sklearn.model_selection import StratifiedKFold  # noqa: E402
 from sklearn.preprocessing import scale  # noqa: E402
 
 from benchmarks.common import HERE, cpu  # noqa: E402
+from benchmarks.speed_page import (  # noqa: E402
+    INFERENCES,
+    LONG,
+    NEW_ROWS,
+    REPEATS,
+    RESTARTS,
+    ROWS_OF_MEMORY,
+    SEEDS,
+    SIZES,
+    write,
+)
 
 KEPT = HERE / "default_speed.json"
-PAGE = HERE.parent / "docs" / "speed.md"
-FIGURE = HERE.parent / "docs" / "figures" / "speed.png"
-SIZES = (50, 100, 200, 400, 800)
-LONG = (100, 200, 500, 1000, 2000, 5000, 10_000)
-NEW_ROWS = 2000
-REPEATS = 5
-ROWS_OF_MEMORY = 2000
-RESTARTS = 5
+THREADED = (100, 200, 500, 1000, 2000)
+WORST = 20  # one of so many rows, those with the largest stated errors
 HELD_OUT = ("iris", "wine", "thyroid", "pima", "breast")  # sets whose log loss is compared
 FILES = {
     "glass": "glass_uci",
@@ -50,14 +56,6 @@ FILES = {
     "thyroid": "new_thyroid",
     "pima": "pima_ripley_train",
     "breast": "breast_wisconsin_683",
-}
-INFERENCES = ("laplace", "ep", "exact")
-LIMITS = {  # multiples of scikit-learn's time that we want to stay below, by n
-    "laplace": {200: 0.5, 400: 0.5, 800: 0.5},
-    "ep": dict.fromkeys(SIZES, 1.5),
-    "exact": {50: 5, 100: 5, 200: 5, 400: 5, 800: 1.2},
-    "predict": {50: 15, 100: 15, 200: 15, 400: 5, 800: 5},
-    "uncertainty": dict.fromkeys(SIZES, 2.0),
 }
 
 
@@ -101,8 +99,47 @@ def small(n):
         "times": {" ".join(key): float(np.median(value)) for key, value in times.items()},
         "draws": exact.fit_report_.n_samples,
         "mcse": float(exact.predict_uncertainty(X).mcse.max()),
+        "true": true_error(exact.kernel_, X, y),
         "behind": float(best.log_evidence_ - ep.log_evidence_),
     }
+
+
+def true_error(kernel, X, y):
+    """Spread of a probability over repeated fits at fixed parameters, where the stated errors are largest."""
+    from gpclass import GPClassifier
+
+    fits = [GPClassifier(kernel, hyperparameters="fixed", random_state=1 + s).fit(X, y) for s in range(SEEDS)]
+    answers = [fit.predict_uncertainty(X) for fit in fits]
+    stated = np.mean([a.mcse[:, 1] ** 2 for a in answers], axis=0)
+    worst = np.argsort(stated)[-max(1, len(y) // WORST) :]
+    return float(np.sqrt(np.var([a.proba[worst, 1] for a in answers], axis=0, ddof=1).mean()))
+
+
+def threads():
+    """Elapsed seconds of default fits with one thread and with two, in processes that alternate; medians."""
+    found = {}
+    for n in THREADED:
+        times = {"1": [], "2": []}
+        for _ in range(REPEATS):
+            for count, each in times.items():
+                limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), count)
+                each.append(in_process(sys.executable, str(HERE.parent / "src"), "--elapsed", str(n), **limits))
+        found[str(n)] = {count: float(np.median(each)) for count, each in times.items()}
+        print(n, found[str(n)], flush=True)
+    return found
+
+
+def fit_elapsed(n):
+    """Elapsed time of a default fit, the second in its process, printed: for another process."""
+    warnings.simplefilter("ignore")
+    from gpclass import GPClassifier
+
+    X, y, kernel = problem(n)
+    for _ in range(2):
+        begin = time.perf_counter()
+        GPClassifier(kernel, random_state=0).fit(X, y)
+        spent = time.perf_counter() - begin
+    print(spent)
 
 
 def curve(minutes, peer, kept):
@@ -178,11 +215,12 @@ def gpytorch_vgp(X, y):
 PEERS = {"GPy EP": gpy_ep, "GPyTorch VGP": gpytorch_vgp}
 
 
-def in_process(python, source, *arguments):
+def in_process(python, source, *arguments, **environment):
     """The seconds that another process of this script prints, with the sources of one commit."""
     path = os.pathsep.join([source, str(HERE.parent)])
     command = [python, "-m", "benchmarks.default_speed", *arguments]
-    out = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": path, **environment}
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return float(out.stdout.split()[-1])
 
 
@@ -247,149 +285,26 @@ def losses(other):
     return found
 
 
-def page(kept):
-    """The page, from what has been measured."""
-    lines = [
-        "# How fast is the default?",
-        "",
-        f"Made by `make bench-default` on {kept.get('cpu', cpu())}. All methods fit the kernel `1.0 * RBF(1.0)` by",
-        "maximising their evidence.",
-        "",
-    ]
-    if "small" in kept:
-        lines += small_table(kept["small"])
-    if "earlier" in kept:
-        lines += [
-            "",
-            "## Against an earlier commit",
-            "",
-            f"Processor time of default fits, both in one run ({kept['earlier']['commit']} before).",
-            "",
-            "| data | before, s | now, s | times faster |",
-            "|---|---:|---:|---:|",
-            *(
-                f"| {name} | {t['before']:.2f} | {t['now']:.2f} | {t['before'] / t['now']:.2f} |"
-                for name, t in kept["earlier"]["times"].items()
-            ),
-        ]
-    if "losses" in kept:
-        lines += [
-            "",
-            "Held-out log loss of both, default fits on five folds:",
-            "",
-            "| data | before | now | difference |",
-            "|---|---:|---:|---:|",
-            *(
-                f"| {name} | {t['before']:.4f} | {t['now']:.4f} | {t['now'] - t['before']:+.4f} |"
-                for name, t in kept["losses"].items()
-            ),
-        ]
-    if "memory" in kept:
-        lines += [
-            "",
-            "## Memory",
-            "",
-            f"Peak of a fit with n = {ROWS_OF_MEMORY:,} rows of the problem above, in n² numbers of eight bytes;",
-            "`exact` keeps its draws, n numbers each.",
-            "",
-            "| method | peak | draws | without them |",
-            "|---|---:|---:|---:|",
-            *(
-                f"| {name} | {top:.1f} | {draws:.1f} | {top - draws:.1f} |"
-                for name, (top, draws) in kept["memory"].items()
-            ),
-        ]
-    if "curve" in kept:
-        lines += [
-            "",
-            "## Time against n",
-            "",
-            "Processor seconds of one fit of the problem above with n rows, one thread, in its own process, as far",
-            "as a fit takes minutes at most; and the slope of log time against log n over the largest three sizes.",
-            "GPyTorch's variational GP ends when its bound gains less than a ten-thousandth in 20 steps of Adam.",
-            "",
-            "![Time of a fit against n](figures/speed.png)",
-            "",
-            "| n | " + " | ".join(kept["curve"]) + " |",
-            "|---:|" + "---:|" * len(kept["curve"]),
-        ]
-        for n in map(str, LONG):
-            row = [f"{kept['curve'][method][n]:.2f}" if n in kept["curve"][method] else "" for method in kept["curve"]]
-            if any(row):
-                lines.append(f"| {n} | " + " | ".join(row) + " |")
-        lines.append("| slope | " + " | ".join(f"{slope(t):.1f}" for t in kept["curve"].values()) + " |")
-        draw(kept["curve"])
-    PAGE.write_text("\n".join(lines) + "\n")
-
-
-def small_table(found):
-    """Multiples of scikit-learn's times."""
-    lines = [
-        "## Small problems",
-        "",
-        f"Multiples of scikit-learn's `GaussianProcessClassifier` (fit, and `predict_proba` of {NEW_ROWS:,} rows;",
-        f"three features, one thread, processor time, medians of {REPEATS}), `predict_uncertainty` as a multiple of",
-        "`predict_proba`. In brackets what we aim at. The last columns: draws of the exact fit, the largest Monte",
-        f"Carlo error at the training rows (`tol` is 0.001), and by how many nats the best of {RESTARTS} restarts of",
-        "EP surpasses one ascent.",
-        "",
-        "| n | laplace fit | ep fit | exact fit | exact predict | uncertainty | draws | largest mcse | restarts gain |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for n, one in found.items():
-        t = one["times"]
-        row = [(name, t[f"{name} fit"] / t["scikit-learn fit"]) for name in INFERENCES]
-        row += [
-            ("predict", t["exact predict"] / t["scikit-learn predict"]),
-            ("uncertainty", t["exact uncertainty"] / t["exact predict"]),
-        ]
-        cells = [f"{value:.1f}" + _aim(name, int(n)) for name, value in row]
-        tail = f"{one['draws']:,} | {one['mcse']:.1e} | {one['behind']:.3f}"
-        lines.append(f"| {n} | " + " | ".join(cells) + f" | {tail} |")
-    return lines
-
-
-def _aim(name, n):
-    limit = LIMITS[name].get(n)
-    return "" if limit is None else f" ({limit:g})"
-
-
-def slope(times):
-    """Of log time against log n, over the largest three sizes."""
-    n, t = np.array([(float(n), value) for n, value in times.items()][-3:]).T
-    return float(np.polyfit(np.log(n), np.log(t), 1)[0])
-
-
-def draw(curves):
-    """The figure."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    fig, ax = plt.subplots(figsize=(6, 4))
-    for method, times in curves.items():
-        ax.loglog([int(n) for n in times], list(times.values()), "o-", label=f"{method} (slope {slope(times):.1f})")
-    ax.set(xlabel="rows", ylabel="seconds of a fit")
-    ax.legend(frameon=False)
-    fig.savefig(FIGURE, dpi=120, bbox_inches="tight")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help="of small, curve, memory, earlier, losses; small and curve by default")
+    parser.add_argument(
+        "parts", nargs="*", help="of small, curve, threads, memory, earlier, losses; the first two by default"
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="longest fit of the curve")
     parser.add_argument("--against", help="source folder of the earlier commit")
     parser.add_argument("--data", nargs="*", default=["iris", "wine", "glass", "magic"])
     parser.add_argument("--peer", default=sys.executable, help="a Python that has GPy and GPyTorch, for the curve")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--loss", help=argparse.SUPPRESS)
+    parser.add_argument("--elapsed", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--curve", nargs=2, help=argparse.SUPPRESS)
     settings = parser.parse_args()
     if settings.one:
         return fit_one(settings.one)
     if settings.loss:
         return held_out_loss(settings.loss)
+    if settings.elapsed:
+        return fit_elapsed(settings.elapsed)
     if settings.curve:
         return fit_curve(settings.curve[0], int(settings.curve[1]))
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
@@ -410,6 +325,8 @@ def main():
             ).stdout.strip()
             known = kept.get("earlier", {}).get("times", {})
             kept["earlier"] = {"commit": commit, "times": known | earlier(settings.against, settings.data, 3)}
+        elif part == "threads":
+            kept["threads"] = threads()
         elif part == "memory":
             from benchmarks.dense_memory import peak
 
@@ -419,7 +336,7 @@ def main():
         else:
             parser.error(f"unknown part {part!r}, or --against is missing")
         KEPT.write_text(json.dumps(kept, indent=1) + "\n")
-    return page(kept)
+    return write(kept)
 
 
 if __name__ == "__main__":
