@@ -41,6 +41,7 @@ def write_page(kept):
         n = next(row["rows"] for _, row in own if row)
         for method, row in [*own, svgp(known().get(name, {}).get("grid", []))]:
             if row:
+                method = method.replace("auto", f"auto ({row.get('m')})")
                 lines.append(f"| {name} | {n:,} | {method} | {row['log_loss']:.4f} | {row['seconds']:.0f} |")
     note = f"One thread, {cpu()}, beside other work. SVGP at its best rate, with as many steps as lower its loss."
     replaced(PAGE, BEGIN, END, [*lines, "", note])
