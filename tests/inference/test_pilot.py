@@ -13,8 +13,8 @@ from gpclass import GPClassifier
 from gpclass.inference import Exact, exact
 from gpclass.inference.drawn import draw_box, draw_levelled
 from gpclass.inference.exact import _score
+from gpclass.inference.noise import anchored, noise_factor, noisy_latents
 from gpclass.inference.outline import Known
-from gpclass.inference.posteriors import anchored, noise_factor, noisy_latents
 from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.model.problem import Problem

@@ -5,7 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
-from gpclass.inference.posteriors import ROUGH, NoiseFactor
+from gpclass.inference.noise import ROUGH, NoiseFactor
 from gpclass.numerics.linalg import SiteFactor
 from gpclass.numerics.products import EPSILON
 

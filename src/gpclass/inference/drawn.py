@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 from gpclass._typing import Array, IntArray
-from gpclass.inference.posteriors import Levelled, NoiseFactor, noise_precision, noisy_latents
+from gpclass.inference.noise import Levelled, NoiseFactor, noise_precision, noisy_latents
 from gpclass.inference.redraw import Seed
 from gpclass.latent.dense import dense_prior
 from gpclass.model.problem import Problem

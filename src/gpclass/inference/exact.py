@@ -36,16 +36,9 @@ from gpclass.inference.draws import HEAVY, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
 from gpclass.inference.looked import Looked, law_at
+from gpclass.inference.noise import NoiseFactor, anchored, noise_factor, noise_precision, one_kernel
 from gpclass.inference.outline import LARGE, Known, Outline, unused
-from gpclass.inference.posteriors import (
-    NoiseFactor,
-    NoisyDraws,
-    WhiteDraws,
-    anchored,
-    noise_factor,
-    noise_precision,
-    one_kernel,
-)
+from gpclass.inference.posteriors import NoisyDraws, WhiteDraws
 from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Start, labels_of

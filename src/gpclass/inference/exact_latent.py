@@ -25,7 +25,8 @@ from gpclass._typing import Array
 from gpclass.inference.draws import HEAVY, Law, unmet
 from gpclass.inference.ep import RULE
 from gpclass.inference.looked import look_at
-from gpclass.inference.posteriors import NoiseFactor, WhiteDraws
+from gpclass.inference.noise import NoiseFactor
+from gpclass.inference.posteriors import WhiteDraws
 from gpclass.inference.redraw import POINTS
 from gpclass.latent.base import Start
 from gpclass.latent.low_rank_dense import draw_inducing

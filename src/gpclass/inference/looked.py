@@ -14,7 +14,7 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.draws import Law
-from gpclass.inference.posteriors import NoiseFactor, anchored, noisy_latents
+from gpclass.inference.noise import NoiseFactor, anchored, noisy_latents
 from gpclass.latent.dense import dense_prior
 from gpclass.model.problem import Problem
 from gpclass.posterior import LatentMixture

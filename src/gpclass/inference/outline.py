@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpclass.inference.drawn import Drawn
-from gpclass.inference.posteriors import NoiseFactor, NoisyDraws, noise_factor
+from gpclass.inference.noise import NoiseFactor, noise_factor
+from gpclass.inference.posteriors import NoisyDraws
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.orthant.box import Box

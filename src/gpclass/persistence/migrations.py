@@ -16,14 +16,8 @@ from gpclass._typing import Array
 from gpclass.hyper import Fixed, Map, Maximize, Stages
 from gpclass.hyper.mixture import ThetaMixture
 from gpclass.inference.exact import drawn_again, latents_drawn_again
-from gpclass.inference.posteriors import (
-    GaussianPosterior,
-    ModePosterior,
-    NoiseFactor,
-    NoisyDraws,
-    WhiteDraws,
-    noise_factor,
-)
+from gpclass.inference.noise import NoiseFactor, noise_factor
+from gpclass.inference.posteriors import GaussianPosterior, ModePosterior, NoisyDraws, WhiteDraws
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import DenseGaussian, dense_prior
 from gpclass.latent.factors import OneFactor
