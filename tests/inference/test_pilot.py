@@ -69,7 +69,7 @@ def test_a_pilot_of_another_problem_is_not_used(problem, step, other, monkeypatc
     known, asked, settings = step.start.known, problem, FINAL
     assert isinstance(known, Known)
     assert known.outline.serves(FINAL, problem)
-    assert known.pilot(FINAL) is known.drawn
+    assert known.pilot(FINAL) is known
     if other == "theta":
         asked = problem.at(problem.theta + 0.01)
     elif other == "rows":
@@ -77,7 +77,7 @@ def test_a_pilot_of_another_problem_is_not_used(problem, step, other, monkeypatc
     elif other == "draws":
         settings = replace(FINAL, first=500)
     else:
-        known = replace(known, drawn=replace(known.drawn, log_w=np.zeros(400)))
+        known = replace(known, log_w=np.zeros(400))
     assert not known.outline.serves(settings, asked) or known.pilot(settings) is None
     monkeypatch.setattr(exact, "make_plan", no_plan)
     with pytest.raises(AssertionError, match="a plan was made"):

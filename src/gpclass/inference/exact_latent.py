@@ -54,7 +54,7 @@ def through_noisy_values(
 ) -> WhiteDraws:
     """Draws of u from noisy latent values of the same rows: ``outline`` is of the low-rank prior's full matrices."""
     noisy = outline.complete(rng)
-    eta = draw_inducing(outline.problem, noisy.A, noisy.factor.inverses(), rng)
+    eta = draw_inducing(outline.problem, np.asarray(noisy.A), noisy.factor.inverses(), rng)
     posterior = WhiteDraws(problem, eta, noisy.weights, noisy.group, noisy.evidence, noisy.report)
     return _with_gradient(posterior) if gradient else posterior
 

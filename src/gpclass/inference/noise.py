@@ -18,7 +18,7 @@ from gpclass.latent.factors import NEW_POINTS
 from gpclass.likelihoods.nested import other_classes
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor, factor
-from gpclass.numerics.products import EPSILON
+from gpclass.numerics.rounded import EPSILON
 
 PART = 1000  # draws that are made together, in a processor's cache
 ROUGH = 1.2e-5  # rounding of variances over that of the noise, below which single precision serves
@@ -38,17 +38,12 @@ class NoiseFactor:
         assert self.coupled is not None
         return np.asarray(self.coupled.E @ (z if z.ndim == 3 else z[:, :, None])).reshape(z.shape)
 
-    def inverses(self, rough: bool = False) -> list[Array]:
-        """(K_c + I/s²)⁻¹, one (n, n) array per latent value; ``rough``: of one, in single precision's digits."""
+    def inverses(self) -> list[Array]:
+        """(K_c + I/s²)⁻¹, one (n, n) array per latent value; of one a new array."""
         if self.one is not None:
-            return [self.one.rough_inverse if rough else self.one.inverse]
+            return [self.one.inverse_alone()]
         assert self.coupled is not None
         return list(self.coupled.E)
-
-    def forget(self) -> None:
-        """Drop what only slopes need."""
-        if self.one is not None:
-            vars(self.one).pop("rough_B_inverse", None)
 
     def variances(self, cross: list[Array], diag: list[Array], rough: bool = False) -> Array:
         """Variances of new latent values given the noisy ones, (m, L).

@@ -28,6 +28,7 @@ from gpclass.latent.base import Gaussian, Start, per_latent
 from gpclass.latent.dense import dense_prior
 from gpclass.model.problem import Problem
 from gpclass.numerics.products import MANY, Draws
+from gpclass.numerics.rounded import Rounded, columns
 from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 
@@ -210,7 +211,7 @@ class NoisyDraws(WeightedDraws):
 
     problem: Problem  # with its rows repeated by their weights
     factor: NoiseFactor  # behind (K_c + I/s²)⁻¹
-    A: Array  # (L, n, M), (K_c + I/s²)⁻¹ z_c for each draw
+    A: Array | Rounded  # (L, n, M), (K_c + I/s²)⁻¹ z_c for each draw
     weights: Array  # (M,), sum to one
     group: IntArray  # (M,)
     evidence: Evidence
@@ -225,7 +226,8 @@ class NoisyDraws(WeightedDraws):
     def _draws(self) -> list[Draws]:
         """Of every latent value, for products."""
         covariances = dense_prior(self.problem).covariances
-        return [Draws(a, self.weights, K) for a, K in zip(self.A, covariances, strict=True)]
+        each = [self.A] if isinstance(self.A, Rounded) else list(self.A)
+        return [Draws(a, self.weights, K) for a, K in zip(each, covariances, strict=True)]
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
@@ -234,7 +236,7 @@ class NoisyDraws(WeightedDraws):
 
     def mixture(self, cross: list[Array], diag: list[Array]) -> LatentMixture:
         """The same from covariances with the rows (n, m) and variances (m,) of new points, per latent value."""
-        L = len(self.A)
+        L = len(cross)
         each = [draws.times(k) for draws, k in zip(self._draws, cross, strict=True)]
         means = each[0][:, :, None] if L == 1 else np.stack(each, axis=2)
         variances = np.maximum(self.factor.variances(cross, diag, len(self.weights) >= MANY), 0.0)  # (m, L)
@@ -245,16 +247,16 @@ class NoisyDraws(WeightedDraws):
         prior = dense_prior(self.problem)
         cross = prior.per_latent(prior.cross(X_new))
         roots = self.factor.roots(cross, prior.per_latent(prior.joint(X_new)))
-        chosen = self.chosen(n, rng)
+        chosen = columns(self.A, self.chosen(n, rng))
         each = [
-            a.T[chosen] @ k + rng.standard_normal((n, len(X_new))) @ root.T
-            for a, k, root in zip(self.A, cross, roots, strict=True)
+            a.T @ k + rng.standard_normal((n, len(X_new))) @ root.T
+            for a, k, root in zip(chosen, cross, roots, strict=True)
         ]
         return np.stack(each, axis=2)
 
     def pack(self, r: int, rng: Generator) -> Array:
         """R draws, chosen by their weights, (r, L n)."""
-        return np.asarray(self.A[:, :, self.chosen(r, rng)].reshape(-1, r).T)
+        return np.asarray(columns(self.A, self.chosen(r, rng)).reshape(-1, r).T)
 
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> NoisyDraws:
@@ -268,7 +270,7 @@ class NoisyDraws(WeightedDraws):
         n, sd = problem.n, noise_precision(problem) ** -0.5
         f = np.stack([root @ rng.standard_normal(n) for root in prior.per_latent(prior.roots)])
         simulated = f + sd * rng.standard_normal(f.shape)
-        correction = self.A[:, :, 0] - self.factor.solve(simulated)
+        correction = columns(self.A, np.zeros(1, dtype=np.intp))[:, :, 0] - self.factor.solve(simulated)
         return np.asarray((f + prior.product(correction)).ravel())
 
     @classmethod
