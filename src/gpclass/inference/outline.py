@@ -20,7 +20,7 @@ from gpclass.inference.posteriors import NoisyDraws
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.orthant.box import Box, BoxAnew
-from gpclass.orthant.plan import PILOT_EVEN, Plan, bare_plan
+from gpclass.orthant.plan import PILOT_EVEN, POWER, POWER_OF_MANY, Plan, bare_plan
 from gpclass.orthant.uniforms import REPLICATES
 from gpclass.orthant.weights import effective_size
 from gpclass.posterior import LatentMixture
@@ -60,7 +60,8 @@ class Outline:
     @cached_property
     def widened(self) -> Plan:
         """The plan that depends on no draws."""
-        return bare_plan(self.box, self.ep)
+        power = POWER if self.problem.n_latents == 1 else POWER_OF_MANY
+        return bare_plan(self.box, self.ep, power=power)
 
     def serves(self, settings: Exact, problem: Problem) -> bool:
         """Whether these settings would find the same for a problem."""

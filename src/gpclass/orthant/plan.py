@@ -8,6 +8,8 @@ unbiased.
 - Strength: EP's own sites if the pilot's weights are even; otherwise sites widened about EP's mean to 0.7 of
   their precision, since EP's Gaussian is too narrow. Their tails are thinner, and more draws are effective: of fitted
   data sets of two to ten classes 81 % instead of 69 % (0.9 of the precision) or 62 %, 33 % instead of 29 % or 23 %.
+  Where rows have several coordinates, of three classes or more, 0.55: errors of probabilities are up to 40 % smaller
+  than with 0.7, and the tails so much thinner that few plans need a defence, which would double the work per draw.
 - Defence: if the weights of widened sites may have a heavy tail (q too narrow along directions in which the
   constraints no longer bind), 5 % of the draws come from exponential tilting, N(mu, S): the prior's covariance shifted
   to EP's mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and so are those
@@ -38,7 +40,7 @@ from gpclass.propagation.sites import SiteApproximation, Sites
 
 Order = Literal["sites", "given", "random", "interleaved"]
 ORDERS: tuple[str, ...] = get_args(Order)
-POWER = 0.7  # of the sites of the proposal
+POWER, POWER_OF_MANY = 0.7, 0.55  # of the sites of the proposal, with one coordinate per row and with several
 DEFENCE = 0.05  # share of draws from the tilted prior, if needed
 THIN = 0.7  # tail index above which the defence is used
 UNEVEN = 0.4  # k-hat of the pilots, itself known to 0.1, above which the defence is used
@@ -169,7 +171,7 @@ def bare_plan(
     ordered = box.take(place)
     guide = propose(ordered.S, ep.widened(power).take(place), ordered.lower, ordered.upper, ordered.smooth)
     plan = Plan(replace(ordered, S=NO_MATRIX), place, (guide,), (1.0,), power, np.inf, False)
-    return plan._defended(ordered, ep) if (tail_index(ep) > THIN if defend is None else defend) else plan
+    return plan._defended(ordered, ep) if (tail_index(ep, power) > THIN if defend is None else defend) else plan
 
 
 def tail_index(ep: SiteApproximation, power: float = POWER) -> float:
