@@ -20,7 +20,7 @@ from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor, factor
 from gpclass.numerics.rounded import EPSILON
 
-PART = 1000  # draws that are made together, in a processor's cache
+PART = 500  # draws that are made together, in a processor's cache
 ROUGH = 1.2e-5  # rounding of variances over that of the noise, below which single precision serves
 
 
