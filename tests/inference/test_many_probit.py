@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel, Matern
 
 from gpclass.inference import EP, Exact, Importance, Laplace
-from gpclass.inference.posteriors import noise_factor, noisy_latents
+from gpclass.inference.noise import noise_factor, noisy_latents
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.model.problem import Problem
 from gpclass.orthant.box import standard_form

@@ -13,8 +13,8 @@ from gpclass import GPClassifier
 from gpclass.inference import Exact, exact
 from gpclass.inference.drawn import draw_box, draw_levelled
 from gpclass.inference.exact import _score
+from gpclass.inference.noise import anchored, noise_factor, noisy_latents
 from gpclass.inference.outline import Known
-from gpclass.inference.posteriors import anchored, noise_factor, noisy_latents
 from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.model.problem import Problem
@@ -69,7 +69,7 @@ def test_a_pilot_of_another_problem_is_not_used(problem, step, other, monkeypatc
     known, asked, settings = step.start.known, problem, FINAL
     assert isinstance(known, Known)
     assert known.outline.serves(FINAL, problem)
-    assert known.pilot(FINAL) is known.drawn
+    assert known.pilot(FINAL) is known
     if other == "theta":
         asked = problem.at(problem.theta + 0.01)
     elif other == "rows":
@@ -77,7 +77,7 @@ def test_a_pilot_of_another_problem_is_not_used(problem, step, other, monkeypatc
     elif other == "draws":
         settings = replace(FINAL, first=500)
     else:
-        known = replace(known, drawn=replace(known.drawn, log_w=np.zeros(400)))
+        known = replace(known, log_w=np.zeros(400))
     assert not known.outline.serves(settings, asked) or known.pilot(settings) is None
     monkeypatch.setattr(exact, "make_plan", no_plan)
     with pytest.raises(AssertionError, match="a plan was made"):

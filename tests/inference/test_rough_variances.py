@@ -5,9 +5,9 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.gaussian_process.kernels import ConstantKernel as C
 
-from gpclass.inference.posteriors import ROUGH, NoiseFactor
+from gpclass.inference.noise import ROUGH, NoiseFactor
 from gpclass.numerics.linalg import SiteFactor
-from gpclass.numerics.products import EPSILON
+from gpclass.numerics.rounded import EPSILON
 
 
 def variances(variance, noise=1.0, n=300):

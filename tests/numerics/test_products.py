@@ -6,7 +6,8 @@ from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import RBF
 
 from gpclass.numerics import products
-from gpclass.numerics.products import BASIS, EPSILON, LARGEST, MANY, Draws
+from gpclass.numerics.products import BASIS, MANY, Draws
+from gpclass.numerics.rounded import EPSILON, LARGEST
 
 
 def draws(M=2000, n=300, seed=0):

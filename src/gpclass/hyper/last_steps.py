@@ -3,8 +3,9 @@ r"""The last steps of an ascent, from a point near the maximum where the curvatu
 An ascent over a part of the rows, or of a guide's evidence, ends near the maximum of the evidence that counts, and with
 an estimate C of the inverse curvature there. The steps Δθ = C g from its slope g then need few evaluations, and ½ g·C g
 says how many nats are left: they end when that is less than what is wanted, or than the noise of the evidence. An error
-of the slope of covariance Σ adds ½ tr(C Σ) nats to it on average, with a variance of ½ tr(C Σ C Σ): that mean and
-``SURE`` standard deviations are subtracted. If the evidence has no noise, every step improves C (BFGS), a step that
+of the slope of covariance Σ adds ½ tr(C Σ) nats to it on average, with a variance of ½ tr(C Σ C Σ). Σ is known from a
+few groups of draws alone, so that what noise promises over that mean is about an F variable; as much as it is with
+probability ``SURE`` is subtracted. If the evidence has no noise, every step improves C (BFGS), a step that
 falls is halved, and slopes must be small as well, unless C is ``known``, since it may be wrong along a ridge; a noisy
 step that falls is the last. Parameters on a bound that the slope leads out of stay there.
 Cost: one inference with gradient per evaluation, 2 to 5 evaluations.
@@ -18,13 +19,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import fdtri
 
 from gpclass._typing import Array, BoolArray
 from gpclass.latent.base import Start
 
 LONGEST, LONGEST_NOISY = 1.0, 0.3  # change of a log-parameter in one step, without and with noise
 STEEP = 0.03  # nats per log-parameter, or per root of the curvature: a slope that is left at a maximum, at most
-SURE = 3.0  # standard deviations of what noise promises
+SURE = 0.99  # probability that noise promises no more
+GROUPS = 12  # of draws behind the noise of a slope
 CLOSE = 0.1  # nats, below which the error of rough ones may decide
 MUCH = 2.0  # nats that are left, as far as the curvature tells, while rough evaluations do
 HALVINGS = 3  # of a step that falls
@@ -166,8 +169,11 @@ def _steep(bend: Array, slope: Array) -> float:
 
 
 def _promised_by_noise(CS: Array) -> float:
-    """Nats that the noise of a slope promises, at most, from C Σ."""
-    return 0.5 * float(np.trace(CS)) + SURE * float(np.sqrt(max(0.5 * np.trace(CS @ CS), 0.0)))
+    """Nats that the noise of a slope promises, at most, from C Σ, with Satterthwaite's number of directions."""
+    mean, square = 0.5 * float(np.trace(CS)), float(np.trace(CS @ CS))
+    if mean <= 0.0 or square <= 0.0:
+        return 0.0
+    return mean * float(fdtri(4.0 * mean**2 / square, GROUPS - 1, SURE))
 
 
 def curvature(slope: Callable[[Array], Array], theta: Array, bounds: Array, step: float) -> Array:

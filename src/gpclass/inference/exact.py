@@ -24,6 +24,7 @@ classes, are this package's own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -31,33 +32,27 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.inference.base import Guides, Inference, Way
-from gpclass.inference.drawn import Drawn, draw_box, draw_levelled, has_duals
-from gpclass.inference.draws import HEAVY, unmet
+from gpclass.inference.drawn import Drawn, draw_box, draw_duals, draw_levelled, has_duals
+from gpclass.inference.draws import HEAVY, Law, unmet
 from gpclass.inference.ep import EP, RULE
 from gpclass.inference.exact_latent import around_ep, through_noisy_values, white_latents
-from gpclass.inference.looked import Looked, law_at
+from gpclass.inference.looked import Looked, law_at, mixture_at
+from gpclass.inference.noise import NoiseFactor, anchored, noise_factor, noise_precision, one_kernel
 from gpclass.inference.outline import LARGE, Known, Outline, unused
-from gpclass.inference.posteriors import (
-    NoiseFactor,
-    NoisyDraws,
-    WhiteDraws,
-    anchored,
-    noise_factor,
-    noise_precision,
-    one_kernel,
-)
+from gpclass.inference.posteriors import NoisyDraws, WhiteDraws
 from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
 from gpclass.latent.base import Start, labels_of
-from gpclass.latent.dense import RESPONSIVE, dense_prior
+from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem
 from gpclass.numerics.groups import widening
 from gpclass.numerics.linalg import factor
+from gpclass.numerics.rounded import Rounded, columns
 from gpclass.orthant.box import Box
 from gpclass.orthant.earlier import earlier_plan
-from gpclass.orthant.enough import Enough, enough
+from gpclass.orthant.enough import Wanted, how_many
 from gpclass.orthant.plan import Plan, make_plan, reviewed
 from gpclass.orthant.uniforms import PointSet, whole_frames
 from gpclass.orthant.weights import KHAT_LIMIT, effective_size, log_mean, pareto_khat, relative_error
@@ -199,7 +194,7 @@ class Exact(Inference):
         gradient: bool = False,
         look: Looked | None = None,
         points: PointSet = POINTS,
-        pilot: Drawn | None = None,
+        pilot: Known | None = None,
         earlier: bool = False,
     ) -> NoisyDraws:
         """The posterior by draws from the guide, enough of them for ``tol`` at some rows, or where to ``look``.
@@ -207,48 +202,31 @@ class Exact(Inference):
         With the ``pilot`` of a search, its draws by the widened plan, no other is made. ``earlier``: as files of
         earlier versions require.
         """
-        problem, ep, found = outline.problem, outline.ep, outline.noise
-        if earlier:
-            plan = earlier_plan(outline.box, ep, rng if self.n_samples is None else None)
-        elif self.n_samples is not None:
-            plan = outline.widened
-        elif pilot is None:
-            plan = make_plan(outline.box, ep, rng, widened=lambda: outline.widened)
+        problem, ep = outline.problem, outline.ep
+        plan = self._plan(outline, rng, pilot, earlier)
+        duals = not earlier and has_duals(problem, plan)
+        wanted, one, hubs, found = Wanted(self.n_samples or 0, 0.0, True), rng, None, None
+        if self.n_samples is None:
+            wanted = self._wanted(outline, plan, rng, look, points, pilot)
+            one = rng.spawn(1)[0]
+        if duals:
+            drawn = draw_duals(problem, plan, wanted.M, one, points)
+        elif one is not rng and problem.n_latents > 1 and not (gradient or earlier) and one_kernel(problem):
+            hubs, found = rng.spawn(1)[0], outline.noise
+            drawn = draw_levelled(problem, found, plan, wanted.M, one, points, hubs)
         else:
-            plan = reviewed(outline.widened, outline.box, ep, pilot.log_w, rng)
-        duals = not earlier and has_duals(problem, plan, found)
-        at_once = problem.n_latents > 1 and not (gradient or earlier) and one_kernel(problem)  # v is not needed
-        hubs: np.random.Generator | None = None
-        share = plan.shares[0]
-
-        def final(M: int, one: np.random.Generator) -> Drawn:
-            nonlocal hubs
-            M = whole_frames(M, plan.box.n, share, self.most(problem))
-            if not at_once:
-                return draw_box(plan, M, one, points, duals)
-            hubs = rng.spawn(1)[0]
-            return draw_levelled(problem, found, plan, M, one, points, hubs)
-
-        if self.n_samples is not None:
-            got = Enough(draw_box(plan, self.n_samples, rng, points, duals), 0.0, True)
-        else:
-            law = law_at(problem, found, look or Looked.at_rows(problem), rng, share)
-            got = enough(
-                final, lambda M, one: law(*draw_box(plan, M, one, points).seen), rng,
-                tol=self.tol, first=self.first, most=self.most(problem),
-                known=None if pilot is None else law(*pilot.seen),
-            )  # fmt: skip
-        drawn = got.drawn
+            drawn = draw_box(plan, wanted.M, one, points)
         if hubs is None and problem.n_latents > 1:
             hubs = rng.spawn(1)[0]
         seed = None if hubs is None else Seed.of(hubs)
+        found = outline.noise if found is None else found  # after the draws, which need the memory
         A = drawn.A(problem, found, hubs)
         recipe = Recipe.of(plan, ep, drawn.seed, points)
         slope, slope_noise = _score(problem, found, A, drawn) if gradient else (None, None)
-        found.forget()
         known = None
         if gradient and 3 * plan.box.n**2 < DRAWS_IN_MEMORY:  # a step of an ascent, which may be the last
-            known = Known(outline, drawn)
+            seen = mixture_at(problem, found, Looked.at_rows(problem), A, drawn.weights, drawn.group)
+            known = Known(outline, drawn.log_w, seen)
         return NoisyDraws(
             problem=problem,
             factor=found,
@@ -262,11 +240,43 @@ class Exact(Inference):
                 slope,
                 gradient_noise=slope_noise,
             ),
-            report=self._report(problem, got, plan, ep),
+            report=self._report(problem, wanted, drawn, plan, ep),
             start=replace(outline.start, known=known),
             recipe=recipe if hubs is None or recipe is None or seed is None
             else LatentRecipe(recipe, drawn.weights, seed, level=True),
         )  # fmt: skip
+
+    def _plan(self, outline: Outline, rng: np.random.Generator, pilot: Known | None, earlier: bool) -> Plan:
+        """How to draw, by EP and draws that do not count."""
+        if earlier:
+            return earlier_plan(outline.box, outline.ep, rng if self.n_samples is None else None)
+        if self.n_samples is not None:
+            return outline.widened
+        if pilot is None:
+            return make_plan(outline.box, outline.ep, rng, widened=lambda: outline.widened)
+        return reviewed(outline.widened, outline.box, outline.ep, pilot.log_w, rng)
+
+    def _wanted(
+        self,
+        outline: Outline,
+        plan: Plan,
+        rng: np.random.Generator,
+        look: Looked | None,
+        points: PointSet,
+        pilot: Known | None,
+    ) -> Wanted:
+        """How many draws, in whole frames, and what pilots say of them. Nothing else is left of these."""
+        problem, share, most = outline.problem, plan.shares[0], self.most(outline.problem)
+        known = None if pilot is None else Law.of(pilot.seen, problem.likelihood, plan.box.n, share)
+        laws: list[Callable[..., Law]] = []
+
+        def law(M: int, one: np.random.Generator) -> Law:
+            if not laws:
+                laws.append(law_at(problem, outline.noise, look or Looked.at_rows(problem), rng, share))
+            return laws[0](*draw_box(plan, M, one, points).seen)
+
+        found = how_many(law, rng, tol=self.tol, first=self.first, most=most, known=known)
+        return replace(found, M=whole_frames(found.M, plan.box.n, share, most))
 
     def most(self, problem: Problem) -> int:
         """Largest number of draws within budget and memory."""
@@ -280,9 +290,9 @@ class Exact(Inference):
         k = problem.prior.white_dimension()
         return max(self.first, min(self.max_samples or MOST_OF_U, DRAWS_IN_MEMORY // k, TERMS // n))
 
-    def _report(self, problem: Problem, got: Enough[Drawn], plan: Plan, ep: SiteApproximation) -> Report:
-        drawn, M, N, L = got.drawn, len(got.drawn.log_w), plan.box.n, problem.n_latents
-        warnings, khat = [] if got.met else [unmet(got.expected, self.tol, M)], pareto_khat(drawn.log_w)
+    def _report(self, problem: Problem, wanted: Wanted, drawn: Drawn, plan: Plan, ep: SiteApproximation) -> Report:
+        M, N, L = wanted.M, plan.box.n, problem.n_latents
+        warnings, khat = [] if wanted.met else [unmet(wanted.expected, self.tol, M)], pareto_khat(drawn.log_w)
         if khat > KHAT_LIMIT and not plan.bounded:
             warnings.append(HEAVY)
         details: dict[str, Any] = {"ep_log_evidence": ep.log_z, "wider_proposal_added": len(plan.shares) > 1}
@@ -296,19 +306,21 @@ class Exact(Inference):
             khat=khat,
             warnings=tuple(warnings),
             details=details,
-            precise=got.met,
+            precise=wanted.met,
         )
 
 
-def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array:
+def drawn_again(problem: Problem, found: NoiseFactor, recipe: Recipe | LatentRecipe, weights: Array) -> Array | Rounded:
     """The array A (L, n, M) of a posterior, from the recipe of its draws; ``weights`` are those it had."""
     latent, noisy = (recipe, recipe.noisy) if isinstance(recipe, LatentRecipe) else (None, recipe)
     plan = noisy.plan(problem.prior.box())
     M, rng = len(weights), noisy.seed.rng()
     if latent is not None and latent.level and one_kernel(problem):
         drawn = draw_levelled(problem, found, plan, M, rng, noisy.points, latent.seed.rng())
+    elif has_duals(problem, plan):
+        drawn = draw_duals(problem, plan, M, rng, noisy.points)
     else:
-        drawn = draw_box(plan, M, rng, noisy.points, has_duals(problem, plan, found))
+        drawn = draw_box(plan, M, rng, noisy.points)
     check_alike(drawn.weights, weights)
     if latent is None:
         return drawn.A(problem, found, None)
@@ -323,27 +335,38 @@ def latents_drawn_again(problem: Problem, recipe: LatentRecipe) -> Array:
     near = Probit(K0 * problem.likelihood.scale)
     probit = replace(problem, likelihood=near)
     noise = noise_factor(probit)
-    A = drawn_again(probit, noise, recipe.noisy, recipe.weights)
+    A = np.asarray(drawn_again(probit, noise, recipe.noisy, recipe.weights))
     return white_latents(factor(dense_prior(problem).K)[0], A[0], noise, near.scale, recipe.seed.rng()).T
 
 
-def _score(problem: Problem, found: NoiseFactor, A: Array, drawn: Drawn) -> tuple[Array, Array | None]:
+def _score(problem: Problem, found: NoiseFactor, A: Array | Rounded, drawn: Drawn) -> tuple[Array, Array | None]:
     """The score, averaged over the draws, d log p/dK_c = ½ (E[α_c α_cᵀ] − M_cc), and the covariance of its error.
 
     α = (K + I/s²)⁻¹ z for two classes. For more α = M u⁰, the mean over the rows' hub utilities, so that the drawn ones
     in ``A`` add no noise; under a shared kernel these are the same in all classes of ``A``, and M_cc = (1 − 1/C) E. The
     error is that between the groups of draws.
     """
-    prior, w = dense_prior(problem), drawn.weights
-    if found.coupled is None:
-        alpha, blocks = A, iter(found.inverses(rough=problem.n >= RESPONSIVE))  # far below the noise
-    elif len(prior.kernel_matrices) == 1:
-        alpha, blocks = A - A.mean(axis=0), iter([(len(A) - 1.0) * found.coupled.E[0]])
-    else:
-        alpha, blocks = found.coupled.solve(anchored(problem, drawn.v)), found.coupled.blocks()
+    prior, w, alpha = dense_prior(problem), drawn.weights, A
+    shared = len(prior.kernel_matrices) == 1
+    if found.coupled is not None:
+        alpha = A - np.mean(A, axis=0) if shared else found.coupled.solve(anchored(problem, drawn.v))
+
+    def blocks() -> Iterator[Array]:  # twice M_cc; one after another, and after the draws' own, since each is large
+        if found.coupled is None:
+            yield from found.inverses()
+        elif shared:
+            yield (prior.L - 1.0) * found.coupled.E[0]
+        else:
+            yield from found.coupled.blocks()
+
+    def halved() -> Iterator[Array]:
+        for block in blocks():
+            block *= 0.5
+            yield block
+
     members = [np.flatnonzero(drawn.group == g) for g in np.unique(drawn.group)]
-    each = np.array([prior.pull(0.5 * (a[:, of] * w[of]) @ a[:, of].T for a in alpha) for of in members])
-    slope = each.sum(axis=0) - prior.pull(0.5 * block for block in blocks)
+    each = np.array([prior.pull((0.5 * w[of] * a) @ a.T for a in columns(alpha, of)) for of in members])
+    slope = each.sum(axis=0) - prior.pull(halved())
     if len(members) < 2:
         return slope, None
     off = each - np.outer([w[of].sum() for of in members], each.sum(axis=0))

@@ -25,7 +25,8 @@ from gpclass._typing import Array
 from gpclass.inference.draws import HEAVY, Law, unmet
 from gpclass.inference.ep import RULE
 from gpclass.inference.looked import look_at
-from gpclass.inference.posteriors import NoiseFactor, WhiteDraws
+from gpclass.inference.noise import NoiseFactor
+from gpclass.inference.posteriors import WhiteDraws
 from gpclass.inference.redraw import POINTS
 from gpclass.latent.base import Start
 from gpclass.latent.low_rank_dense import draw_inducing
@@ -53,7 +54,7 @@ def through_noisy_values(
 ) -> WhiteDraws:
     """Draws of u from noisy latent values of the same rows: ``outline`` is of the low-rank prior's full matrices."""
     noisy = outline.complete(rng)
-    eta = draw_inducing(outline.problem, noisy.A, noisy.factor.inverses(), rng)
+    eta = draw_inducing(outline.problem, np.asarray(noisy.A), noisy.factor.inverses(), rng)
     posterior = WhiteDraws(problem, eta, noisy.weights, noisy.group, noisy.evidence, noisy.report)
     return _with_gradient(posterior) if gradient else posterior
 

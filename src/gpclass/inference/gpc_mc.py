@@ -20,7 +20,8 @@ from scipy.special import softmax
 
 from gpclass._typing import Generator
 from gpclass.inference.base import Inference, Way
-from gpclass.inference.posteriors import NoisyDraws, noise_factor, noisy_latents
+from gpclass.inference.noise import noise_factor, noisy_latents
+from gpclass.inference.posteriors import NoisyDraws
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
 from gpclass.orthant.bootstrap import bootstrap

@@ -14,9 +14,10 @@ import numpy as np
 
 from gpclass._typing import Array, IntArray
 from gpclass.inference.draws import Law
-from gpclass.inference.posteriors import NoiseFactor, anchored, noisy_latents
+from gpclass.inference.noise import NoiseFactor, anchored, noisy_latents
 from gpclass.latent.dense import dense_prior
 from gpclass.model.problem import Problem
+from gpclass.numerics.rounded import Rounded
 from gpclass.posterior import LatentMixture
 
 LOOK_AT = (200, 60)  # rows at which the error is measured, for one latent value per row and for several
@@ -43,6 +44,22 @@ class Looked:
         return cls([part[:, few] for part in K], [np.diag(part)[few] for part in K])
 
 
+def covariance_at(problem: Problem, found: NoiseFactor, look: Looked) -> Array:
+    """Covariances (1, m, L, L) of the latent values at the points, given noisy ones at the rows."""
+    variances = np.maximum(found.variances(look.cross, look.variances), 0.0)
+    return np.asarray(variances[None, :, :, None] * np.eye(problem.n_latents))
+
+
+def mixture_at(
+    problem: Problem, found: NoiseFactor, look: Looked, A: Array | Rounded, weights: Array, group: IntArray
+) -> LatentMixture:
+    """The latent values at the points, from what a posterior keeps of its draws, A (L, n, M)."""
+    each = zip(np.asarray(A), look.cross, strict=True)
+    means = np.stack([a.T @ k for a, k in each], axis=2)
+    means += np.reshape(look.mean, (-1, 1))
+    return LatentMixture(weights, means, covariance_at(problem, found, look), group)
+
+
 def law_at(
     problem: Problem, found: NoiseFactor, look: Looked, rng: np.random.Generator, share: float = 1.0
 ) -> Callable[[Array, Array, IntArray], Law]:
@@ -50,10 +67,8 @@ def law_at(
 
     ``share`` of the draws are in perpendicular directions.
     """
-    prior, cross = dense_prior(problem), look.cross
-    variances = np.maximum(found.variances(cross, look.variances), 0.0)
-    covariance = variances[None, :, :, None] * np.eye(prior.L)
-    shared = found.solve(np.stack(cross))[0] if len(prior.kernel_matrices) == 1 else None  # (n, few)
+    prior, covariance = dense_prior(problem), covariance_at(problem, found, look)
+    shared = found.solve(np.stack(look.cross))[0] if len(prior.kernel_matrices) == 1 else None  # (n, few)
     hubs = rng.spawn(1)[0] if prior.L > 1 else None
 
     def law(v: Array, weights: Array, group: IntArray) -> Law:
@@ -61,11 +76,10 @@ def law_at(
             # The rows' hubs move all classes of a shared kernel alike, which no probability notices.
             u = (problem.y[:, None] * v)[None] if prior.L == 1 else anchored(problem, v)
             means = np.stack([u_c.T @ shared for u_c in u], axis=2)
+            means += np.reshape(look.mean, (-1, 1))
+            mixture = LatentMixture(weights, means, covariance, group)
         else:
-            A = noisy_latents(problem, found, v, hubs)
-            means = np.stack([a.T @ k for a, k in zip(A, cross, strict=True)], axis=2)
-        means += np.reshape(look.mean, (-1, 1))
-        mixture = LatentMixture(weights, means, covariance, group)
+            mixture = mixture_at(problem, found, look, noisy_latents(problem, found, v, hubs), weights, group)
         return Law.of(mixture, problem.likelihood, len(v), share)
 
     return law

@@ -1,7 +1,8 @@
 """What the exact inference knows of a problem before the first draw, and what does not depend on draws.
 
 A search that ends with an exact evaluation, and the fit that follows at the same parameters, share it; and the draws of
-that evaluation, which do not count, are the pilot that says how many the fit needs.
+that evaluation, which do not count, are the pilot that says how many the fit needs. They are not kept, only what they
+say of the probabilities at some rows.
 Cost: EP; a factorisation for each of the noise and the plan, when first asked for.
 """
 
@@ -13,14 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpclass.inference.drawn import Drawn
-from gpclass.inference.posteriors import NoiseFactor, NoisyDraws, noise_factor
+from gpclass._typing import Array
+from gpclass.inference.noise import NoiseFactor, noise_factor
+from gpclass.inference.posteriors import NoisyDraws
 from gpclass.latent.base import Start
 from gpclass.model.problem import Problem
-from gpclass.orthant.box import Box
-from gpclass.orthant.plan import PILOT_EVEN, Plan, bare_plan
+from gpclass.orthant.box import Box, BoxAnew
+from gpclass.orthant.plan import PILOT_EVEN, POWER, POWER_OF_MANY, Plan, bare_plan
 from gpclass.orthant.uniforms import REPLICATES
 from gpclass.orthant.weights import effective_size
+from gpclass.posterior import LatentMixture
 from gpclass.propagation.sites import SiteApproximation
 
 if TYPE_CHECKING:
@@ -40,20 +43,25 @@ class Outline:
     asked: Problem | None = None  # the problem as it was given
     kept: Box | None = None  # the orthant, if it is small
 
-    @cached_property
+    @property
     def noise(self) -> NoiseFactor:
-        """Behind (K + Λ⁻¹)⁻¹."""
+        """Behind (K + Λ⁻¹)⁻¹; a large one is made anew, since draws need the memory, and none of this."""
+        return self._noise if self.problem.n**2 * self.problem.n_latents <= LARGE else noise_factor(self.problem)
+
+    @cached_property
+    def _noise(self) -> NoiseFactor:
         return noise_factor(self.problem)
 
     @property
-    def box(self) -> Box:
+    def box(self) -> Box | BoxAnew:
         """The orthant; a large one is made anew, which takes less time than any use of it."""
-        return self.problem.prior.box() if self.kept is None else self.kept
+        return BoxAnew(len(self.ep.mean), self.problem.prior.box) if self.kept is None else self.kept
 
     @cached_property
     def widened(self) -> Plan:
         """The plan that depends on no draws."""
-        return bare_plan(self.box, self.ep)
+        power = POWER if self.problem.n_latents == 1 else POWER_OF_MANY
+        return bare_plan(self.box, self.ep, power=power)
 
     def serves(self, settings: Exact, problem: Problem) -> bool:
         """Whether these settings would find the same for a problem."""
@@ -73,17 +81,18 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What one evaluation leaves for another one at the same parameters."""
+    """What one evaluation leaves for another one at the same parameters: of its draws no more than a pilot tells."""
 
     outline: Outline
-    drawn: Drawn  # by the widened plan
+    log_w: Array  # (M,), of draws by the widened plan
+    seen: LatentMixture  # of the same draws, where errors of probabilities are measured
 
-    def pilot(self, settings: Exact) -> Drawn | None:
-        """The draws, if they are the first pilot of these settings and so uneven that its plan is not another one."""
-        drawn, M = self.drawn, settings.first
-        if drawn.duals or settings.n_samples is not None or len(drawn.log_w) != M:
+    def pilot(self, settings: Exact) -> Known | None:
+        """The same, if it is the first pilot of these settings, and so uneven that its plan is not another one."""
+        M = settings.first
+        if settings.n_samples is not None or len(self.log_w) != M:
             return None
-        return drawn if effective_size(drawn.log_w) < PILOT_EVEN * M else None
+        return self if effective_size(self.log_w) < PILOT_EVEN * M else None
 
 
 def unused(rng: np.random.Generator) -> np.random.Generator:

@@ -20,24 +20,19 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array, Generator, IntArray
+from gpclass.inference.noise import NoiseFactor, noise_factor, noise_precision
 from gpclass.inference.redraw import LatentRecipe, Recipe
 from gpclass.latent.base import Gaussian, Start, per_latent
-from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import dense_prior
-from gpclass.latent.factors import NEW_POINTS
-from gpclass.likelihoods.nested import other_classes
 from gpclass.model.problem import Problem
-from gpclass.numerics.linalg import SiteFactor, factor
-from gpclass.numerics.products import EPSILON, MANY, Draws
+from gpclass.numerics.products import MANY, Draws
+from gpclass.numerics.rounded import Rounded, columns
 from gpclass.numerics.threads import few_threads
 from gpclass.posterior import Evidence, LatentMixture, Posterior, Report
 
-PART = 1000  # draws that are made together, in a processor's cache
 LARGE = 500_000  # numbers (4 MB) above which a file stores the recipe of draws instead of the draws
-ROUGH = 1.2e-5  # rounding of variances over that of the noise, below which single precision serves
 _NONE = Evidence(np.nan)  # of an unpacked posterior, for prediction alone
 
 
@@ -216,7 +211,7 @@ class NoisyDraws(WeightedDraws):
 
     problem: Problem  # with its rows repeated by their weights
     factor: NoiseFactor  # behind (K_c + I/s²)⁻¹
-    A: Array  # (L, n, M), (K_c + I/s²)⁻¹ z_c for each draw
+    A: Array | Rounded  # (L, n, M), (K_c + I/s²)⁻¹ z_c for each draw
     weights: Array  # (M,), sum to one
     group: IntArray  # (M,)
     evidence: Evidence
@@ -231,7 +226,8 @@ class NoisyDraws(WeightedDraws):
     def _draws(self) -> list[Draws]:
         """Of every latent value, for products."""
         covariances = dense_prior(self.problem).covariances
-        return [Draws(a, self.weights, K) for a, K in zip(self.A, covariances, strict=True)]
+        each = [self.A] if isinstance(self.A, Rounded) else list(self.A)
+        return [Draws(a, self.weights, K) for a, K in zip(each, covariances, strict=True)]
 
     def latent(self, X_new: Array) -> LatentMixture:
         """One Gaussian per draw, its latent values independent; all draws share the variances."""
@@ -240,7 +236,7 @@ class NoisyDraws(WeightedDraws):
 
     def mixture(self, cross: list[Array], diag: list[Array]) -> LatentMixture:
         """The same from covariances with the rows (n, m) and variances (m,) of new points, per latent value."""
-        L = len(self.A)
+        L = len(cross)
         each = [draws.times(k) for draws, k in zip(self._draws, cross, strict=True)]
         means = each[0][:, :, None] if L == 1 else np.stack(each, axis=2)
         variances = np.maximum(self.factor.variances(cross, diag, len(self.weights) >= MANY), 0.0)  # (m, L)
@@ -251,16 +247,16 @@ class NoisyDraws(WeightedDraws):
         prior = dense_prior(self.problem)
         cross = prior.per_latent(prior.cross(X_new))
         roots = self.factor.roots(cross, prior.per_latent(prior.joint(X_new)))
-        chosen = self.chosen(n, rng)
+        chosen = columns(self.A, self.chosen(n, rng))
         each = [
-            a.T[chosen] @ k + rng.standard_normal((n, len(X_new))) @ root.T
-            for a, k, root in zip(self.A, cross, roots, strict=True)
+            a.T @ k + rng.standard_normal((n, len(X_new))) @ root.T
+            for a, k, root in zip(chosen, cross, roots, strict=True)
         ]
         return np.stack(each, axis=2)
 
     def pack(self, r: int, rng: Generator) -> Array:
         """R draws, chosen by their weights, (r, L n)."""
-        return np.asarray(self.A[:, :, self.chosen(r, rng)].reshape(-1, r).T)
+        return np.asarray(columns(self.A, self.chosen(r, rng)).reshape(-1, r).T)
 
     @classmethod
     def unpack(cls, problem: Problem, vectors: Array) -> NoisyDraws:
@@ -274,7 +270,7 @@ class NoisyDraws(WeightedDraws):
         n, sd = problem.n, noise_precision(problem) ** -0.5
         f = np.stack([root @ rng.standard_normal(n) for root in prior.per_latent(prior.roots)])
         simulated = f + sd * rng.standard_normal(f.shape)
-        correction = self.A[:, :, 0] - self.factor.solve(simulated)
+        correction = columns(self.A, np.zeros(1, dtype=np.intp))[:, :, 0] - self.factor.solve(simulated)
         return np.asarray((f + prior.product(correction)).ravel())
 
     @classmethod
@@ -288,138 +284,6 @@ class NoisyDraws(WeightedDraws):
 
                 state = {**state, "A": drawn_again(problem, found, state["recipe"], state["weights"])}
         return cls(**state, factor=found)
-
-
-class NoiseFactor:
-    """The factors behind (K_c + I/s²)⁻¹, one per latent value."""
-
-    def __init__(self, one: SiteFactor | None = None, coupled: CoupledFactor | None = None) -> None:
-        self.one = one  # for one latent value
-        self.coupled = coupled  # for several: E_c, and their sum's factor
-
-    def solve(self, z: Array) -> Array:
-        """(K_c + I/s²)⁻¹ z_c for z (L, n) or (L, n, M)."""
-        if self.one is not None:
-            return self.one.solve(z[0])[None]
-        assert self.coupled is not None
-        return np.asarray(self.coupled.E @ (z if z.ndim == 3 else z[:, :, None])).reshape(z.shape)
-
-    def inverses(self, rough: bool = False) -> list[Array]:
-        """(K_c + I/s²)⁻¹, one (n, n) array per latent value; ``rough``: of one, in single precision's digits."""
-        if self.one is not None:
-            return [self.one.rough_inverse if rough else self.one.inverse]
-        assert self.coupled is not None
-        return list(self.coupled.E)
-
-    def forget(self) -> None:
-        """Drop what only slopes need."""
-        if self.one is not None:
-            vars(self.one).pop("rough_B_inverse", None)
-
-    def variances(self, cross: list[Array], diag: list[Array], rough: bool = False) -> Array:
-        """Variances of new latent values given the noisy ones, (m, L).
-
-        ``rough``: of one, in single precision, if its rounding is below ROUGH of the noise's variance. A probability
-        moves by less than a millionth then.
-        """
-        if self.one is not None:
-            rounding = EPSILON * np.sqrt(len(cross[0])) * np.max(self.one.root) ** 2 * np.max(diag[0], initial=0.0)
-            solve = self.one.rough_half_solve if rough and rounding < ROUGH else self.one.half_solve
-            half = solve(cross[0])
-            return np.asarray(diag[0] - np.einsum("ij,ij->j", half, half, dtype=np.float64))[:, None]
-        assert self.coupled is not None
-        taken = [np.einsum("ji,ji->i", k, E @ k) for k, E in zip(cross, self.coupled.E, strict=True)]
-        return np.asarray(np.stack(diag, axis=1) - np.stack(taken, axis=1))
-
-    def roots(self, cross: list[Array], prior: list[Array]) -> list[Array]:
-        """Roots of the covariances of new latent values given the noisy ones."""
-        if self.one is not None:
-            half = self.one.half_solve(cross[0])
-            scale = float(np.mean(np.diag(prior[0])))
-            return [factor(prior[0] - half.T @ half, what=NEW_POINTS, scale=scale)[0]]
-        assert self.coupled is not None
-        each = zip(cross, prior, self.coupled.E, strict=True)
-        own = [p - k.T @ (E @ k) for k, p, E in each]
-        return [factor(0.5 * (part + part.T), what=NEW_POINTS)[0] for part in own]
-
-
-def noise_factor(problem: Problem) -> NoiseFactor:
-    """The factor behind (K + Λ⁻¹)⁻¹, Λ the precision of the noise (1 for the utilities of many classes)."""
-    prior = dense_prior(problem)
-    if prior.L == 1:
-        return NoiseFactor(one=SiteFactor(prior.K, noise_precision(problem)))
-    return NoiseFactor(coupled=CoupledFactor(prior.covariances, np.ones((prior.L, problem.n))))
-
-
-def noise_precision(problem: Problem) -> Array:
-    """Precision of the noise of every row that the exact engine's draws contain, (n,)."""
-    if problem.n_latents > 1:
-        return np.ones(problem.n)
-    return problem.likelihood.split(problem.y, problem.weights).precision
-
-
-def noisy_latents(
-    problem: Problem, found: NoiseFactor, v: Array, rng: Generator | None, *, level: bool = True
-) -> Array:
-    """(K_c + I/s²)⁻¹ z_c, (L, n, M), from draws v (N, M) in the orthant.
-
-    Two classes: z = y∘v. More: v fixes the utilities up to one number per row, the true class's own utility η, which is
-    Gaussian given v: with E_c = (K_c + I)⁻¹, F = Σ_c E_c and u_c = u⁰_c + η (u⁰ is 0 for the true class and −v_c for
-    the others), η ~ N(−F⁻¹ Σ_c E_c u⁰_c, F⁻¹). Each draw of v has one draw of η; then the classes are independent.
-    If they share a kernel, the mean of η is that of −u⁰ over the classes, which needs no solve; files of earlier
-    versions, for which ``level`` is False, solved for it, with other last digits.
-    """
-    if found.one is not None:
-        return found.one.solve(problem.y[:, None] * v)[None]
-    assert found.coupled is not None
-    assert rng is not None
-    E, L = found.coupled.E, found.coupled.L
-    if level and one_kernel(problem):
-        made = Levelled(problem, found, v.shape[1], rng)
-        made.put(v, slice(0, v.shape[1]))
-        return made.A
-    u = anchored(problem, v)
-    e = E @ u
-    centre, _ = lapack.dpotrs(L, e.sum(axis=0), lower=1)
-    spread = solve_triangular(L, rng.standard_normal(u.shape[1:]), lower=True, trans=1, check_finite=False)
-    e += E @ (spread - np.asarray(centre).reshape(spread.shape))
-    return np.asarray(e)
-
-
-def one_kernel(problem: Problem) -> bool:
-    """Whether all latent values of a row share a kernel."""
-    return len(dense_prior(problem).kernel_matrices) == 1
-
-
-class Levelled:
-    """The array of :func:`noisy_latents` for a shared kernel: F = C E = L Lᵀ, so that E F^(-½) ξ = L ξ/C.
-
-    Draws are put in as they are made, so that they need not be kept beside it.
-    """
-
-    def __init__(self, problem: Problem, found: NoiseFactor, M: int, rng: Generator) -> None:
-        assert found.coupled is not None
-        self.problem, self.E, self.L = problem, found.coupled.E[0], found.coupled.L
-        self.A = np.empty((problem.n_latents, problem.n, M))
-        self.xi = rng.standard_normal((problem.n, M))
-
-    def put(self, v: Array, place: slice) -> None:
-        """Those of draws v (N, k), at their place among all."""
-        for begin in range(place.start, place.stop, PART):
-            part = slice(begin, min(begin + PART, place.stop))
-            u = anchored(self.problem, v[:, part.start - place.start : part.stop - place.start])
-            u -= u.mean(axis=0)
-            np.matmul(self.E, u, out=self.A[:, :, part])
-            self.A[:, :, part] += self.L @ self.xi[:, part] / len(self.A)
-
-
-def anchored(problem: Problem, v: Array) -> Array:
-    """Utilities u⁰ (C, n, M) with the true class at zero, from draws v (n(C−1), M)."""
-    n, C = problem.n, problem.n_latents
-    u = np.zeros((C, n, v.shape[1]))
-    others = other_classes(problem.y, C)
-    u[others, np.arange(n)[:, None]] = -v.reshape(n, C - 1, -1)
-    return u
 
 
 def _even(r: int) -> tuple[Array, IntArray]:

@@ -163,8 +163,15 @@ class SiteFactor:
         """(K + T^-1)^-1 as a symmetric matrix, a new array per call."""
         return self.write_inverse(np.empty(self.K.shape).T)
 
+    def inverse_alone(self) -> Array:
+        """The same with no memory beside it: for a factor of which nothing else of the kind will be asked."""
+        R = gram(lower_inverse(self.L))
+        R *= self.root
+        R *= self.root[:, None]
+        return R
+
     def write_inverse(self, out: Array) -> Array:
-        """The same, written into ``out``."""
+        """The inverse, written into ``out``."""
         np.multiply(self._B_inverse if out.flags.f_contiguous else self._B_inverse.T, self.root, out=out)
         out *= self.root[:, None]
         return out

@@ -14,6 +14,7 @@ Fails when: limits are reversed or NaN, shapes differ, cov is not symmetric or n
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,6 +74,23 @@ class Box:
             part = slice(i, i + ROWS)
             np.divide(a[self.row[part]], self.scale[part, None], out=out[part])
         return out
+
+
+@dataclass(frozen=True)
+class BoxAnew:
+    """A box that is made whenever its covariance is needed, and not kept: for a large one that is soon reordered."""
+
+    n: int  # number of coordinates
+    make: Callable[[], Box]
+
+    @property
+    def S(self) -> Array:
+        """The covariance, (n, n)."""
+        return self.make().S
+
+    def take(self, order: IntArray) -> Box:
+        """The box with its coordinates in another order."""
+        return self.make().take(order)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpclass.orthant.box import Box
+from gpclass.orthant.box import Box, BoxAnew
 from gpclass.orthant.plan import LONGER, PILOT, PILOT_EVEN, UNEVEN, Plan, bare_plan, tail_index
 from gpclass.orthant.weights import effective_size, pareto_khat
 from gpclass.propagation.sites import SiteApproximation
@@ -12,7 +12,7 @@ from gpclass.propagation.sites import SiteApproximation
 POWER, THIN = 0.9, 0.75  # of the sites of the proposal; tail index above which the defence was used
 
 
-def earlier_plan(box: Box, ep: SiteApproximation, rng: np.random.Generator | None) -> Plan:
+def earlier_plan(box: Box | BoxAnew, ep: SiteApproximation, rng: np.random.Generator | None) -> Plan:
     """As earlier versions planned, with a pilot or, without random numbers, by EP alone: for predictions of files."""
     heavy, thin = False, tail_index(ep, POWER) > THIN
     if rng is not None:

@@ -98,6 +98,15 @@ class Enough(Generic[T]):
     met: bool  # whether that meets the tolerance
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """The number of draws that pilots decided on."""
+
+    M: int
+    expected: float  # error that the pilots predict
+    met: bool  # whether that meets the tolerance
+
+
 def enough(
     draw: Callable[[int, np.random.Generator], T],
     pilot: Callable[[int, np.random.Generator], Falling],
@@ -106,14 +115,25 @@ def enough(
     tol: float,
     first: int,
     most: int,
-    known: Falling | None = None,
 ) -> Enough[T]:
-    """As many draws as an error of ``tol`` needs, between ``first`` and ``most``.
+    """As many draws as an error of ``tol`` needs, as :func:`how_many` says: ``draw(M, rng)`` makes M."""
+    found = how_many(pilot, rng, tol=tol, first=first, most=most)
+    return Enough(draw(found.M, rng.spawn(1)[0]), found.expected, found.met)
+
+
+def how_many(
+    pilot: Callable[[int, np.random.Generator], Falling],
+    rng: np.random.Generator,
+    *,
+    tol: float,
+    first: int,
+    most: int,
+    known: Falling | None = None,
+) -> Wanted:
+    """The number of draws that an error of ``tol`` needs, between ``first`` and ``most``.
 
     Parameters
     ----------
-    draw : callable
-        ``draw(M, rng)`` makes M draws.
     pilot : callable
         ``pilot(M, rng)`` makes M draws that do not count: how the error falls.
     rng : Generator
@@ -131,4 +151,4 @@ def enough(
         if wanted < found.reach * M or found.error(most) > FAR * tol:  # then it will be ``most``
             break
         M = min(GROWTH * M, max(M, wanted // WORTH))
-    return Enough(draw(wanted, rng.spawn(1)[0]), expected, bool(expected <= SLACK * tol))
+    return Wanted(wanted, expected, bool(expected <= SLACK * tol))

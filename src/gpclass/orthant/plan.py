@@ -8,6 +8,8 @@ unbiased.
 - Strength: EP's own sites if the pilot's weights are even; otherwise sites widened about EP's mean to 0.7 of
   their precision, since EP's Gaussian is too narrow. Their tails are thinner, and more draws are effective: of fitted
   data sets of two to ten classes 81 % instead of 69 % (0.9 of the precision) or 62 %, 33 % instead of 29 % or 23 %.
+  Where rows have several coordinates, of three classes or more, 0.55: errors of probabilities are up to 40 % smaller
+  than with 0.7, and the tails so much thinner that few plans need a defence, which would double the work per draw.
 - Defence: if the weights of widened sites may have a heavy tail (q too narrow along directions in which the
   constraints no longer bind), 5 % of the draws come from exponential tilting, N(mu, S): the prior's covariance shifted
   to EP's mean. Its weights are bounded, since for a half-line h_k − T_k mu_k > 0 at EP's fixed point, and so are those
@@ -28,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
-from gpclass.orthant.box import Box, BoxFactors
+from gpclass.orthant.box import Box, BoxAnew, BoxFactors
 from gpclass.orthant.guided import mixture_draws, side_by_side
 from gpclass.orthant.proposal import Proposal, propose
 from gpclass.orthant.uniforms import NORMAL, PointSet, normals, points
@@ -38,7 +40,7 @@ from gpclass.propagation.sites import SiteApproximation, Sites
 
 Order = Literal["sites", "given", "random", "interleaved"]
 ORDERS: tuple[str, ...] = get_args(Order)
-POWER = 0.7  # of the sites of the proposal
+POWER, POWER_OF_MANY = 0.7, 0.55  # of the sites of the proposal, with one coordinate per row and with several
 DEFENCE = 0.05  # share of draws from the tilted prior, if needed
 THIN = 0.7  # tail index above which the defence is used
 UNEVEN = 0.4  # k-hat of the pilots, itself known to 0.1, above which the defence is used
@@ -95,9 +97,13 @@ class Plan:
         """Whether some draws come from the tilted prior."""
         return len(self.shares) > 1
 
-    def with_defence(self, box: Box, ep: SiteApproximation) -> Plan:
+    def with_defence(self, box: Box | BoxAnew, ep: SiteApproximation) -> Plan:
         """The plan with draws from the prior tilted to the mean of EP; it was made from these."""
-        box, tilt = box.take(self.order), ep.widened(0.0).take(self.order)
+        return self._defended(box.take(self.order), ep)
+
+    def _defended(self, box: Box, ep: SiteApproximation) -> Plan:
+        """The same for the box in the plan's order."""
+        tilt = ep.widened(0.0).take(self.order)
         return replace(
             self,
             proposals=(self.proposals[0], propose(box.S, tilt, box.lower, box.upper, box.smooth)),
@@ -118,7 +124,7 @@ def fit_sites(box: Box, *, tol: float = 1e-4, max_sweeps: int = 30) -> SiteAppro
 
 
 def make_plan(
-    box: Box,
+    box: Box | BoxAnew,
     ep: SiteApproximation,
     rng: np.random.Generator,
     *,
@@ -138,7 +144,7 @@ def make_plan(
     return replace(plan, spread=float(relative_weights(log_w).std()))
 
 
-def reviewed(plan: Plan, box: Box, ep: SiteApproximation, log_w: Array, rng: np.random.Generator) -> Plan:
+def reviewed(plan: Plan, box: Box | BoxAnew, ep: SiteApproximation, log_w: Array, rng: np.random.Generator) -> Plan:
     """A plan of widened sites of a box, defended if its weights have a heavy tail.
 
     Log weights of an earlier pilot, of these sites or EP's own, raise the suspicion: so few draws often do by chance.
@@ -150,7 +156,7 @@ def reviewed(plan: Plan, box: Box, ep: SiteApproximation, log_w: Array, rng: np.
 
 
 def bare_plan(
-    box: Box,
+    box: Box | BoxAnew,
     ep: SiteApproximation,
     *,
     order: Order | IntArray = "sites",
@@ -165,7 +171,7 @@ def bare_plan(
     ordered = box.take(place)
     guide = propose(ordered.S, ep.widened(power).take(place), ordered.lower, ordered.upper, ordered.smooth)
     plan = Plan(replace(ordered, S=NO_MATRIX), place, (guide,), (1.0,), power, np.inf, False)
-    return plan.with_defence(box, ep) if (tail_index(ep) > THIN if defend is None else defend) else plan
+    return plan._defended(ordered, ep) if (tail_index(ep, power) > THIN if defend is None else defend) else plan
 
 
 def tail_index(ep: SiteApproximation, power: float = POWER) -> float:
@@ -179,7 +185,7 @@ def tail_index(ep: SiteApproximation, power: float = POWER) -> float:
 
 
 def coordinate_order(
-    order: Order | IntArray, box: Box, rng: np.random.Generator | None, sites: Sites | None = None
+    order: Order | IntArray, box: Box | BoxAnew, rng: np.random.Generator | None, sites: Sites | None = None
 ) -> IntArray:
     """The permutation for an ``order=`` argument."""
     if not isinstance(order, str):

@@ -16,14 +16,8 @@ from gpclass._typing import Array
 from gpclass.hyper import Fixed, Map, Maximize, Stages
 from gpclass.hyper.mixture import ThetaMixture
 from gpclass.inference.exact import drawn_again, latents_drawn_again
-from gpclass.inference.posteriors import (
-    GaussianPosterior,
-    ModePosterior,
-    NoiseFactor,
-    NoisyDraws,
-    WhiteDraws,
-    noise_factor,
-)
+from gpclass.inference.noise import NoiseFactor, noise_factor
+from gpclass.inference.posteriors import GaussianPosterior, ModePosterior, NoisyDraws, WhiteDraws
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.dense import DenseGaussian, dense_prior
 from gpclass.latent.factors import OneFactor
@@ -185,7 +179,7 @@ def again_draws(state: State) -> Array:
     problem = state["problem"]
     with few_threads(problem.n):
         found = drawn_again(problem, NoiseFactor(one=state["factor"]), state["recipe"], state["weights"])
-        return np.asarray(found[0])
+        return np.asarray(np.asarray(found)[0])
 
 
 def again_latents(state: State) -> Array:
@@ -204,7 +198,7 @@ def again_utilities(state: State) -> Array:
     """Draws of the utilities of many classes, (C, n, M)."""
     problem, recipe = state["problem"], state["recipe"]
     with few_threads(problem.n):
-        return drawn_again(problem, noise_factor(problem), recipe, recipe.weights)
+        return np.asarray(drawn_again(problem, noise_factor(problem), recipe, recipe.weights))
 
 
 def again_inverses(state: State) -> Array:

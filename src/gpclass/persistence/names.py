@@ -73,6 +73,7 @@ PATHS: dict[str, str] = {
     "trace/em": "gpclass.hyper.em:EMTrace",
     "trace/cv": "gpclass.hyper.cross_validation:Search",
     # Recipes from which draws are remade on reading
+    "draws/rounded": "gpclass.numerics.rounded:Rounded",
     "recipe/seed": "gpclass.inference.redraw:Seed",
     "recipe/draws": "gpclass.inference.redraw:Recipe",
     "recipe/latents": "gpclass.inference.redraw:LatentRecipe",
