@@ -13,6 +13,8 @@ integrated out; so tile t adds
 
     ½ log |S_T at its core and later rows| − ½ log |S_T at its later rows|.
 
+The selected inverse has the covariances within the cliques, so that it also gives the posterior's own weights and
+variances of the core rows given their neighbours: the guide of the means (:mod:`gpclass.latent.neighbour_means`).
 Cost: one factor and its selected inverse per tile (:mod:`gpclass.numerics.dissection`), and two smaller factors for the
 determinant.
 """
@@ -41,6 +43,8 @@ from gpclass.numerics.dissection import Dissection, SparseFactor
 FIRST = 0.7  # step of the first sweep of a tile by itself, if its rule is careful
 ENOUGH = 0.5  # relative change of its sites at which such sweeps end: the exchange with other tiles moves them again
 MOST = 8  # sweeps, at most
+TOGETHER = 5000  # cliques at once
+ADDED = (0.0, 1e-8, 1e-5)  # share of the variances that is added to those of a clique, if it is not positive definite
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +163,38 @@ class TilePrior(NeighbourPrior):
         return total
 
 
+def posterior_conditionals(tile: Tile, pattern: Pattern, P: Array) -> tuple[Array, Array]:
+    """Weights (core, k + 1), −b and 1, and variances (core,) given the neighbours, from covariances P at the pairs."""
+    code, core = pattern.i.astype(np.int64) * len(tile) + pattern.j, np.flatnonzero(tile.core)
+    a, b = np.tril_indices(tile.members.shape[1])
+    c, d = np.empty((len(core), tile.members.shape[1])), np.empty(len(core))
+    for begin in range(0, len(core), TOGETHER):
+        members = tile.members[core[begin : begin + TOGETHER]].astype(np.int64)
+        low, high = np.minimum(members[:, a], members[:, b]), np.maximum(members[:, a], members[:, b])
+        known = low >= 0
+        at = np.searchsorted(code, np.where(known, high * len(tile) + low, 0))  # the first pair is (0, 0)
+        R = np.empty((len(members), c.shape[1], c.shape[1]))
+        R[:, a, b] = R[:, b, a] = np.where(known, P[at], a == b)
+        some = slice(begin, begin + TOGETHER)
+        c[some], d[some] = _conditionals_of_any(R)
+    return c, d
+
+
+def _conditionals_of_any(R: Array) -> tuple[Array, Array]:
+    """Those of covariances (r, k + 1, k + 1) with rounding errors; rows count as independent if all else fails."""
+    own = np.einsum("raa->ra", R)
+    for added in ADDED:
+        shifted = R.copy()
+        np.einsum("raa->ra", shifted)[:] += added * own
+        try:
+            return conditionals(shifted)
+        except np.linalg.LinAlgError:
+            continue
+    c: Array = np.zeros(own.shape)
+    c[:, -1] = 1.0
+    return c, own[:, -1].copy()
+
+
 def short(indices: Any) -> IntArray:
     """Indices in 32 bits."""
     found: IntArray = np.asarray(indices).astype(np.int32)
@@ -204,8 +240,10 @@ def begin(tile: Tile, spec: Spec, rule: SiteRule) -> tuple[Shard, Sums]:
         q = swept.gaussian
         if change < ENOUGH:
             break
-    core = tile.core
-    return tile, {"numbers": [held[0].kept[:, core]], "mean": [last.mean_f[core]], "cov": [last.covariance]}
+    core, near = tile.core, {}
+    if spec.L == 1:
+        near = {"guide": [posterior_conditionals(tile, prior.cliques, last._inverse[0][0])]}
+    return tile, {"numbers": [held[0].kept[:, core]], "mean": [last.mean_f[core]], "cov": [last.covariance], **near}
 
 
 def moments(tile: Tile, spec: Spec, W: Array, determinant: bool) -> tuple[Shard, Sums]:
@@ -215,6 +253,13 @@ def moments(tile: Tile, spec: Spec, W: Array, determinant: bool) -> tuple[Shard,
     q = NeighbourGaussian(prior, RowSites(b=np.zeros((spec.L, len(tile))), full=own))
     half = prior.half_log_det_of_core(tile, own) if determinant else 0.0
     return tile, {"cov": [q._inverse[1]], "half": half}
+
+
+def guide(tile: Tile, spec: Spec, W: Array) -> tuple[Shard, Sums]:
+    """Weights and variances of the core rows given their neighbours, at sites of these precisions; one latent value."""
+    prior = spec.prior(tile)
+    q = NeighbourGaussian(prior, RowSites(b=np.zeros((1, len(tile))), full=W[tile.rows_of_all]))
+    return tile, {"guide": [posterior_conditionals(tile, prior.cliques, q._inverse[0][0])]}
 
 
 def determinant(tile: Tile, spec: Spec, W: Array) -> tuple[Shard, Sums]:

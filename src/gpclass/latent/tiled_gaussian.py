@@ -66,7 +66,7 @@ class TiledGaussian(GaussianByMean):
     @cached_property
     def mean_f(self) -> Array:
         """At the rows, (n, L)."""
-        return self.prior.means.solve(self.W, self.b, self.near_mean, COLD if self.near_mean is None else self.left)[0]
+        return self.prior.mean(self.W, self.b, self.near_mean, COLD if self.near_mean is None else self.left)
 
     @property
     def alpha(self) -> Array:
