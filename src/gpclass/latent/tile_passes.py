@@ -228,7 +228,7 @@ def _precisions(tile: Tile, X: Array) -> tuple[Pattern, list[Array]]:
 
 
 def begin(tile: Tile, spec: Spec, rule: SiteRule) -> tuple[Shard, Sums]:
-    """Sites (k, core) near the tile's own fixed point, means of the core, and covariances of core and halo."""
+    """Sites (k, core) near the tile's own fixed point, means of the core, covariances of core and halo; the guide."""
     prior = spec.prior(tile)
     held, q = prior.begin(rule)
     assert isinstance(q, NeighbourGaussian)
@@ -268,7 +268,7 @@ def determinant(tile: Tile, spec: Spec, W: Array) -> tuple[Shard, Sums]:
 
 
 def ahead(
-    tile: Tile, spec: Spec, rule: SiteRule, numbers: Array, mean: Array, share: list[Array] | None, determinant: bool
+    tile: Tile, spec: Spec, rule: SiteRule, numbers: Array, mean: Array, share: list[Array] | None
 ) -> tuple[Shard, Sums]:
     """Variances of core and halo, sites as far as the tile's factor tells, and about their means, for the core.
 
@@ -287,9 +287,8 @@ def ahead(
     new, after = settled(response, old, first, matching(rule, spec.likelihood, labels)), response.mean
     for _ in range(2):
         after, variance = response.marginals(new - old, after)
-    half = prior.half_log_det_of_core(tile, q.W) if determinant else 0.0
     known = {"cov": [found], "numbers": [new[:, core]], "mean": [after[core, None]], "variance": [variance[core]]}
-    return tile, {**known, "plain": int(new is first), "half": half}
+    return tile, {**known, "plain": int(new is first)}
 
 
 def row_conditionals(covariance: Any, X: Array, members: IntArray, jitter: float) -> tuple[Array, Array]:

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,10 +42,52 @@ if TYPE_CHECKING:
 NOTABLE = 0.02  # relative error of a standard deviation that is warned of
 COLD, WARM = 1e-10, 0.03  # share of the error of a first mean that is left: of none, and of one nearby
 FINE = 1e-6  # the same of plain sweeps, whose first mean is that of the sweep before
-CLOSE = 1000.0  # times the tolerance: a change of the sites from which the next sweep may be the last
-WHOLE = 2.0  # such a change over that of a plain sweep, if it is as far as a factor tells
-KEPT, MOST_KEPT = 0.15, 2.0**30  # share of the free memory, and bytes, for the factors of tiles that predict
+FINEST, OF_HALO = 5e-4, 0.05  # change of the sites at which sweeps may end: at most, and over the error of the halos
+KEPT, MOST_KEPT = 0.15, 2.0**29  # share of the free memory, and bytes, for the factors of tiles that predict
+PER_PAIR = 28.0  # bytes of a pair of rows in what is kept beside a factor
 MOST_DRAWN = 150_000  # rows of the tiles of a joint draw
+
+
+class Recent:
+    """Gaussians of the tiles used last, within ``KEPT`` and ``MOST_KEPT``; threads may share it."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[int, NeighbourGaussian] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, tile: int) -> NeighbourGaussian | None:
+        """That of a tile, which is now the last used; None if it is not kept."""
+        with self._lock:
+            if tile in self._found:
+                self._found.move_to_end(tile)
+            return self._found.get(tile)
+
+    def keep(self, tile: int, found: NeighbourGaussian) -> None:
+        """Keep that of a tile instead of those used longest ago, if memory is short."""
+        most = min(KEPT * available_memory(), MOST_KEPT)
+        with self._lock:
+            self._found[tile] = found
+            sizes = [_bytes(one) for one in self._found.values()]
+            while len(sizes) > 1 and sum(sizes) > most:
+                self._found.popitem(last=False)
+                sizes.pop(0)
+
+    def clear(self) -> None:
+        """Keep none."""
+        with self._lock:
+            self._found.clear()
+
+    def __reduce__(self) -> tuple[type[Recent], tuple[()]]:
+        """What is pickled: an empty one, since factors are found again."""
+        return Recent, ()
+
+
+def _bytes(found: NeighbourGaussian) -> float:
+    cliques, L = found.prior.cliques, found.prior.L
+    return 8.0 * cliques.tree.numbers * L**2 + PER_PAIR * len(cliques.i)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +99,7 @@ class TiledGaussian(GaussianByMean):
     share: list[Array] | None = None  # per tile, of sites nearby (TiledPrior.shares), for one latent value
     left: float = WARM  # share of the error of that mean which is left
     begun: bool = False
-    tol: float = np.inf  # change at which sweeps end, if known
-    change: float = np.inf  # of the sites since the sweep before
-    half_before: float | None = None  # what ½ log |I + K W| is by the variances of the sweep before
-    factors: OrderedDict[int, NeighbourGaussian] = field(default_factory=OrderedDict, repr=False)
+    factors: Recent = field(default_factory=Recent, repr=False)
 
     # ---- the distribution -------------------------------------------------------------------------------------
 
@@ -137,18 +177,18 @@ class TiledGaussian(GaussianByMean):
         prior, likelihood = self.prior, self.prior.problem.likelihood
         shard, labels = only(held, likelihood)
         old = shard.kept[: rule.numbers(likelihood, prior.L)]
-        whole, mean, exact = None, self.mean_f, self._wanted(rule)
+        whole, mean = None, self.mean_f
         if step == 1.0 and self.responds(rule):
-            sums = prior.map(passes.ahead, rule, old, mean, self.share, exact)
+            sums = prior.map(passes.ahead, rule, old, mean, self.share)
             if 2 * sums["plain"] < len(prior.layout.cores):
                 whole = np.ascontiguousarray(prior.at_rows([part.T for part in sums["numbers"]]).T)
                 mean, variance = prior.at_rows(sums["mean"]), prior.at_rows(sums["variance"])
                 whole, mean = self._exchanged(labels, rule, whole, mean, variance)
         else:
-            sums = prior.map(passes.moments, self.W, exact)
+            sums = prior.map(passes.moments, self.W, rule.bound)
         cov = vars(self).setdefault("covariance", prior.of_cores(sums["cov"]))
         share = prior.shares(cov[:, 0, 0], sums["cov"]) if prior.L == 1 else None
-        if exact:
+        if rule.bound and "half" in sums:
             vars(self).setdefault("half_log_det", self._half(sums["half"]))
         new, terms = rule.update(likelihood, labels, old, self.marginals)
         if whole is not None:
@@ -156,8 +196,13 @@ class TiledGaussian(GaussianByMean):
         moved = new if step == 1.0 else old + step * (new - old)
         next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
         left = FINE if whole is None else WARM
-        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, left, tol=self.tol)
-        return self._swept(next_held, after, float(np.sum(labels.copies * terms)), whole is not None)
+        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, left)
+        value = partial(self._value, float(np.sum(labels.copies * terms)))
+        return Swept(next_held, after, value, whole is not None)
+
+    def _value(self, terms: float) -> float:
+        """Evidence or bound, from what the rows add; the determinant takes a pass over the tiles."""
+        return self.log_mass + terms
 
     def _exchanged(
         self, labels: Labels, rule: SiteRule, numbers: Array, mean: Array, variance: Array
@@ -173,34 +218,23 @@ class TiledGaussian(GaussianByMean):
         numbers = rule.update(likelihood, labels, numbers, at)[0]
         return numbers, mean
 
-    def _wanted(self, rule: SiteRule) -> bool:
-        """Whether a sweep takes the determinant of its own: its value is a bound, may be the last, or is the first."""
-        return rule.bound or self.half_before is None or self.change < CLOSE * self.tol
-
-    def _swept(self, held: Held, after: TiledGaussian, terms: float, ahead: bool) -> Swept:
-        """The sweep, with its value; far from the fixed point, by the change of the determinant to first order."""
-        change = self.distance(after)
-        if change < 2.0 * WHOLE * self.tol or self.half_before is None:
-            half = self.half_log_det
-        else:
-            half = vars(self).get("half_log_det", self.half_before)
-        value = self._height - half + terms
-        moved = 0.5 * float(np.sum(self.covariance * (after.W - self.W)))
-        return Swept(held, replace(after, change=change, half_before=half + moved), value, ahead)
-
-    def roughly(self, tol: float, rule: SiteRule) -> TiledGaussian:
-        """The same, knowing when sweeps end."""
-        return replace(self, tol=tol, factors=OrderedDict())
-
     def beside(self, held: Held, rule: SiteRule) -> TiledGaussian:
         """The Gaussian of other sites, whose mean and variances are near these."""
         mean = vars(self).get("mean_f", self.near_mean)
-        made = TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, self.left, tol=self.tol)
-        return replace(made, change=self.change, half_before=self.half_before)
+        return TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, self.left)
+
+    @property
+    def proper(self) -> bool:
+        """So it is if no site lowers a precision; else the determinant tells."""
+        return bool(np.all(np.linalg.eigvalsh(self.W) >= 0.0)) or super().proper
+
+    @property
+    def finest(self) -> float:
+        return min(OF_HALO * self.error_of_halo, FINEST)
 
     def moved_to(self, held: Held) -> TiledGaussian:
         (shard,) = held
-        moved = replace(self, sites=self.sites_at(held), factors=OrderedDict())
+        moved = replace(self, sites=self.sites_at(held), factors=Recent())
         f = shard.kept.reshape(base.NEWTON, self.prior.L, -1)[base.F]
         vars(moved)["mean_f"] = np.ascontiguousarray(f.T)
         for name in ("half_log_det", "covariance"):
@@ -221,24 +255,15 @@ class TiledGaussian(GaussianByMean):
         """The Gaussian of all rows of some tiles, with the means that they have."""
         prior = self.prior
         key = tiles[0] if len(tiles) == 1 else -1
-        if key in self.factors:
-            self.factors.move_to_end(key)
-            return self.factors[key]
+        known = self.factors.get(key)
+        if known is not None:
+            return known
         rows = np.unique(np.concatenate([prior.layout.rows[t] for t in tiles]))
         tile = prior.tiles[key] if key >= 0 else prior.tile(rows, np.zeros(len(rows), dtype=np.int8), -1)
         found = prior.spec.prior(tile).centred(self.W[rows], self.mean_f[rows])
         if key >= 0:
-            self._keep(key, found)
+            self.factors.keep(key, found)
         return found
-
-    def _keep(self, tile: int, found: NeighbourGaussian) -> None:
-        """Keep the factor of a tile instead of those used longest ago, if memory is short."""
-        self.factors[tile] = found
-        size = 8.0 * sum(one.prior.cliques.tree.numbers for one in self.factors.values()) * self.prior.L**2
-        each = size / len(self.factors)
-        while len(self.factors) > 1 and size > min(KEPT * available_memory(), MOST_KEPT):
-            self.factors.popitem(last=False)
-            size -= each
 
     def blocks(self, X_new: Array, most: int) -> list[IntArray]:
         """One tile's points after another's."""
@@ -293,7 +318,3 @@ class TiledGaussian(GaussianByMean):
     def kept(self) -> dict[str, Array]:
         """Sites, all copies together, and means."""
         return {"W": self.W, "b": np.ascontiguousarray(self.b.T), "mean": np.ascontiguousarray(self.mean_f.T)}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: all except factors."""
-        return {**vars(self), "factors": OrderedDict()}
