@@ -98,12 +98,6 @@ class Pattern:
         """The fronts of matrices with entries at the pairs."""
         return Dissection.of(self.i, self.j, self.X)
 
-    def within(self, some: Any) -> tuple[Pattern, Any]:
-        """The pattern of some rows (r,), and which of the pairs are left (E,)."""
-        both = some[self.i] & some[self.j]
-        place = short(np.cumsum(some) - 1)
-        return Pattern(place[self.i[both]], place[self.j[both]], self.X[some], self.k), both
-
 
 @dataclass(frozen=True, eq=False)
 class TileConditionals:
@@ -158,8 +152,9 @@ class TilePrior(NeighbourPrior):
         total, Q = 0.0, [one.Q for one in self.per_latent(self.conditionals)]
         for some, sign in ((tile.side >= 0, 1.0), (tile.side > 0, -1.0)):
             if np.any(some):
-                pattern, both = self.cliques.within(some)
-                total += sign * SparseFactor(pattern.tree, [q[both] for q in Q], W[some]).half_log_det
+                both = some[self.cliques.i] & some[self.cliques.j]
+                tree = self.cliques.tree.within(some, both)
+                total += sign * SparseFactor(tree, [q[both] for q in Q], W[some]).half_log_det
         return total
 
 
