@@ -100,11 +100,12 @@ class Dissection:
         return cls(n, fronts, front_of)
 
     def within(self, some: BoolArray, left: BoolArray) -> Dissection:
-        """The fronts of the matrix of some rows (n,) alone, with the pairs (E,) that are left; in new numbers, in order.
+        """The fronts of the matrix of some rows (n,) alone, with the pairs (E,) that are left, in their numbers.
 
         Without some rows a separator still separates. Boundaries may have rows that are no longer touched.
         """
-        row, pair = np.cumsum(some) - 1, np.cumsum(left, dtype=np.int32) - 1
+        row: IntArray = np.cumsum(some) - 1
+        pair: Any = np.cumsum(left, dtype=np.int32) - 1
         cut = [(front.own[some[front.own]], front.boundary[some[front.boundary]]) for front in self.fronts]
         new = np.cumsum([len(own) > 0 for own, _ in cut]) - 1
         place, fronts = np.empty(self.n, dtype=np.intp), []
@@ -119,7 +120,7 @@ class Dissection:
                 above = np.concatenate(cut[parent])
                 place[above] = np.arange(len(above))
                 up = place[boundary]
-            here = np.cumsum(some[np.concatenate([front.own, front.boundary])], dtype=np.int32) - 1
+            here: Any = np.cumsum(some[np.concatenate([front.own, front.boundary])], dtype=np.int32) - 1
             mine = left[front.pairs]
             at = here[front.at[0][mine]], here[front.at[1][mine]]
             after = int(new[parent]) if parent >= 0 else -1
