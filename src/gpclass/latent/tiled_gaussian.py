@@ -4,7 +4,8 @@ Sites of precision W and shift b make means S⁻¹b, S = Q + W, and α = Q S⁻�
 the means of the Gaussian before, ``near_mean``, to a small share of their distance: as sweeps or Newton's steps
 converge, so do they. Variances of the core rows, the determinant and what is predicted come from the tiles
 (:mod:`gpclass.latent.tile_passes`). A sweep is one pass over the tiles; if the response of a factor to the sites is
-used (:mod:`gpclass.latent.near_sites`), in that pass too.
+used (:mod:`gpclass.latent.near_sites`), in that pass too. The determinant takes another one, when it is asked for.
+Sites are found to a small share of the error that the halos leave, as ``error_of_halo`` tells it.
 
 A new point belongs to the tile of its nearest row, and is predicted by the Gaussian of that tile's rows. Joint draws,
 and the joint Gaussian of rows and new points, take the rows of all tiles that they touch.

@@ -14,9 +14,9 @@ A halo has a width in rows: it has the rows of other tiles that are nearer to th
 times the mean distance between rows *where they are*, so that dense rows next to a sparse tile add no more than needed;
 and the neighbours of all these. It is widened until it has LEAST of the core's rows. The report has the error of a
 standard deviation in one tile, as a halo of twice the width tells it, and warns if it is large.
-Cost: O(n) for tiles of fixed size, in time and memory, beside conjugate gradients, whose iterations grow slowly with
-the rows; a factor is dropped after use, and only its plan is kept, if memory allows. The passes run on the executor of
-the rows, one task per tile; the means are found in this process.
+Cost: O(n) for tiles of fixed size, in time and memory; with several latent values per row the conjugate gradients take
+more iterations the more rows there are. A factor is dropped after use, and only its plan is kept, if memory allows. The
+passes run on the executor of the rows, one task per tile; the means are found in this process.
 Fails when: the range of the kernel holds many more rows than a halo is wide, and labels say little about them:
 variances then have an error; a wider halo, or ``tile=0`` for one factor, tells.
 References: Vecchia (1988); Cai & Sarkis (1999), A restricted additive Schwarz preconditioner for general sparse linear
