@@ -125,7 +125,8 @@ def fixed_point(
         q = prior.given(held, rule)
     else:
         held, q = prior.begin(rule, None if near is None else near.gaussian)
-    tol, q = max(tol, q.finest), q.roughly(tol, rule)
+    tol = max(tol, q.finest)
+    q = q.roughly(tol, rule)
     warm = q.begun or (near is not None and (bool(near.held) or q.responds(rule)))
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature

@@ -30,6 +30,7 @@ from gpclass.latent import base
 from gpclass.latent import tile_passes as passes
 from gpclass.latent.base import Held, SiteRule, Swept
 from gpclass.latent.in_memory import GaussianByMean, only
+from gpclass.latent.near_sites import relative_change
 from gpclass.latent.neighbour_gaussian import RESPONSIVE, NeighbourGaussian
 from gpclass.latent.tiles import TiledPrior
 from gpclass.likelihoods.local import RowMarginals
@@ -44,6 +45,7 @@ NOTABLE = 0.02  # relative error of a standard deviation that is warned of
 COLD, WARM = 1e-10, 0.03  # share of the error of a first mean that is left: of none, and of one nearby
 FINE = 1e-6  # the same of plain sweeps, whose first mean is that of the sweep before
 FINEST, OF_HALO = 5e-4, 0.05  # change of the sites at which sweeps may end: at most, and over the error of the halos
+ROUNDS, EXCHANGED = 5, 1e-3  # of means for sites and sites for means, and the change of a site at which they end
 KEPT, MOST_KEPT = 0.15, 2.0**29  # share of the free memory, and bytes, for the factors of tiles that predict
 PER_PAIR = 28.0  # bytes of a pair of rows in what is kept beside a factor
 MOST_DRAWN = 150_000  # rows of the tiles of a joint draw
@@ -86,6 +88,45 @@ class Recent:
         return Recent, ()
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What the tiles found when they were last visited; one latent value per row."""
+
+    numbers: list[Array]  # (2, r) per tile, the sites of core and halo
+    cov: list[Array]  # (r, 1, 1), their variances
+
+    @classmethod
+    def after(cls, before: Seen | None, rows: list[IntArray], due: list[int], numbers: Array, cov: list[Array]) -> Seen:
+        """After a visit of some tiles, whose variances were found at sites ``numbers`` (2, n)."""
+        made = cls([], []) if before is None else cls(list(before.numbers), list(before.cov))
+        for t, found in zip(due, cov, strict=True):
+            made.numbers[t : t + 1], made.cov[t : t + 1] = [numbers[:, rows[t]]], [found]
+        return made
+
+
+def exchanged(
+    prior: TiledPrior, labels: Labels, rule: SiteRule, numbers: Array, mean: Array, variance: Array, tol: float
+) -> tuple[Array, Array]:
+    """Sites (2, n) that match the means of all rows together, which a tile knows without the rows beyond its halo.
+
+    Variances (n,) are those that the tiles expect; they follow a row's own site, as if the others did not change.
+    """
+    likelihood, first = prior.problem.likelihood, np.inf
+    for _ in range(ROUNDS):
+        sites = rule.sites(likelihood, labels, numbers)
+        mean = TiledGaussian(prior, sites, labels.copies, mean).mean_f
+        at = RowMarginals(np.ascontiguousarray(mean.T), variance[:, None, None], sites)
+        new = rule.update(likelihood, labels, numbers, at)[0]
+        change = relative_change(numbers, new, variance)
+        if change > first:
+            break
+        variance = variance / (1.0 + labels.copies * (new[0] - numbers[0]) * variance)
+        numbers, first = new, min(first, change)
+        if change < max(tol, EXCHANGED):
+            break
+    return numbers, mean
+
+
 def _bytes(found: NeighbourGaussian) -> float:
     cliques, L = found.prior.cliques, found.prior.L
     return 8.0 * cliques.tree.numbers * L**2 + PER_PAIR * len(cliques.i)
@@ -100,6 +141,8 @@ class TiledGaussian(GaussianByMean):
     share: list[Array] | None = None  # per tile, of sites nearby (TiledPrior.shares), for one latent value
     left: float = WARM  # share of the error of that mean which is left
     begun: bool = False
+    tol: float = 0.0  # relative change of the sites of a tile that leaves its variances as they are
+    seen: Seen | None = field(default=None, repr=False)
     factors: Recent = field(default_factory=Recent, repr=False)
 
     # ---- the distribution -------------------------------------------------------------------------------------
@@ -178,51 +221,55 @@ class TiledGaussian(GaussianByMean):
         prior, likelihood = self.prior, self.prior.problem.likelihood
         shard, labels = only(held, likelihood)
         old = shard.kept[: rule.numbers(likelihood, prior.L)]
-        whole, mean = None, self.mean_f
+        whole, ahead, seen = None, None, None
         if step == 1.0 and self.responds(rule):
-            sums = prior.map(passes.ahead, rule, old, mean, self.share)
-            if 2 * sums["plain"] < len(prior.layout.cores):
-                whole = np.ascontiguousarray(prior.at_rows([part.T for part in sums["numbers"]]).T)
-                mean, variance = prior.at_rows(sums["mean"]), prior.at_rows(sums["variance"])
-                whole, mean = self._exchanged(labels, rule, whole, mean, variance)
+            due = self._due(old)
+            ahead = prior.map(passes.ahead, rule, old, self.mean_f, self.share, some=due) if due else {}
+            seen = Seen.after(self.seen, prior.layout.rows, due, old, ahead.get("cov", []))
+            found = seen.cov
         else:
             sums = prior.map(passes.moments, self.W, rule.bound)
-        cov = vars(self).setdefault("covariance", prior.of_cores(sums["cov"]))
-        share = prior.shares(cov[:, 0, 0], sums["cov"]) if prior.L == 1 else None
-        if rule.bound and "half" in sums:
-            vars(self).setdefault("half_log_det", self._half(sums["half"]))
+            found = sums["cov"]
+            if rule.bound:
+                vars(self).setdefault("half_log_det", self._half(sums["half"]))
+        cov, mean = vars(self).setdefault("covariance", prior.of_cores(found)), self.mean_f
         new, terms = rule.update(likelihood, labels, old, self.marginals)
-        if whole is not None:
-            new = whole
+        if ahead is not None and 2 * ahead.get("plain", 0) <= len(due):
+            whole, mean, variance = new.copy(), mean.copy(), cov[:, 0, 0].copy()
+            for i, t in enumerate(due):
+                core = prior.layout.cores[t]
+                whole[:, core], mean[core] = ahead["numbers"][i], ahead["mean"][i]
+                variance[core] = ahead["variance"][i]
+            new, mean = exchanged(prior, labels, rule, whole, mean, variance, self.tol)
         moved = new if step == 1.0 else old + step * (new - old)
         next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
+        share = prior.shares(cov[:, 0, 0], found) if prior.L == 1 else None
         left = FINE if whole is None else WARM
-        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, left)
+        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, left, tol=self.tol, seen=seen)
         value = partial(self._value, float(np.sum(labels.copies * terms)))
         return Swept(next_held, after, value, whole is not None)
+
+    def _due(self, numbers: Array) -> list[int]:
+        """Tiles that have other sites, core or halo, than when their variances were found."""
+        rows, seen = self.prior.layout.rows, self.seen
+        if seen is None:
+            return list(range(len(rows)))
+        each = enumerate(zip(rows, seen.numbers, seen.cov, strict=True))
+        return [t for t, (own, then, cov) in each if relative_change(then, numbers[:, own], cov[:, 0, 0]) > self.tol]
 
     def _value(self, terms: float) -> float:
         """Evidence or bound, from what the rows add; the determinant takes a pass over the tiles."""
         return self.log_mass + terms
 
-    def _exchanged(
-        self, labels: Labels, rule: SiteRule, numbers: Array, mean: Array, variance: Array
-    ) -> tuple[Array, Array]:
-        """Sites (k, n) that match the means of all rows together, which a tile knows without the rows beyond its halo.
-
-        Variances (n,) are those that the tiles expect.
-        """
-        prior, likelihood = self.prior, self.prior.problem.likelihood
-        sites = rule.sites(likelihood, labels, numbers)
-        mean = TiledGaussian(prior, sites, labels.copies, mean).mean_f
-        at = RowMarginals(np.ascontiguousarray(mean.T), variance[:, None, None], sites)
-        numbers = rule.update(likelihood, labels, numbers, at)[0]
-        return numbers, mean
+    def roughly(self, tol: float, rule: SiteRule) -> TiledGaussian:
+        """The same, whose tiles are not visited again if their sites change by less than this."""
+        return replace(self, tol=tol, factors=Recent())
 
     def beside(self, held: Held, rule: SiteRule) -> TiledGaussian:
         """The Gaussian of other sites, whose mean and variances are near these."""
         mean = vars(self).get("mean_f", self.near_mean)
-        return TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, self.left)
+        made = TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, self.left)
+        return replace(made, tol=self.tol, seen=self.seen)
 
     @property
     def proper(self) -> bool:
