@@ -6,12 +6,13 @@ import numpy as np
 
 from gpclass.inference import sweeps
 from gpclass.inference.sweeps import _Mixing, fixed_point
+from gpclass.latent.base import Swept
 
 
 class Turning:
     """A number that full steps throw to and fro; shorter ones lead to zero, and close to it so do all."""
 
-    begun = False
+    begun, finest = False, 0.0
 
     def __init__(self, x):
         self.x = x
@@ -60,3 +61,20 @@ def test_slow_but_steady_sweeps_are_not_damped(monkeypatch):
 
     assert fixed_point(problem_of(Slow(1.0)), RULE, None, 200, 1e-3).converged
     assert set(steps) == {1.0}
+
+
+def test_sweeps_end_at_the_gaussians_own_error_and_ask_for_its_value_once(monkeypatch):
+    monkeypatch.setattr(_Mixing, "shares", lambda *_: None)
+    asked = []
+
+    class Halving(Turning):
+        finest = 0.01
+
+        def sweep(self, held, rule, step, remember):
+            return Swept(held, Halving(0.5 * self.x), lambda: asked.append(self.x) or 7.0)
+
+    found = fixed_point(problem_of(Halving(1.0)), RULE, None, 200, 1e-9)
+    assert found.converged
+    assert found.value == 7.0
+    assert asked == [found.gaussian.x]
+    assert 0.005 < 0.5 * found.gaussian.x <= 0.01

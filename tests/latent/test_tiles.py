@@ -354,4 +354,4 @@ def test_points_are_predicted_tile_by_tile():
 def test_means_that_are_not_found_are_warned_of(monkeypatch):
     monkeypatch.setattr(neighbour_means, "MOST", 2)
     with pytest.warns(UserWarning, match="WhiteKernel"):
-        Laplace(max_iter=1)(of(Neighbours(8, tile=900)))
+        Laplace(max_iter=1)(problem("softmax", Neighbours(8, tile=40)))

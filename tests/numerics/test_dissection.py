@@ -49,6 +49,23 @@ def test_a_sparse_factor_is_the_dense_one(n, L):
             assert np.allclose(found[:, a, b_], np.einsum("pk,pkl,pl->p", w[a], block, w[b_]), atol=1e-12)
 
 
+@pytest.mark.parametrize("L", [1, 2])
+def test_the_fronts_of_some_rows_are_those_of_their_own_matrix(L):
+    n = 600
+    X, i, j, Q, W, S = problem(n, L, reach=0.08)
+    tree = Dissection.of(i, j, X)
+    for some in (X[:, 0] < 0.4, np.abs(X[:, 1] - 0.5) > 0.3, np.arange(n) % 3 > 0, np.arange(n) == 7):
+        both = some[i] & some[j]
+        within = tree.within(some, both)
+        factor = SparseFactor(within, [q[both] for q in Q], W[some])
+        part = S[np.ix_(np.repeat(some, L), np.repeat(some, L))]
+        assert factor.half_log_det == pytest.approx(0.5 * np.linalg.slogdet(part)[1], rel=1e-12)
+        inverse = np.linalg.inv(part).reshape(some.sum(), L, some.sum(), L)
+        place = np.cumsum(some) - 1
+        at = inverse[place[i[both]], 0, place[j[both]], 0]
+        assert np.allclose(factor.inverse()[0][0], at, atol=1e-12)
+
+
 def test_draws_have_the_covariance():
     X, i, j, Q, W, S = problem(130, 1)
     factor = SparseFactor(Dissection.of(i, j, X), Q, W)

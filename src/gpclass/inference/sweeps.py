@@ -125,19 +125,20 @@ def fixed_point(
         q = prior.given(held, rule)
     else:
         held, q = prior.begin(rule, None if near is None else near.gaussian)
+    tol = max(tol, q.finest)
     q = q.roughly(tol, rule)
     warm = q.begun or (near is not None and (bool(near.held) or q.responds(rule)))
     history, far, near_step = _Mixing(), rule.careful and not warm, rule.step(problem.likelihood)
     slack = problem.likelihood.average_error * problem.rows.count  # of a bound by quadrature
     shrink, last, last_step, best, safe, mixed = 1.0, np.inf, np.inf, -np.inf, (held, q), False
-    value, change, sweeps, rises, slow, stalled, least = -np.inf, np.inf, 0, 0, False, 0, np.inf
+    bound, change, sweeps, rises, slow, stalled, least = None, np.inf, 0, 0, False, 0, np.inf
     for sweeps in range(1, max_sweeps + 1):
         step = shrink * (min(FIRST, near_step) if far else near_step)
         swept = q.sweep(held, rule, step, DEPTH)
-        value = swept.value
-        if rule.bound and value < best - slack - 1e-10 * abs(best) and shrink > SLOWEST:
+        bound = swept.value if rule.bound else None  # an evidence is asked for at the end alone
+        if bound is not None and bound < best - slack - 1e-10 * abs(best) and shrink > SLOWEST:
             # The bound fell: return to the previous sites and take a smaller step, or drop the mixing.
-            (held, q), shrink, value, mixed = safe, shrink if mixed else 0.5 * shrink, best, False
+            (held, q), shrink, bound, mixed = safe, shrink if mixed else 0.5 * shrink, best, False
             history.clear()
             continue
         change = q.distance(swept.gaussian) / (WHOLE if swept.ahead else step)
@@ -146,7 +147,7 @@ def fixed_point(
         stalled, least = (0, change) if change < 0.5 * least else (stalled + 1, least)
         if change <= (tol if aim is None else aim) or (change <= tol and stalled > PATIENCE):
             break
-        best, safe = max(value, best), (held, q) if rule.bound else safe
+        best, safe = (best, safe) if bound is None else (max(bound, best), (held, q))
         if step != last_step:
             history.clear()  # sweeps of another step stand between
         slow = slow or (change > SLOW * last and (change < NEAR or sweeps >= PATIENCE))
@@ -163,6 +164,7 @@ def fixed_point(
             shrink = min(1.0, 1.5 * shrink)
         held, q, last, last_step = moved, after, change, step
     ahead = swept.held if swept.ahead and change <= tol else ()
+    value = swept.value if bound is None else bound
     return FixedPoint(held, q, value, sweeps, change <= tol, change, ahead=ahead)
 
 
@@ -172,7 +174,7 @@ def _mixed(problem: Problem, rule: SiteRule, held: Held, newest: Gaussian, share
     mixed, _ = problem.map(mix_rows, held, rule, k, shares)
     try:
         after = newest.beside(mixed, rule)
-        if np.isfinite(after.half_log_det):  # its factor exists
+        if after.proper:
             return mixed, after
     except NotPositiveDefiniteError:
         pass

@@ -32,6 +32,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -107,8 +108,13 @@ class Swept:
 
     held: Held  # with the new sites, followed by those of the last sweeps
     gaussian: Gaussian  # of the new sites
-    value: float  # evidence or bound at the old sites
+    found: float | Callable[[], float]  # evidence or bound at the old sites, or how to find it if that costs much
     ahead: bool = False  # whether the new sites are as far as the old Gaussian's response tells
+
+    @cached_property
+    def value(self) -> float:
+        """Evidence or bound at the old sites."""
+        return self.found() if callable(self.found) else self.found
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +166,16 @@ class Gaussian(ABC):
     @abstractmethod
     def half_log_det(self) -> float:
         """½ log |I + K W|, all copies counted."""
+
+    @property
+    def proper(self) -> bool:
+        """Whether its covariance is positive definite; else False, or NotPositiveDefiniteError."""
+        return bool(np.isfinite(self.half_log_det))
+
+    @property
+    def finest(self) -> float:
+        """Relative change of the sites that counts for little beside its own error."""
+        return 0.0
 
     @property
     @abstractmethod

@@ -133,6 +133,12 @@ def matching(rule: SiteRule, likelihood: Likelihood, labels: Labels) -> Update:
     return update
 
 
+def relative_change(before: Array, after: Array, variance: Array) -> float:
+    """The largest change of sites (2, n), relative to themselves or to a small share of their marginals' precisions."""
+    least = FLOOR / np.stack([variance, np.sqrt(variance)])
+    return float(np.max(np.abs(after - before) / np.maximum(np.abs(after), least)))
+
+
 def settled(response: Responding, sites: Array, first: Array, update: Update) -> Array:
     """Sites (2, n) that match the marginals which they make; ``first`` if the iteration does not lead there.
 
@@ -149,7 +155,7 @@ def settled(response: Responding, sites: Array, first: Array, update: Update) ->
     mixing, now, matched, mean = Mixing(DEPTH), sites, first, response.mean
     begun, best, least = np.inf, first, np.inf
     for k in range(MOST):
-        change = float(np.max(np.abs(matched - now) / np.maximum(np.abs(matched), FLOOR / unit)))
+        change = relative_change(now, matched, response.variance)
         if not change < WILD * begun:  # or NaN
             break
         if k == 0:

@@ -13,6 +13,8 @@ integrated out; so tile t adds
 
     ½ log |S_T at its core and later rows| − ½ log |S_T at its later rows|.
 
+The selected inverse has the covariances within the cliques, so that it also gives the posterior's own weights and
+variances of the core rows given their neighbours: the guide of the means (:mod:`gpclass.latent.neighbour_means`).
 Cost: one factor and its selected inverse per tile (:mod:`gpclass.numerics.dissection`), and two smaller factors for the
 determinant.
 """
@@ -41,6 +43,8 @@ from gpclass.numerics.dissection import Dissection, SparseFactor
 FIRST = 0.7  # step of the first sweep of a tile by itself, if its rule is careful
 ENOUGH = 0.5  # relative change of its sites at which such sweeps end: the exchange with other tiles moves them again
 MOST = 8  # sweeps, at most
+TOGETHER = 5000  # cliques at once
+ADDED = (0.0, 1e-8, 1e-5)  # share of the variances that is added to those of a clique, if it is not positive definite
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +97,6 @@ class Pattern:
     def tree(self) -> Dissection:
         """The fronts of matrices with entries at the pairs."""
         return Dissection.of(self.i, self.j, self.X)
-
-    def within(self, some: Any) -> tuple[Pattern, Any]:
-        """The pattern of some rows (r,), and which of the pairs are left (E,)."""
-        both = some[self.i] & some[self.j]
-        place = short(np.cumsum(some) - 1)
-        return Pattern(place[self.i[both]], place[self.j[both]], self.X[some], self.k), both
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +152,42 @@ class TilePrior(NeighbourPrior):
         total, Q = 0.0, [one.Q for one in self.per_latent(self.conditionals)]
         for some, sign in ((tile.side >= 0, 1.0), (tile.side > 0, -1.0)):
             if np.any(some):
-                pattern, both = self.cliques.within(some)
-                total += sign * SparseFactor(pattern.tree, [q[both] for q in Q], W[some]).half_log_det
+                both = some[self.cliques.i] & some[self.cliques.j]
+                tree = self.cliques.tree.within(some, both)
+                total += sign * SparseFactor(tree, [q[both] for q in Q], W[some]).half_log_det
         return total
+
+
+def posterior_conditionals(tile: Tile, pattern: Pattern, P: Array) -> tuple[Array, Array]:
+    """Weights (core, k + 1), −b and 1, and variances (core,) given the neighbours, from covariances P at the pairs."""
+    code, core = pattern.i.astype(np.int64) * len(tile) + pattern.j, np.flatnonzero(tile.core)
+    a, b = np.tril_indices(tile.members.shape[1])
+    c, d = np.empty((len(core), tile.members.shape[1])), np.empty(len(core))
+    for begin in range(0, len(core), TOGETHER):
+        members = tile.members[core[begin : begin + TOGETHER]].astype(np.int64)
+        low, high = np.minimum(members[:, a], members[:, b]), np.maximum(members[:, a], members[:, b])
+        known = low >= 0
+        at = np.searchsorted(code, np.where(known, high * len(tile) + low, 0))  # the first pair is (0, 0)
+        R = np.empty((len(members), c.shape[1], c.shape[1]))
+        R[:, a, b] = R[:, b, a] = np.where(known, P[at], a == b)
+        some = slice(begin, begin + TOGETHER)
+        c[some], d[some] = _conditionals_of_any(R)
+    return c, d
+
+
+def _conditionals_of_any(R: Array) -> tuple[Array, Array]:
+    """Those of covariances (r, k + 1, k + 1) with rounding errors; rows count as independent if all else fails."""
+    own = np.einsum("raa->ra", R)
+    for added in ADDED:
+        shifted = R.copy()
+        np.einsum("raa->ra", shifted)[:] += added * own
+        try:
+            return conditionals(shifted)
+        except np.linalg.LinAlgError:
+            continue
+    c: Array = np.zeros(own.shape)
+    c[:, -1] = 1.0
+    return c, own[:, -1].copy()
 
 
 def short(indices: Any) -> IntArray:
@@ -192,7 +223,7 @@ def _precisions(tile: Tile, X: Array) -> tuple[Pattern, list[Array]]:
 
 
 def begin(tile: Tile, spec: Spec, rule: SiteRule) -> tuple[Shard, Sums]:
-    """Sites (k, core) near the tile's own fixed point, means of the core, and covariances of core and halo."""
+    """Sites (k, core) near the tile's own fixed point, means of the core, covariances of core and halo; the guide."""
     prior = spec.prior(tile)
     held, q = prior.begin(rule)
     assert isinstance(q, NeighbourGaussian)
@@ -204,8 +235,10 @@ def begin(tile: Tile, spec: Spec, rule: SiteRule) -> tuple[Shard, Sums]:
         q = swept.gaussian
         if change < ENOUGH:
             break
-    core = tile.core
-    return tile, {"numbers": [held[0].kept[:, core]], "mean": [last.mean_f[core]], "cov": [last.covariance]}
+    core, near = tile.core, {}
+    if spec.L == 1:
+        near = {"guide": [posterior_conditionals(tile, prior.cliques, last._inverse[0][0])]}
+    return tile, {"numbers": [held[0].kept[:, core]], "mean": [last.mean_f[core]], "cov": [last.covariance], **near}
 
 
 def moments(tile: Tile, spec: Spec, W: Array, determinant: bool) -> tuple[Shard, Sums]:
@@ -217,13 +250,20 @@ def moments(tile: Tile, spec: Spec, W: Array, determinant: bool) -> tuple[Shard,
     return tile, {"cov": [q._inverse[1]], "half": half}
 
 
+def guide(tile: Tile, spec: Spec, W: Array) -> tuple[Shard, Sums]:
+    """Weights and variances of the core rows given their neighbours, at sites of these precisions; one latent value."""
+    prior = spec.prior(tile)
+    q = NeighbourGaussian(prior, RowSites(b=np.zeros((1, len(tile))), full=W[tile.rows_of_all]))
+    return tile, {"guide": [posterior_conditionals(tile, prior.cliques, q._inverse[0][0])]}
+
+
 def determinant(tile: Tile, spec: Spec, W: Array) -> tuple[Shard, Sums]:
     """The core's part of ½ log |S| alone."""
     return tile, {"half": spec.prior(tile).half_log_det_of_core(tile, W[tile.rows_of_all])}
 
 
 def ahead(
-    tile: Tile, spec: Spec, rule: SiteRule, numbers: Array, mean: Array, share: list[Array] | None, determinant: bool
+    tile: Tile, spec: Spec, rule: SiteRule, numbers: Array, mean: Array, share: list[Array] | None
 ) -> tuple[Shard, Sums]:
     """Variances of core and halo, sites as far as the tile's factor tells, and about their means, for the core.
 
@@ -242,9 +282,8 @@ def ahead(
     new, after = settled(response, old, first, matching(rule, spec.likelihood, labels)), response.mean
     for _ in range(2):
         after, variance = response.marginals(new - old, after)
-    half = prior.half_log_det_of_core(tile, q.W) if determinant else 0.0
     known = {"cov": [found], "numbers": [new[:, core]], "mean": [after[core, None]], "variance": [variance[core]]}
-    return tile, {**known, "plain": int(new is first), "half": half}
+    return tile, {**known, "plain": int(new is first)}
 
 
 def row_conditionals(covariance: Any, X: Array, members: IntArray, jitter: float) -> tuple[Array, Array]:

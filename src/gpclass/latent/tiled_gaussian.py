@@ -4,7 +4,8 @@ Sites of precision W and shift b make means S⁻¹b, S = Q + W, and α = Q S⁻�
 the means of the Gaussian before, ``near_mean``, to a small share of their distance: as sweeps or Newton's steps
 converge, so do they. Variances of the core rows, the determinant and what is predicted come from the tiles
 (:mod:`gpclass.latent.tile_passes`). A sweep is one pass over the tiles; if the response of a factor to the sites is
-used (:mod:`gpclass.latent.near_sites`), in that pass too.
+used (:mod:`gpclass.latent.near_sites`), in that pass too. The determinant takes another one, when it is asked for.
+Sites are found to a small share of the error that the halos leave, as ``error_of_halo`` tells it.
 
 A new point belongs to the tile of its nearest row, and is predicted by the Gaussian of that tile's rows. Joint draws,
 and the joint Gaussian of rows and new points, take the rows of all tiles that they touch.
@@ -18,7 +19,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from gpclass.latent import base
 from gpclass.latent import tile_passes as passes
 from gpclass.latent.base import Held, SiteRule, Swept
 from gpclass.latent.in_memory import GaussianByMean, only
+from gpclass.latent.near_sites import relative_change
 from gpclass.latent.neighbour_gaussian import RESPONSIVE, NeighbourGaussian
 from gpclass.latent.tiles import TiledPrior
 from gpclass.likelihoods.local import RowMarginals
@@ -41,10 +44,92 @@ if TYPE_CHECKING:
 NOTABLE = 0.02  # relative error of a standard deviation that is warned of
 COLD, WARM = 1e-10, 0.03  # share of the error of a first mean that is left: of none, and of one nearby
 FINE = 1e-6  # the same of plain sweeps, whose first mean is that of the sweep before
-CLOSE = 1000.0  # times the tolerance: a change of the sites from which the next sweep may be the last
-WHOLE = 2.0  # such a change over that of a plain sweep, if it is as far as a factor tells
-KEPT, MOST_KEPT = 0.15, 2.0**30  # share of the free memory, and bytes, for the factors of tiles that predict
+FINEST, OF_HALO = 5e-4, 0.05  # change of the sites at which sweeps may end: at most, and over the error of the halos
+ROUNDS, EXCHANGED = 5, 1e-3  # of means for sites and sites for means, and the change of a site at which they end
+KEPT, MOST_KEPT = 0.15, 2.0**29  # share of the free memory, and bytes, for the factors of tiles that predict
+PER_PAIR = 28.0  # bytes of a pair of rows in what is kept beside a factor
 MOST_DRAWN = 150_000  # rows of the tiles of a joint draw
+
+
+class Recent:
+    """Gaussians of the tiles used last, within ``KEPT`` and ``MOST_KEPT``; threads may share it."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[int, NeighbourGaussian] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, tile: int) -> NeighbourGaussian | None:
+        """That of a tile, which is now the last used; None if it is not kept."""
+        with self._lock:
+            if tile in self._found:
+                self._found.move_to_end(tile)
+            return self._found.get(tile)
+
+    def keep(self, tile: int, found: NeighbourGaussian) -> None:
+        """Keep that of a tile instead of those used longest ago, if memory is short."""
+        most = min(KEPT * available_memory(), MOST_KEPT)
+        with self._lock:
+            self._found[tile] = found
+            sizes = [_bytes(one) for one in self._found.values()]
+            while len(sizes) > 1 and sum(sizes) > most:
+                self._found.popitem(last=False)
+                sizes.pop(0)
+
+    def clear(self) -> None:
+        """Keep none."""
+        with self._lock:
+            self._found.clear()
+
+    def __reduce__(self) -> tuple[type[Recent], tuple[()]]:
+        """What is pickled: an empty one, since factors are found again."""
+        return Recent, ()
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What the tiles found when they were last visited; one latent value per row."""
+
+    numbers: list[Array]  # (2, r) per tile, the sites of core and halo
+    cov: list[Array]  # (r, 1, 1), their variances
+
+    @classmethod
+    def after(cls, before: Seen | None, rows: list[IntArray], due: list[int], numbers: Array, cov: list[Array]) -> Seen:
+        """After a visit of some tiles, whose variances were found at sites ``numbers`` (2, n)."""
+        made = cls([], []) if before is None else cls(list(before.numbers), list(before.cov))
+        for t, found in zip(due, cov, strict=True):
+            made.numbers[t : t + 1], made.cov[t : t + 1] = [numbers[:, rows[t]]], [found]
+        return made
+
+
+def exchanged(
+    prior: TiledPrior, labels: Labels, rule: SiteRule, numbers: Array, mean: Array, variance: Array, tol: float
+) -> tuple[Array, Array]:
+    """Sites (2, n) that match the means of all rows together, which a tile knows without the rows beyond its halo.
+
+    Variances (n,) are those that the tiles expect; they follow a row's own site, as if the others did not change.
+    """
+    likelihood, first = prior.problem.likelihood, np.inf
+    for _ in range(ROUNDS):
+        sites = rule.sites(likelihood, labels, numbers)
+        mean = TiledGaussian(prior, sites, labels.copies, mean).mean_f
+        at = RowMarginals(np.ascontiguousarray(mean.T), variance[:, None, None], sites)
+        new = rule.update(likelihood, labels, numbers, at)[0]
+        change = relative_change(numbers, new, variance)
+        if change > first:
+            break
+        variance = variance / (1.0 + labels.copies * (new[0] - numbers[0]) * variance)
+        numbers, first = new, min(first, change)
+        if change < max(tol, EXCHANGED):
+            break
+    return numbers, mean
+
+
+def _bytes(found: NeighbourGaussian) -> float:
+    cliques, L = found.prior.cliques, found.prior.L
+    return 8.0 * cliques.tree.numbers * L**2 + PER_PAIR * len(cliques.i)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,17 +141,16 @@ class TiledGaussian(GaussianByMean):
     share: list[Array] | None = None  # per tile, of sites nearby (TiledPrior.shares), for one latent value
     left: float = WARM  # share of the error of that mean which is left
     begun: bool = False
-    tol: float = np.inf  # change at which sweeps end, if known
-    change: float = np.inf  # of the sites since the sweep before
-    half_before: float | None = None  # what ½ log |I + K W| is by the variances of the sweep before
-    factors: OrderedDict[int, NeighbourGaussian] = field(default_factory=OrderedDict, repr=False)
+    tol: float = 0.0  # relative change of the sites of a tile that leaves its variances as they are
+    seen: Seen | None = field(default=None, repr=False)
+    factors: Recent = field(default_factory=Recent, repr=False)
 
     # ---- the distribution -------------------------------------------------------------------------------------
 
     @cached_property
     def mean_f(self) -> Array:
         """At the rows, (n, L)."""
-        return self.prior.means.solve(self.W, self.b, self.near_mean, COLD if self.near_mean is None else self.left)[0]
+        return self.prior.mean(self.W, self.b, self.near_mean, COLD if self.near_mean is None else self.left)
 
     @property
     def alpha(self) -> Array:
@@ -137,70 +221,68 @@ class TiledGaussian(GaussianByMean):
         prior, likelihood = self.prior, self.prior.problem.likelihood
         shard, labels = only(held, likelihood)
         old = shard.kept[: rule.numbers(likelihood, prior.L)]
-        whole, mean, exact = None, self.mean_f, self._wanted(rule)
+        whole, ahead, seen = None, None, None
         if step == 1.0 and self.responds(rule):
-            sums = prior.map(passes.ahead, rule, old, mean, self.share, exact)
-            if 2 * sums["plain"] < len(prior.layout.cores):
-                whole = np.ascontiguousarray(prior.at_rows([part.T for part in sums["numbers"]]).T)
-                mean, variance = prior.at_rows(sums["mean"]), prior.at_rows(sums["variance"])
-                whole, mean = self._exchanged(labels, rule, whole, mean, variance)
+            due = self._due(old)
+            ahead = prior.map(passes.ahead, rule, old, self.mean_f, self.share, some=due) if due else {}
+            seen = Seen.after(self.seen, prior.layout.rows, due, old, ahead.get("cov", []))
+            found = seen.cov
         else:
-            sums = prior.map(passes.moments, self.W, exact)
-        cov = vars(self).setdefault("covariance", prior.of_cores(sums["cov"]))
-        share = prior.shares(cov[:, 0, 0], sums["cov"]) if prior.L == 1 else None
-        if exact:
-            vars(self).setdefault("half_log_det", self._half(sums["half"]))
+            sums = prior.map(passes.moments, self.W, rule.bound)
+            found = sums["cov"]
+            if rule.bound:
+                vars(self).setdefault("half_log_det", self._half(sums["half"]))
+        cov, mean = vars(self).setdefault("covariance", prior.of_cores(found)), self.mean_f
         new, terms = rule.update(likelihood, labels, old, self.marginals)
-        if whole is not None:
-            new = whole
+        if ahead is not None and 2 * ahead.get("plain", 0) <= len(due):
+            whole, mean, variance = new.copy(), mean.copy(), cov[:, 0, 0].copy()
+            for i, t in enumerate(due):
+                core = prior.layout.cores[t]
+                whole[:, core], mean[core] = ahead["numbers"][i], ahead["mean"][i]
+                variance[core] = ahead["variance"][i]
+            new, mean = exchanged(prior, labels, rule, whole, mean, variance, self.tol)
         moved = new if step == 1.0 else old + step * (new - old)
         next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
+        share = prior.shares(cov[:, 0, 0], found) if prior.L == 1 else None
         left = FINE if whole is None else WARM
-        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, left, tol=self.tol)
-        return self._swept(next_held, after, float(np.sum(labels.copies * terms)), whole is not None)
+        after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, left, tol=self.tol, seen=seen)
+        value = partial(self._value, float(np.sum(labels.copies * terms)))
+        return Swept(next_held, after, value, whole is not None)
 
-    def _exchanged(
-        self, labels: Labels, rule: SiteRule, numbers: Array, mean: Array, variance: Array
-    ) -> tuple[Array, Array]:
-        """Sites (k, n) that match the means of all rows together, which a tile knows without the rows beyond its halo.
+    def _due(self, numbers: Array) -> list[int]:
+        """Tiles that have other sites, core or halo, than when their variances were found."""
+        rows, seen = self.prior.layout.rows, self.seen
+        if seen is None:
+            return list(range(len(rows)))
+        each = enumerate(zip(rows, seen.numbers, seen.cov, strict=True))
+        return [t for t, (own, then, cov) in each if relative_change(then, numbers[:, own], cov[:, 0, 0]) > self.tol]
 
-        Variances (n,) are those that the tiles expect.
-        """
-        prior, likelihood = self.prior, self.prior.problem.likelihood
-        sites = rule.sites(likelihood, labels, numbers)
-        mean = TiledGaussian(prior, sites, labels.copies, mean).mean_f
-        at = RowMarginals(np.ascontiguousarray(mean.T), variance[:, None, None], sites)
-        numbers = rule.update(likelihood, labels, numbers, at)[0]
-        return numbers, mean
-
-    def _wanted(self, rule: SiteRule) -> bool:
-        """Whether a sweep takes the determinant of its own: its value is a bound, may be the last, or is the first."""
-        return rule.bound or self.half_before is None or self.change < CLOSE * self.tol
-
-    def _swept(self, held: Held, after: TiledGaussian, terms: float, ahead: bool) -> Swept:
-        """The sweep, with its value; far from the fixed point, by the change of the determinant to first order."""
-        change = self.distance(after)
-        if change < 2.0 * WHOLE * self.tol or self.half_before is None:
-            half = self.half_log_det
-        else:
-            half = vars(self).get("half_log_det", self.half_before)
-        value = self._height - half + terms
-        moved = 0.5 * float(np.sum(self.covariance * (after.W - self.W)))
-        return Swept(held, replace(after, change=change, half_before=half + moved), value, ahead)
+    def _value(self, terms: float) -> float:
+        """Evidence or bound, from what the rows add; the determinant takes a pass over the tiles."""
+        return self.log_mass + terms
 
     def roughly(self, tol: float, rule: SiteRule) -> TiledGaussian:
-        """The same, knowing when sweeps end."""
-        return replace(self, tol=tol, factors=OrderedDict())
+        """The same, whose tiles are not visited again if their sites change by less than this."""
+        return replace(self, tol=tol, factors=Recent())
 
     def beside(self, held: Held, rule: SiteRule) -> TiledGaussian:
         """The Gaussian of other sites, whose mean and variances are near these."""
         mean = vars(self).get("mean_f", self.near_mean)
-        made = TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, self.left, tol=self.tol)
-        return replace(made, change=self.change, half_before=self.half_before)
+        made = TiledGaussian(self.prior, *self.prior.sited(held, rule), mean, self.share, self.left)
+        return replace(made, tol=self.tol, seen=self.seen)
+
+    @property
+    def proper(self) -> bool:
+        """So it is if no site lowers a precision; else the determinant tells."""
+        return bool(np.all(np.linalg.eigvalsh(self.W) >= 0.0)) or super().proper
+
+    @property
+    def finest(self) -> float:
+        return min(OF_HALO * self.error_of_halo, FINEST)
 
     def moved_to(self, held: Held) -> TiledGaussian:
         (shard,) = held
-        moved = replace(self, sites=self.sites_at(held), factors=OrderedDict())
+        moved = replace(self, sites=self.sites_at(held), factors=Recent())
         f = shard.kept.reshape(base.NEWTON, self.prior.L, -1)[base.F]
         vars(moved)["mean_f"] = np.ascontiguousarray(f.T)
         for name in ("half_log_det", "covariance"):
@@ -221,24 +303,15 @@ class TiledGaussian(GaussianByMean):
         """The Gaussian of all rows of some tiles, with the means that they have."""
         prior = self.prior
         key = tiles[0] if len(tiles) == 1 else -1
-        if key in self.factors:
-            self.factors.move_to_end(key)
-            return self.factors[key]
+        known = self.factors.get(key)
+        if known is not None:
+            return known
         rows = np.unique(np.concatenate([prior.layout.rows[t] for t in tiles]))
         tile = prior.tiles[key] if key >= 0 else prior.tile(rows, np.zeros(len(rows), dtype=np.int8), -1)
         found = prior.spec.prior(tile).centred(self.W[rows], self.mean_f[rows])
         if key >= 0:
-            self._keep(key, found)
+            self.factors.keep(key, found)
         return found
-
-    def _keep(self, tile: int, found: NeighbourGaussian) -> None:
-        """Keep the factor of a tile instead of those used longest ago, if memory is short."""
-        self.factors[tile] = found
-        size = 8.0 * sum(one.prior.cliques.tree.numbers for one in self.factors.values()) * self.prior.L**2
-        each = size / len(self.factors)
-        while len(self.factors) > 1 and size > min(KEPT * available_memory(), MOST_KEPT):
-            self.factors.popitem(last=False)
-            size -= each
 
     def blocks(self, X_new: Array, most: int) -> list[IntArray]:
         """One tile's points after another's."""
@@ -293,7 +366,3 @@ class TiledGaussian(GaussianByMean):
     def kept(self) -> dict[str, Array]:
         """Sites, all copies together, and means."""
         return {"W": self.W, "b": np.ascontiguousarray(self.b.T), "mean": np.ascontiguousarray(self.mean_f.T)}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: all except factors."""
-        return {**vars(self), "factors": OrderedDict()}

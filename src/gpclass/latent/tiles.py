@@ -14,9 +14,9 @@ A halo has a width in rows: it has the rows of other tiles that are nearer to th
 times the mean distance between rows *where they are*, so that dense rows next to a sparse tile add no more than needed;
 and the neighbours of all these. It is widened until it has LEAST of the core's rows. The report has the error of a
 standard deviation in one tile, as a halo of twice the width tells it, and warns if it is large.
-Cost: O(n) for tiles of fixed size, in time and memory, beside conjugate gradients, whose iterations grow slowly with
-the rows; a factor is dropped after use, and only its plan is kept, if memory allows. The passes run on the executor of
-the rows, one task per tile; the means are found in this process.
+Cost: O(n) for tiles of fixed size, in time and memory; with several latent values per row the conjugate gradients take
+more iterations the more rows there are. A factor is dropped after use, and only its plan is kept, if memory allows. The
+passes run on the executor of the rows, one task per tile; the means are found in this process.
 Fails when: the range of the kernel holds many more rows than a halo is wide, and labels say little about them:
 variances then have an error; a wider halo, or ``tile=0`` for one factor, tells.
 References: Vecchia (1988); Cai & Sarkis (1999), A restricted additive Schwarz preconditioner for general sparse linear
@@ -40,7 +40,7 @@ from gpclass.latent.base import Gaussian, Held, SiteRule, labels_of
 from gpclass.latent.cliques import ELEMENTS, JITTER, SMALLEST, Cliques, random_order, scaled
 from gpclass.latent.in_memory import InMemoryPrior, only
 from gpclass.latent.local import cut
-from gpclass.latent.neighbour_means import Means, Triangle
+from gpclass.latent.neighbour_means import Guide, Means, Triangle
 from gpclass.latent.neighbours import Neighbours, k_of
 from gpclass.latent.tile_passes import Spec, Tile
 from gpclass.likelihoods.local import RowSites
@@ -200,6 +200,19 @@ class TiledPrior(InMemoryPrior):
         triangles = [Triangle(self.members, c, d, order) for c, d in self.conditionals[0]]
         return Means(self.per_latent(triangles), order)
 
+    def guide(self, found: list[tuple[Array, Array]]) -> Guide:
+        """From the weights and variances of the cores of all tiles."""
+        c, d = (self.at_rows([part[i] for part in found]) for i in range(2))
+        return Guide(self.members, c, d, self.means.order)
+
+    def mean(self, W: Array, b: Array, near: Array | None, share: float) -> Array:
+        """Posterior means (n, L) given sites of precisions W and shifts b, to a share of the error of those nearby."""
+
+        def find_guide() -> Guide:
+            return self.guide(self.map(passes.guide, W)["guide"])
+
+        return self.means.solve(W, b, near, share, find_guide if self.L == 1 else None)[0]
+
     # ---- tiles ------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -274,6 +287,8 @@ class TiledPrior(InMemoryPrior):
 
         shard, _ = only(self.problem.rows.held, self.problem.likelihood)
         sums = self.map(passes.begin, rule)
+        if "guide" in sums:
+            self.means.guided(self.guide(sums["guide"]))
         numbers = np.ascontiguousarray(self.at_rows([part.T for part in sums["numbers"]]).T)
         held = (shard.with_values(numbers),)
         mean, cov = self.at_rows(sums["mean"]), self.of_cores(sums["cov"])

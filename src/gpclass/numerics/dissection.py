@@ -99,6 +99,35 @@ class Dissection:
             fronts.append(Front(own, boundary, last - parent if parent >= 0 else -1, up, here, at))
         return cls(n, fronts, front_of)
 
+    def within(self, some: BoolArray, left: BoolArray) -> Dissection:
+        """The fronts of the matrix of some rows (n,) alone, with the pairs (E,) that are left, in their numbers.
+
+        Without some rows a separator still separates. Boundaries may have rows that are no longer touched.
+        """
+        row: IntArray = np.cumsum(some) - 1
+        pair: Any = np.cumsum(left, dtype=np.int32) - 1
+        cut = [(front.own[some[front.own]], front.boundary[some[front.boundary]]) for front in self.fronts]
+        new = np.cumsum([len(own) > 0 for own, _ in cut]) - 1
+        place, fronts = np.empty(self.n, dtype=np.intp), []
+        front_of = np.empty(int(row[-1]) + 1, dtype=np.intp)
+        for f, (front, (own, boundary)) in enumerate(zip(self.fronts, cut, strict=True)):
+            if not len(own):
+                continue  # its children's boundaries are within its own, and so within the rows of its parent
+            parent, up = front.parent, np.empty(0, dtype=np.intp)
+            while parent >= 0 and not len(cut[parent][0]):
+                parent = self.fronts[parent].parent
+            if parent >= 0:
+                above = np.concatenate(cut[parent])
+                place[above] = np.arange(len(above))
+                up = place[boundary]
+            here: Any = np.cumsum(some[np.concatenate([front.own, front.boundary])], dtype=np.int32) - 1
+            mine = left[front.pairs]
+            at = here[front.at[0][mine]], here[front.at[1][mine]]
+            after = int(new[parent]) if parent >= 0 else -1
+            fronts.append(Front(row[own], row[boundary], after, up, pair[front.pairs[mine]], at))
+            front_of[row[own]] = new[f]
+        return Dissection(len(front_of), fronts, front_of)
+
     @property
     def flops(self) -> float:
         """Multiply-adds of a factor with one value per row."""
