@@ -156,23 +156,20 @@ def climb(
         value, slope = known.pop() if known else evaluate(x * unit)
         return value, slope * unit
 
-    path, C = [latest], np.diag(unit**2)  # where iterations ended, and the inverse curvature as they show it
-    arrived = False
+    path, arrived = _Path(*latest, np.diag(unit**2), problem.bounds), False
 
     def ended(x: Array) -> None:
         """After an iteration, whose last evaluation is where it ended."""
-        nonlocal C, arrived
-        path.append(latest)
-        (before, old), (here, slope) = path[-2:]
-        C = updated(C, here - before, old - slope)
-        gain = max(least_gain, tol * abs(best[0]))
-        if least_gain and len(path) > len(theta0) + 1 and nothing_left(here, slope, C, problem.bounds, gain):
+        nonlocal arrived
+        path.add(*latest)
+        if least_gain and path.ends(max(least_gain, tol * abs(best[0]))):
             arrived = True
             raise StopIteration
 
     options: Any = {"maxiter": max_iter, "ftol": tol, "gtol": gradient_tol * float(unit.min())}
     bounds = Bounds(*(problem.bounds.T / unit))
-    outcome = minimize(scaled, theta0 / unit, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=ended)
+    method: Any = {"method": "L-BFGS-B", "bounds": bounds, "options": options, "callback": ended}
+    outcome = minimize(scaled, theta0 / unit, jac=True, **method)
     if not np.isfinite(best[0]):
         # Raise the inference's own error, which names the remedy.
         inference(problem.at(theta0), np.random.default_rng(objective.seed), gradient=True)
@@ -180,14 +177,37 @@ def climb(
             "the evidence is not finite at the starting parameters; standardise the features, or start from others"
         )
     done = bool(outcome.success) or arrived
-    if outcome.get("status") == ABNORMAL and not arrived:  # rounding ended the line search; at a maximum, if no slope is left
+    if (
+        outcome.get("status") == ABNORMAL and not arrived
+    ):  # by rounding; at a maximum, if no slope is left
         left = outcome.x - np.clip(outcome.x - outcome.jac, bounds.lb, bounds.ub)
         done = bool(np.abs(left).max(initial=0.0) < FLAT)
-    curvature = C if arrived else np.eye(len(theta0))
+    curvature = path.inverse_curvature if arrived else np.eye(len(theta0))
     if "hess_inv" in outcome and not arrived:  # not if the bounds leave nothing to choose
         curvature = np.asarray(outcome.hess_inv @ curvature) * np.outer(unit, unit)
     reason, nit = "" if done else str(outcome.message), int(outcome.get("nit", 0))
     return Climb(best[1], best[0], evaluations, nit, done, reason, curvature, theta0, best[2])
+
+
+@dataclass
+class _Path:
+    """Where the last iteration of an ascent ended, and the inverse curvature as all of them show it."""
+
+    theta: Array  # (p,)
+    slope: Array  # (p,)
+    inverse_curvature: Array  # (p, p)
+    bounds: Array  # (p, 2)
+    steps: int = 0
+
+    def add(self, theta: Array, slope: Array) -> None:
+        """Another iteration."""
+        self.inverse_curvature = updated(self.inverse_curvature, theta - self.theta, self.slope - slope)
+        self.theta, self.slope, self.steps = theta, slope, self.steps + 1
+
+    def ends(self, gain: float) -> bool:
+        """Whether less than ``gain`` nats are left; steps must have been possible in every direction."""
+        enough = self.steps > len(self.theta)
+        return enough and nothing_left(self.theta, self.slope, self.inverse_curvature, self.bounds, gain)
 
 
 def climb_apart(objective: Objective, theta0: Array, **settings: Any) -> Climb:

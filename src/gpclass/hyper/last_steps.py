@@ -146,7 +146,7 @@ def led_out(theta: Array, slope: Array, bounds: Array) -> BoolArray:
 def nothing_left(theta: Array, slope: Array, inverse_curvature: Array, bounds: Array, gain: float) -> bool:
     """Whether less than ``gain`` nats are left, as a curvature tells that may be wrong along a ridge."""
     free = ~led_out(theta, slope, bounds)
-    bend, g = np.linalg.inv(inverse_curvature)[np.ix_(free, free)], slope[free]
+    bend, g = np.asarray(np.linalg.inv(inverse_curvature)[np.ix_(free, free)], dtype=float), slope[free]
     return 0.5 * float(g @ np.linalg.solve(bend, g)) < gain and _steep(bend, g) < STEEP
 
 
