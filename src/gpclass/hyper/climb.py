@@ -177,9 +177,7 @@ def climb(
             "the evidence is not finite at the starting parameters; standardise the features, or start from others"
         )
     done = bool(outcome.success) or arrived
-    if (
-        outcome.get("status") == ABNORMAL and not arrived
-    ):  # by rounding; at a maximum, if no slope is left
+    if outcome.get("status") == ABNORMAL and not arrived:  # by rounding; at a maximum, if no slope is left
         left = outcome.x - np.clip(outcome.x - outcome.jac, bounds.lb, bounds.ub)
         done = bool(np.abs(left).max(initial=0.0) < FLAT)
     curvature = path.inverse_curvature if arrived else np.eye(len(theta0))
