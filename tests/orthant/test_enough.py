@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpclass.numerics.groups import group_error
-from gpclass.orthant.enough import RootLaw, enough
+from gpclass.orthant.enough import SPARE, RootLaw, enough, how_many
 
 GROUPS = 25
 
@@ -52,3 +52,19 @@ def test_a_lucky_pilot_does_not_decide_alone():
     assert lucky.error(9000) < pooled.error(9000) < second.error(9000)
     assert lucky.reach < pooled.reach
     assert RootLaw(np.nan, 1000, 1).error(10**9) == np.inf
+
+
+def test_the_number_alone_is_that_of_the_draws():
+    def pilot(M, rng):
+        return RootLaw(0.01, M, 25)
+
+    settings = {"tol": 0.008, "first": 1000, "most": 50_000}
+    drawn = enough(lambda M, rng: M, pilot, np.random.default_rng(0), **settings)
+    found = how_many(pilot, np.random.default_rng(0), **settings)
+    assert (found.M, found.expected, found.met) == (drawn.drawn, drawn.expected, drawn.met)
+    known = how_many(no_pilot, np.random.default_rng(0), **settings | {"tol": 0.1}, known=RootLaw(0.01, 1000, 25))
+    assert known.M == int(SPARE * 1000)
+
+
+def no_pilot(M, rng):
+    raise AssertionError("a pilot was made")
