@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel
 from gpclass import GPClassifier
 from gpclass.hyper import Maximize
 from gpclass.hyper.base import Run
-from gpclass.hyper.last_steps import Seen, last_steps
+from gpclass.hyper.last_steps import GROUPS, Seen, last_steps
 from gpclass.inference import EP
 from gpclass.latent import dense
 from gpclass.likelihoods import MultinomialProbit, Probit
@@ -126,6 +126,18 @@ def test_slopes_that_are_noise_promise_nothing():
     assert evaluations(TOP, None) > 0.9  # the negative control: nearly every one took a step
     assert evaluations(TOP, noise) < 0.12
     assert evaluations(TOP + np.array([3.0, 0.0, 0.0]), noise) > 0.99  # 18 nats away
+
+
+def test_noise_that_few_groups_tell_promises_nothing():
+    """The covariance of the error is itself uncertain: three of its standard deviations are often too little."""
+    rng, C = np.random.default_rng(0), np.linalg.inv(H)
+    steps = []
+    for _ in range(1000):
+        each = rng.standard_normal((GROUPS, 3))
+        seen = Seen(0.0, each.mean(axis=0), 1e-6, noise=np.cov(each.T) / GROUPS)
+        done = last_steps(lambda theta, seen=seen: seen, TOP, C, WIDE, steps=1, gain=1e-9)
+        steps.append(done.evaluations > 1)
+    assert np.mean(steps) < 0.02
 
 
 def test_a_failed_inference_is_not_the_end():

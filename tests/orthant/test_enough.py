@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpclass.numerics.groups import group_error
-from gpclass.orthant.enough import SPARE, Falling, RootLaw, enough
+from gpclass.orthant.enough import SPARE, Falling, RootLaw, enough, how_many
 
 GROUPS = 25
 
@@ -67,3 +67,19 @@ def test_draws_that_come_in_steps_are_no_more_than_the_spare_variance_needs():
     assert Steps().wanted(tol, 1000, 10**5) == 4800
     assert Steps().wanted(0.999 * tol, 1000, 10**5) == 5200
     assert Steps().wanted(1e-9, 1000, 5000) == 5000
+
+
+def test_the_number_alone_is_that_of_the_draws():
+    def pilot(M, rng):
+        return RootLaw(0.01, M, 25)
+
+    settings = {"tol": 0.008, "first": 1000, "most": 50_000}
+    drawn = enough(lambda M, rng: M, pilot, np.random.default_rng(0), **settings)
+    found = how_many(pilot, np.random.default_rng(0), **settings)
+    assert (found.M, found.expected, found.met) == (drawn.drawn, drawn.expected, drawn.met)
+    known = how_many(no_pilot, np.random.default_rng(0), **settings | {"tol": 0.1}, known=RootLaw(0.01, 1000, 25))
+    assert known.M == 1000
+
+
+def no_pilot(M, rng):
+    raise AssertionError("a pilot was made")

@@ -70,11 +70,13 @@ def law_at(
     prior, covariance = dense_prior(problem), covariance_at(problem, found, look)
     shared = found.solve(np.stack(look.cross))[0] if len(prior.kernel_matrices) == 1 else None  # (n, few)
     hubs = rng.spawn(1)[0] if prior.L > 1 else None
+    if shared is not None and prior.L == 1:
+        shared *= problem.y[:, None]  # z = y∘v, without a copy of the draws
 
     def law(v: Array, weights: Array, group: IntArray) -> Law:
         if shared is not None:
             # The rows' hubs move all classes of a shared kernel alike, which no probability notices.
-            u = (problem.y[:, None] * v)[None] if prior.L == 1 else anchored(problem, v)
+            u = v[None] if prior.L == 1 else anchored(problem, v)
             means = np.stack([u_c.T @ shared for u_c in u], axis=2)
             means += np.reshape(look.mean, (-1, 1))
             mixture = LatentMixture(weights, means, covariance, group)

@@ -1,8 +1,9 @@
 """Draws that are kept as deviations in single precision from a vector in double precision, in half of the memory.
 
-Predictions multiply deviations in single precision anyway (:mod:`gpclass.numerics.products`), so that nothing is lost
-to them as long as a product's rounding error stays below what they allow; :func:`serves` says whether it does. The
-vector need not be the mean of the draws: one near it keeps the deviations small.
+Predictions multiply deviations in single precision (:mod:`gpclass.numerics.products`) as long as a product's rounding
+error stays below LARGEST. Rounding each number once adds less than half of that error; so draws may be kept in single
+precision somewhat longer than they are multiplied in it, and :func:`serves` says how long. The vector need not be the
+mean of the draws: one near it keeps the deviations small.
 Cost: four bytes per number. Fails when: products with covariances much larger than those asked about are needed: their
 rounding grows in proportion.
 """
@@ -19,7 +20,7 @@ from gpclass._typing import Array, IntArray
 
 EPSILON = 6e-8  # rounding of one number
 LARGEST = 3e-5  # rounding error of a product: a probability averaged over a thousand such is off by less than 1e-6
-ROOM = 0.5  # of that, which the size of some draws may use: others are larger
+STORED = 0.4  # error by rounding each number once, over that of a product in single precision
 ROWS = 128  # that are converted together
 
 Single = npt.NDArray[np.float32]
@@ -79,5 +80,5 @@ def rounding(n: int, size: float) -> float:
 
 
 def serves(n: int, size: float, largest: float) -> bool:
-    """Whether single precision serves deviations of this size, if covariances are no larger than ``largest``."""
-    return rounding(n, size) * largest <= ROOM * LARGEST
+    """Whether single precision keeps deviations of this size, if covariances are no larger than ``largest``."""
+    return STORED * rounding(n, size) * largest <= LARGEST
