@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from gpclass.inference import EP
+from gpclass.inference.ep import RULE
 from gpclass.latent import tiled_gaussian
 from gpclass.latent.neighbours import Neighbours
 from gpclass.latent.tiles import TiledPrior
@@ -26,6 +27,29 @@ def test_the_determinant_takes_one_pass(monkeypatch):
     tiled = EP(tol=1e-9)(of(Neighbours(8, tile=900, halo=ALL)))
     assert asked.count("ahead") + asked.count("moments") == tiled.report.iterations > 3
     assert asked.count("determinant") == 1
+
+
+def test_tiles_whose_sites_stay_are_not_visited_again(monkeypatch):
+    """Sites of one corner change: the tiles that hold none of its rows keep their variances, which are the same."""
+    here = of(Neighbours(8, tile=300, halo=4.0))
+    held, q = here.prior.begin(RULE)
+    swept = q.roughly(1e-6, RULE).sweep(held, RULE, 1.0, 0)
+    then = swept.gaussian.seen.numbers
+    (shard,), numbers = held, held[0].kept.copy()
+    corner = np.all(here.X < 0.2, axis=1)
+    numbers[:, corner] *= 1.1
+    moved = (shard.with_values(numbers),)
+    after = swept.gaussian.beside(moved, RULE)
+    due = after._due(numbers)
+    assert due == [t for t, rows in enumerate(here.prior.layout.rows) if np.any(corner[rows])]
+    assert 0 < len(due) < len(then)
+    some = after.sweep(moved, RULE, 1.0, 0)
+    monkeypatch.setattr(tiled_gaussian.TiledGaussian, "_due", lambda q, _: list(range(len(then))))
+    every = swept.gaussian.beside(moved, RULE)
+    all_of_them = every.sweep(moved, RULE, 1.0, 0)
+    np.testing.assert_allclose(after.covariance, every.covariance, rtol=1e-10)
+    np.testing.assert_array_equal(some.gaussian.seen.numbers[due[0]], numbers[:, here.prior.layout.rows[due[0]]])
+    assert some.gaussian.seen.cov[due[0]].shape == all_of_them.gaussian.seen.cov[due[0]].shape
 
 
 def test_sites_are_found_to_a_share_of_the_error_of_the_halo(monkeypatch):
