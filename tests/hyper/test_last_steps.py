@@ -129,7 +129,7 @@ def test_slopes_that_are_noise_promise_nothing():
 
 
 def test_noise_that_few_groups_tell_promises_nothing():
-    """The covariance of the error is itself uncertain: three of its standard deviations are often too little."""
+    """The covariance of the error is itself known from few groups alone."""
     rng, C = np.random.default_rng(0), np.linalg.inv(H)
     steps = []
     for _ in range(1000):
