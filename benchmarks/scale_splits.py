@@ -27,9 +27,10 @@ KEPT = HERE / "scale_splits.json"
 BEGIN, END = "<!-- splits: begin -->", "<!-- splits: end -->"
 SETS, SPLITS = ("htru2", "magic", "electricity"), 5
 DEFAULT, TO_THE_END = "inducing 300, ep", "inducing 300, ep, stop='evidence'"
+AUTO = "inducing auto, ep"
 LONGEST = max(STEPS)
 PEERS = {f"SVGP, {steps:,} steps": steps for steps in (LONGEST, 2 * LONGEST)}
-METHODS = [DEFAULT, min(PEERS), TO_THE_END, max(PEERS)]
+METHODS = [DEFAULT, AUTO, min(PEERS), TO_THE_END, max(PEERS)]
 
 
 def fit(name, method, split):
@@ -43,7 +44,7 @@ def fit(name, method, split):
         found = train(*data, m=M, rate=rate, steps=PEERS[method], threads=1, marks=2)
     else:
         stages = Stages(stop="evidence") if method == TO_THE_END else Stages()
-        found = ours(*data, "ep", M, False, {"hyperparameters": Maximize(stages=stages)})
+        found = ours(*data, "ep", "auto" if method == AUTO else M, False, {"hyperparameters": Maximize(stages=stages)})
     return {"log_loss": found["log_loss"], "seconds": time.process_time() - begin}
 
 
