@@ -116,6 +116,10 @@ class Means:
     def guided(self, guide: Guide) -> None:
         """Use a guide from now on, in place of the factor of B."""
         self.guide = guide
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the factors of B, which are found again if asked for."""
         for one in self.triangles:
             vars(one).pop("_lu", None)
 
@@ -155,6 +159,7 @@ class Means:
             most = min(PATIENCE, MOST)
         found = _gradients(times, self._conditioner(W), x, first, first, b, share, most)
         if not found.enough and find_guide is not None and self.guide is None:
+            self._forget()  # memory is needed most while a guide is found
             self.guided(find_guide())
             after = _gradients(times, self._conditioner(W), found.x, found.residual, first, b, share, MOST)
             found = replace(after, iterations=found.iterations + after.iterations)
