@@ -19,6 +19,7 @@ from gpclass.inference import posteriors
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor
+from gpclass.numerics.rounded import Rounded
 from gpclass.persistence import ModelFileError, NotSavableError, migrations, names, save_model
 from gpclass.persistence.container import MANIFEST
 from gpclass.persistence.values import FOREIGN, Decoder, Encoder
@@ -28,7 +29,7 @@ from tests.persistence.test_saved_models import rewrite
 
 EXPECTED = read_expected()
 # Classes that a file can hold and that no golden model does: see test_what_no_golden_file_holds.
-RARE = {"prior/set"}
+RARE = {"prior/set", "draws/rounded"}
 
 
 def golden(name):
@@ -100,13 +101,17 @@ def test_files_hold_stable_names_alone(saved_again):
 
 def test_what_no_golden_file_holds():
     priors = PriorSet(("a", "b"), (Flat(), LogNormal()))
+    draws = Rounded(np.array([1.0, 2.0]), np.arange(12, dtype=np.float32).reshape(3, 4))
     encoder = Encoder()
-    spelled = encoder.encode([priors], "value")
+    spelled = encoder.encode([priors, draws], "value")
     assert {row["class"] for row in encoder.objects} >= RARE
     decoder = Decoder(encoder.arrays)
     for row in encoder.objects:
         decoder.add(row)
-    assert decoder.decode(spelled) == [priors]
+    again, draws_again = decoder.decode(spelled)
+    assert again == priors
+    assert draws_again.off.dtype == np.float32
+    np.testing.assert_array_equal(np.asarray(draws_again), np.asarray(draws))
 
 
 def test_a_factor_that_an_old_file_kept_whole_is_read():

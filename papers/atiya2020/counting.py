@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.inference.posteriors import noise_factor, noisy_latents
+from gpclass.inference.noise import noise_factor, noisy_latents
 from gpclass.latent.dense import dense_prior
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpclass.inference.posteriors import noise_factor
+from gpclass.inference.noise import noise_factor
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
 from gpclass.orthant.plan import Plan, bare_plan, fit_sites

@@ -346,7 +346,7 @@ def test_sums_of_shards():
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "likelihood"), [*PAIRS, ("exact", "logit"), *SAMPLED])
 def test_rows_far_from_every_inducing_input_say_nothing_and_are_counted(name, likelihood):
-    problem, method = task_of(30, likelihood, kernel=2.0 * RBF(1.0)), method_of(name, n_samples=500)
+    problem, method = task_of(30, likelihood, kernel=2.0 * RBF(1.0)), method_of(name, n_samples=1000)
     many = problem.likelihood.many
     far = problem.on(
         np.vstack([problem.X, [[1e6, 0.0], [0.0, -1e7]]]),

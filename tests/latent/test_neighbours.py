@@ -270,8 +270,11 @@ def test_neighbours_are_found_again_where_the_length_scales_end():
     form, fitted = clf._problem.form, clf._problem
     length = clf.kernel_.k2.length_scale
     assert length[1] > 3.0 * length[0]
-    assert form.placed(fitted, RNG) is form or np.mean(form.placed(fitted, RNG).near != form.near) < 0.2
-    assert np.mean(neighbours.neighbours_of(X, 6) != form.near) > 0.2
+
+    def others(near):  # in whatever order
+        return np.mean(np.sort(near, axis=1) != np.sort(form.near, axis=1))
+
+    assert others(form.placed(fitted, RNG).near) < 0.2 < others(neighbours.neighbours_of(X, 6))
 
 
 def test_more_neighbours_by_default_where_rows_are_few():

@@ -122,7 +122,7 @@ def climb(
     gradient_tol : float
         Stop when no component of the gradient exceeds this.
     least_gain : float
-        Stop also when less than this, in nats, or than ``tol`` is left to gain, as the steps tell in all directions.
+        Stop also when fewer nats than this are left to gain, as the steps tell in all directions.
     unit : (p,) array, optional
         About how far each parameter may be from the maximum: the first step is of that size.
     seen : Seen, optional
@@ -162,7 +162,7 @@ def climb(
         """After an iteration, whose last evaluation is where it ended."""
         nonlocal arrived
         path.add(*latest)
-        if least_gain and path.ends(max(least_gain, tol * abs(best[0]))):
+        if path.ends(least_gain):
             arrived = True
             raise StopIteration
 

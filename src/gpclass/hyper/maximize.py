@@ -297,12 +297,15 @@ class _Search:
         return Objective(problem, inference, self.prior, self.seed, start)
 
     def _limits(self, coarse: float) -> dict[str, Any]:
-        """Of an ascent that begins, which need be no finer than ``coarse`` if others follow."""
-        tol = self.settings.tol or TOL
+        """Of an ascent that begins, which need be no finer than ``coarse`` if others follow.
+
+        Whether little is left its steps tell if no other follows: sites of a rough one make noise of the last of them.
+        """
+        tol, last = self.settings.tol or TOL, self.rough == self.guide
         return {
             "max_iter": self.settings.max_iter or MAX_ITER,
-            "tol": tol if self.rough == self.guide else max(tol, coarse),
-            "least_gain": _least_gain(tol),
+            "tol": tol if last else max(tol, coarse),
+            "least_gain": _least_gain(tol) if last else 0.0,
             "gradient_tol": self.settings.gradient_tol,
         }
 
