@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 KEPT = 31 * 2**20  # bytes of the largest blocks whose memory is used again; glibc's limit is 32 MB
+AT_THE_END, SPARE = -1, 128 * 2**20  # glibc's M_TRIM_THRESHOLD: freed bytes at the end of its memory that it keeps
 
 
 @cache
@@ -17,7 +18,8 @@ def keep_freed_memory() -> None:
 
     glibc gives blocks back to the system beyond twice the largest that was freed so far, 128 kB at first, and each page
     of 4 kB takes some microseconds when it returns: up to a fifth of a fit of some hundred rows. Freeing one large
-    block, of which no page was used, raises that limit to 62 MB. Other systems are left as they are.
+    block, of which no page was used, raises that limit to 62 MB; 128 MB are kept for the predictions that follow a fit.
+    Other systems are left as they are.
     """
     if sys.platform != "linux":
         return
@@ -25,6 +27,8 @@ def keep_freed_memory() -> None:
     library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
     library.free.restype, library.free.argtypes = None, (ctypes.c_void_p,)
     library.free(library.malloc(KEPT))  # no array, which a tracer of memory would see
+    if hasattr(library, "mallopt"):  # other C libraries lack it
+        library.mallopt(AT_THE_END, SPARE)
 
 
 def available_memory() -> float:
