@@ -95,6 +95,7 @@ def write(kept):
             "Processor seconds of one fit of the problem above with n rows, one thread, in its own process, as far",
             "as a fit takes minutes at most; and the slope of log time against log n over the largest three sizes.",
             "GPyTorch's variational GP ends when its bound gains less than a ten-thousandth in 20 steps of Adam.",
+            "Measured in several runs, `exact` last; its largest size beside other work, and so too long.",
             "",
             "![Time of a fit against n](figures/speed.png)",
             "",
