@@ -55,8 +55,10 @@ MANY_RUNS = 256  # of components of one group, above which they are put into the
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
 BINNED = 500  # components of a mixture, above which its quantiles are solved on bins
 BINS = 64
+FINE = 1e4  # means in units of a bin, above which rounding may move them out of their bins
 _PRECISION = 1e-10  # of a quantile, in standard deviations of the mixture
 _BINNED_PRECISION = 1e-4  # likewise, on bins
+NARROW = 1e3  # standard deviations of the narrowest component that count as one of the mixture, at most
 _MAX_STEPS = 200
 
 
@@ -199,15 +201,18 @@ def _binned(w: Array, mu: Array, var: Array) -> tuple[Array, Single, Single, Sin
     """
     m = mu.shape[1]
     mass, low, width = np.empty((m, BINS), dtype=np.float32), np.empty(m), np.empty(m)
+    weights = w[:0]
     for block in point_blocks(len(w), m, _BINNED_CELLS):
-        part = mu[:, block]
-        low[block] = part.min(axis=0)
-        width[block] = np.maximum((part.max(axis=0) - low[block]) / (BINS - 1), 1e-30)
-        place = part - (low[block] - 0.5 * width[block]).astype(mu.dtype)
+        part, first = mu[:, block], BINS * np.arange(block.stop - block.start)  # first bin of each point
+        low[block], high = part.min(axis=0), part.max(axis=0)
+        width[block] = np.maximum((high - low[block]) / (BINS - 1), 1e-30)
+        place = part - (low[block] - (first + 0.5) * width[block]).astype(mu.dtype)
         place *= (1.0 / width[block]).astype(mu.dtype)
-        np.minimum(place, mu.dtype.type(BINS - 0.5), out=place)  # where rounding is as large as a bin
-        for row, one in zip(mass[block], place.T.astype(np.int32).astype(np.intp), strict=True):  # faster by two steps
-            row[:] = np.bincount(one, w, BINS)
+        if np.any(np.maximum(np.abs(low[block]), np.abs(high)) > FINE * width[block]):  # rounding is as large as a bin
+            np.clip(place, first, first + (BINS - 0.5), out=place)
+        bins = place.T.astype(np.int32).astype(np.intp).ravel()  # faster by two steps
+        weights = np.tile(w, len(first)) if len(weights) != len(bins) else weights
+        mass[block] = np.bincount(bins, weights, BINS * len(first)).reshape(-1, BINS)
     at = (width * np.arange(BINS)[:, None]).astype(np.float32)
     return low, mass.T.copy(), at, np.sqrt(np.maximum(var - width**2 / 12.0, width**2 / 12.0)).astype(np.float32)
 
@@ -225,22 +230,29 @@ def _solve_quantile(
     Shapes: w (S,) or (S, r), mu (S, r), sd (1 or S, r), all in double or all in single precision. The quantiles of the
     components bracket that of the mixture. After a step h the error is about h² over twice the scale of the density,
     which is no less than a component's standard deviation over the few of these that it is away. ``about``: mean and
-    standard deviation of the mixture, from which the first step goes.
+    standard deviation of the mixture, from which the first guess is made.
     """
     single, narrowest = mu.dtype == np.float32, sd.min(axis=0)
 
     def average(values: Array, points: IntArray | slice = slice(None)) -> Array:
         return np.asarray(w @ values if w.ndim == 1 else np.sum(w[:, points] * values, axis=0))
 
-    at_level = mu + ndtri(level) * sd
+    z_level = float(ndtri(level))
+    at_level = mu + z_level * sd
     low, high = at_level.min(axis=0), at_level.max(axis=0)
     if about is None:
         centre = average(mu)
         spread = np.sqrt(average((mu - centre) ** 2) + (average(sd**2) if len(sd) == len(w) else sd[0] ** 2))
     else:
         centre, spread = about
-    q = np.asarray(np.clip(centre + ndtri(level) * spread, low, high), dtype=np.float64)
-    todo = np.flatnonzero(high - low > precision * spread)
+    off: Single = ((mu - centre) / np.maximum(spread, 1e-30)).astype(mu.dtype)
+    skewness = np.clip(average(off * off * off), -1.0, 1.0)  # of the means, for Cornish and Fisher's first guess
+    q = np.asarray(np.clip(centre + (z_level + (z_level**2 - 1.0) / 6.0 * skewness) * spread, low, high), dtype=float)
+    near = precision * spread
+    if not single:  # where components are narrow, a small step is a large one of the distribution function
+        rounding = 4.0 * np.finfo(float).eps * np.maximum(np.abs(low), np.abs(high))
+        near = np.maximum(np.minimum(near, NARROW * precision * narrowest), rounding)
+    todo = np.flatnonzero(high - low > near)
     for _ in range(_MAX_STEPS):
         if len(todo) == 0:
             break
@@ -258,7 +270,7 @@ def _solve_quantile(
         newton = q[todo] - step
         inside = (newton >= low[todo]) & (newton <= high[todo])
         moved = np.where(inside, newton, 0.5 * (low[todo] + high[todo]))
-        small = precision * spread[todo]
+        small = near[todo]
         done = (np.abs(step) <= small) | (high[todo] - low[todo] <= small)
         done |= inside & (np.abs(step) <= np.sqrt(0.5 * small * narrowest[todo]))
         q[todo] = moved
