@@ -396,14 +396,20 @@ def test_duals_of_draws_are_those_of_a_solve(defend):
     np.testing.assert_allclose((D[:, None] * S * D) @ A, v - plan.box.mean[:, None], atol=1e-9)
 
 
+def limited(normal, b):
+    """The normals that :func:`_limited` gives, and log Φ(b), of which it leaves a part to its caller."""
+    mass, log_w = np.empty_like(b), np.zeros_like(b)
+    moved = _limited(normal, b.copy(), mass, log_w)
+    return moved, log_w + np.log(mass)
+
+
 def test_draws_mostly_near_a_limit_are_those_that_are_picked(monkeypatch):
     normal, b = np.random.default_rng(0).standard_normal((2, 500))
     b = np.where(np.arange(500) % 10 == 0, 9.0, b)
     found = []
     for mostly in (0.0, 1.0):
         monkeypatch.setattr("gpclass.orthant.guided.MOSTLY", mostly)
-        log_w = np.zeros(500)
-        found.append((_limited(normal, b.copy(), log_w), log_w))
+        found.append(limited(normal, b))
     np.testing.assert_array_equal(found[0], found[1])
 
 
@@ -422,12 +428,11 @@ def test_a_draw_has_no_weight_if_its_normal_lies_beyond_the_limit(monkeypatch):
     """Also where another draw of the coordinate is so far out that tails are computed in logarithms."""
     monkeypatch.setattr("gpclass.orthant.guided.SURE", 1.0)
     b, normal = np.array([-30.0, 2.0, 2.0, 2.0]), np.array([0.5, 1.5, 2.5, -1.0])
-    log_w = np.zeros(4)
-    assert np.allclose(_limited(normal, b.copy(), log_w)[1:], normal[1:])
+    assert np.allclose(limited(normal, b)[0][1:], normal[1:])
     near = np.array([-3.0, 0.5, 0.7, 0.2])  # as far out as possible, and not: the same function of both
     out = np.append(near, -30.0)
-    far = _limited(np.append(normal, 0.0), out.copy(), np.zeros(5))[:4]
-    assert np.allclose(far, _limited(normal, near.copy(), np.zeros(4)), atol=1e-9)
+    for far, inside in zip(limited(np.append(normal, 0.0), out), limited(normal, near), strict=True):
+        assert np.allclose(far[:4], inside, atol=1e-9)
 
 
 def test_uneven_weights_of_a_pilot_are_checked_on_the_plan_itself():

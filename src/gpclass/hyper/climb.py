@@ -1,9 +1,12 @@
 """One ascent of the evidence by L-BFGS-B, in the logarithms of the parameters, within their bounds.
 
 Every evaluation starts from the posterior of the last one and uses the same random numbers. L-BFGS-B would take the
-whole gradient as its first step, to the bounds: it is given other units, in which the first step has length one, or one
-for each parameter if an earlier ascent knows how far the maximum may be. Values that differ by less than rounding are
-told apart by their slopes.
+whole gradient as its first step, to the bounds: it is given a unit for each parameter, so that the first step has
+length one, or what an earlier ascent knows of how far the maximum may be. The curvature along a parameter is taken to
+be the geometric mean of its own slope and the sum of all: where a constant has a fiftieth of the slope of a length
+scale, one unit for both would make its steps too short for several iterations (a sixth of the evaluations of the default
+kernel, on simulated data; with one constant and one length scale there is no difference). Values that differ by less
+than rounding are told apart by their slopes.
 Cost: one inference with gradient per evaluation, 10 to 100 evaluations.
 Fails when: the inference fails where it begins (its own error is raised); where it fails elsewhere the line search
 goes back.
@@ -149,8 +152,9 @@ def climb(
 
     known = [evaluate(theta0, seen)]
     if unit is None:
-        length = float(np.linalg.norm(known[0][1]))
-        unit = np.full(len(theta0), 1.0 / np.sqrt(max(1.0, length / FIRST_STEP)))
+        slope = np.abs(known[0][1])
+        bends = np.sqrt(slope.sum() * slope)
+        unit = 1.0 / np.sqrt(np.maximum(1.0, bends / FIRST_STEP))
 
     def scaled(x: Array) -> tuple[float, Array]:
         value, slope = known.pop() if known else evaluate(x * unit)

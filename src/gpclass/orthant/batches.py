@@ -21,7 +21,7 @@ from gpclass.numerics.threads import allowed_threads, one_thread
 from gpclass.orthant.plan import Plan
 from gpclass.orthant.uniforms import PointSet, replicate_sizes
 
-ROOM = 1_000_000  # numbers in one array of draws: of larger ones the system maps the memory anew in every batch
+ROOM = 2_000_000  # numbers in one array of draws: of larger ones the system maps the memory anew in every batch
 
 
 def batches(

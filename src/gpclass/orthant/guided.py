@@ -168,52 +168,69 @@ def _draw_from_normals(proposal: Proposal, a: int, e: int, m: Array, Z: Array, x
     """Coordinates a to e on half-lines, from standard normals Z (e − a, M), of which the limits move few.
 
     Given their means m (e − a, M) without the block's own share, writes x and z and returns the increment of log w.
-    A coordinate is drawn as m_c − c Φ⁻¹(Φ(b) Φ(ζ)), b its distance from the limit and ζ its normal. With ``SURE``
-    standard deviations to the limit, as most have, it is m_c − c ζ, and has no weight if it lies beyond.
+    A coordinate is drawn as m_c − c t, t = Φ⁻¹(Φ(b) Φ(ζ)), b its distance from the limit and ζ its normal. With
+    ``SURE`` standard deviations to the limit, as most have, t is ζ, and it has no weight if it lies beyond. Within the
+    loop stands what the next coordinate depends on, with as few calls as may be: threads meet at every one.
     """
-    centre, b, log_w = np.empty_like(m), np.empty(m.shape[1]), np.zeros(m.shape[1])
-    numbers = (part[a:e].tolist() for part in (proposal.lower, proposal.c, proposal.pull, proposal.push))
+    low, c, pull, push = (part[a:e] for part in (proposal.lower, proposal.c, proposal.pull, proposal.push))
+    scale = np.diag(proposal.L)[a:e]
+    # b = (m_c − low)/c and z = (m_c − c t − m)/L_kk with m_c = pull m − push.
+    numbers = (pull / c, (push + low) / c, (pull - 1.0) / scale, push / scale, c / scale)
+    mass, log_w, b = np.empty_like(m), np.zeros(m.shape[1]), np.empty(m.shape[1])
     beyond = Z.max() > SURE  # of the limit: hardly ever
-    for k, low, c, pull, push, mean, mc, own in zip(range(a, e), *numbers, m, centre, Z, strict=True):
+    rows = zip(range(a, e), *(part.tolist() for part in numbers), m, mass, Z, z[a:e], strict=True)
+    for k, slope, level, rise, back, step, mean, p, own, white in rows:
         if k > a:
             mean += proposal.L[k, a:k] @ z[a:k]
-        np.multiply(pull, mean, out=mc)
-        mc -= push
-        np.subtract(mc, low, out=b)
-        b /= c
+        np.multiply(slope, mean, out=b)
+        b -= level
         if beyond:
             log_w[(own > b) & (b >= SURE)] = -np.inf
-        np.multiply(c, _limited(own, b, log_w), out=x[k])
-        np.subtract(mc, x[k], out=x[k])
-        np.maximum(x[k], low, out=x[k])  # rounding must not move draws out of the box
-        np.subtract(x[k], mean, out=z[k])
-        z[k] /= proposal.L[k, k]
+        t = _limited(own, b, p, log_w)
+        np.multiply(rise, mean, out=white)
+        white -= back
+        white -= np.multiply(step, t, out=b)
+    new = np.multiply(scale[:, None], z[a:e], out=x[a:e])
+    new += m
+    np.maximum(new, low[:, None], out=new)  # rounding must not move draws out of the box
+    log_w += np.log(mass, out=mass).sum(axis=0)
+    m *= pull[:, None]
+    m -= push[:, None]  # m_c
     q0, q1, q2 = proposal.quadratic[:, a:e]
-    log_w -= q0.sum() + q1 @ centre
-    centre *= centre
-    log_w -= q2 @ centre
+    log_w -= q0.sum() + q1 @ m
+    m *= m
+    log_w -= q2 @ m
     return log_w
 
 
-def _limited(normal: Array, b: Array, log_w: Array) -> Array:
-    """Φ⁻¹(Φ(b) Φ(normal)), (M,), and log Φ(b) added to log_w; the normals themselves where b is large. Changes b."""
+def _limited(normal: Array, b: Array, mass: Array, log_w: Array) -> Array:
+    """Φ⁻¹(Φ(b) Φ(normal)), (M,), and Φ(b) written into ``mass``; the normals themselves, and 1, where b is large.
+
+    Where Φ(b) may be too small for a number its logarithm is added to log_w instead. Changes b.
+    """
     least = b.min()
     if least >= SURE:
+        mass[:] = 1.0
         return normal
     if not least > -SAFE:  # or NaN
         b[b >= SURE] = np.inf
         log_w += log_ndtr(b)
+        mass[:] = 1.0
         return -truncated_normal_quantile(as_uniforms(-normal), -b, np.inf)
-    near = b < SURE
-    if np.count_nonzero(near) > MOSTLY * len(b):  # then picking them takes longer than computing all
-        p, u = ndtr(b), ndtr(normal)
-        u *= p
-        log_w += np.log(p, out=p) * near
-        return np.where(near, ndtri(u, out=u), normal)
-    picked = np.flatnonzero(near)
+    far = b >= SURE
+    if np.count_nonzero(far) < (1.0 - MOSTLY) * len(b):  # then picking the others takes longer than computing all
+        ndtr(b, out=mass)
+        moved = ndtr(normal)
+        moved *= mass
+        ndtri(moved, out=moved)
+        np.copyto(moved, normal, where=far)
+        np.copyto(mass, 1.0, where=far)
+        return np.asarray(moved)
+    picked = np.flatnonzero(np.logical_not(far, out=far))
     p, u = ndtr(b[picked]), ndtr(normal[picked])
+    mass[:] = 1.0
+    mass[picked] = p
     u *= p
-    log_w[picked] += np.log(p, out=p)
     moved = normal.copy()
     moved[picked] = ndtri(u, out=u)
     return moved
