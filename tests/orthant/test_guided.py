@@ -185,14 +185,14 @@ def test_batches_and_workers_change_no_draw(monkeypatch, defend):
     box = standard_form(truths.equicorrelated(30))
     plan = bare_plan(box, fit_sites(box), defend=defend)
     whole = next(batches.batches(plan, "lattice", 1000, np.random.default_rng(3)))
-    monkeypatch.setattr(batches, "ROOM", 30 * 200)
+    monkeypatch.setattr(batches, "ROOM", 30 * 100)
     seen, workers, jobs = [], [], batches._jobs
     monkeypatch.setattr(batches, "_jobs", lambda n_jobs: workers.append(n_jobs) or jobs(n_jobs))
     monkeypatch.setattr(batches, "allowed_threads", lambda: 3)
     for n_jobs in (None, 2):
         with joblib.parallel_config(n_jobs=n_jobs):
             parts = list(batches.batches(plan, "lattice", 1000, np.random.default_rng(3)))
-        assert len(parts) == 5
+        assert len(parts) == 6  # five fit, and every worker has as many
         seen.append([np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)])
     assert workers == [3, 2]
     for one, two in zip(*seen, strict=True):

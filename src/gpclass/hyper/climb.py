@@ -4,9 +4,9 @@ Every evaluation starts from the posterior of the last one and uses the same ran
 whole gradient as its first step, to the bounds: it is given a unit for each parameter, so that the first step has
 length one, or what an earlier ascent knows of how far the maximum may be. The curvature along a parameter is taken to
 be the geometric mean of its own slope and the sum of all: where a constant has a fiftieth of the slope of a length
-scale, one unit for both would make its steps too short for several iterations (a sixth of the evaluations of the default
-kernel, on simulated data; with one constant and one length scale there is no difference). Values that differ by less
-than rounding are told apart by their slopes.
+scale, one unit for both would make its steps too short for several iterations (a sixth of the evaluations of the
+default kernel, on simulated data; with one constant and one length scale there is no difference). Values that differ by
+less than rounding are told apart by their slopes.
 Cost: one inference with gradient per evaluation, 10 to 100 evaluations.
 Fails when: the inference fails where it begins (its own error is raised); where it fails elsewhere the line search
 goes back.
