@@ -18,7 +18,8 @@ from gpclass._html import html_table
 from gpclass._typing import Array, IntArray
 
 if TYPE_CHECKING:
-    from gpclass.latent.base import Gaussian, Held, SiteRule, Start
+    from gpclass.latent.base import Gaussian
+    from gpclass.latent.sites import Held, SiteRule, Start
     from gpclass.model.problem import Problem
 
 TOO_FEW = 10.0  # effective draws below which neither their mean nor their spread is known

@@ -15,8 +15,8 @@ from gpclass.inference import AMP, DSGQ, Exact, Laplace
 from gpclass.inference.amp import stationarity
 from gpclass.inference.dsgq import K0
 from gpclass.inference.laplace import look
-from gpclass.latent import base
-from gpclass.latent.base import labels_of
+from gpclass.latent import newton
+from gpclass.latent.sites import labels_of
 from gpclass.likelihoods import Logit, Probit
 from gpclass.model.problem import Problem
 from gpclass.predict import in_blocks, predict_proba
@@ -77,7 +77,7 @@ def test_amp_satisfies_its_stationarity_equation(c0, kernel):
     # the check can fail: a little off the mode the equation does not hold
     (shard,) = clf.posterior_.start.held
     values = shard.kept.copy()
-    values[base.F] *= 1.001
+    values[newton.F] *= 1.001
     look(clf.posterior_.problem.likelihood, labels_of(shard, clf.posterior_.problem.likelihood), values)
     assert stationarity(clf.posterior_.problem, (shard.with_values(values),)) > 1e-8
 

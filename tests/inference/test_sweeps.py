@@ -6,7 +6,7 @@ import numpy as np
 
 from gpclass.inference import sweeps
 from gpclass.inference.sweeps import _Mixing, fixed_point
-from gpclass.latent.base import Swept
+from gpclass.latent.sites import Swept
 
 
 class Turning:

@@ -8,9 +8,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from gpclass.inference import Variational
 from gpclass.inference.ep import EP, RULE
 from gpclass.latent import dense, neighbour_gaussian
-from gpclass.latent.base import Start
 from gpclass.latent.near_sites import Response
 from gpclass.latent.neighbours import Neighbours
+from gpclass.latent.sites import Start
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import SiteFactor

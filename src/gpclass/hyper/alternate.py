@@ -53,8 +53,8 @@ from gpclass.inference.elliptical_slice import EllipticalSlice
 from gpclass.inference.mcmc import Stepping
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start
 from gpclass.latent.coordinates import GivenLatents, Target
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.priors import PriorSet
 

@@ -25,7 +25,7 @@ from gpclass._typing import Array
 from gpclass.hyper.last_steps import Seen, nothing_left, updated
 from gpclass.hyper.trail import Trail
 from gpclass.inference.base import Inference
-from gpclass.latent.base import Start
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet

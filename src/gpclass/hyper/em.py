@@ -34,7 +34,8 @@ from sklearn.gaussian_process.kernels import CompoundKernel, WhiteKernel
 from gpclass._typing import Array
 from gpclass.hyper.base import Fit, Run, Strategy, parameters_at_bounds
 from gpclass.inference.base import Inference
-from gpclass.latent.base import ExpectedPrior, SiteRule, Start
+from gpclass.latent.base import ExpectedPrior
+from gpclass.latent.sites import SiteRule, Start
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, symmetric_root

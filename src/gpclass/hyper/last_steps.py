@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import fdtri
 
 from gpclass._typing import Array, BoolArray
-from gpclass.latent.base import Start
+from gpclass.latent.sites import Start
 
 LONGEST, LONGEST_NOISY = 1.0, 0.3  # change of a log-parameter in one step, without and with noise
 STEEP = 0.03  # nats per log-parameter, or per root of the curvature: a slope that is left at a maximum, at most

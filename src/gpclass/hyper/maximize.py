@@ -39,7 +39,7 @@ from gpclass.hyper.patches import STEPS, adjusted
 from gpclass.hyper.staged.settings import Stages
 from gpclass.hyper.starts import elsewhere, found_nothing, starting_points
 from gpclass.inference.base import Inference
-from gpclass.latent.base import Start
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet, resolve_priors

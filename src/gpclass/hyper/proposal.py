@@ -23,7 +23,7 @@ from gpclass.hyper.climb import Objective, climb, value_and_slope
 from gpclass.hyper.last_steps import curvature, inverse_of
 from gpclass.inference.base import Guides, Inference, Outline
 from gpclass.inference.hmc import JITTER
-from gpclass.latent.base import Start
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior
 from gpclass.priors import PriorSet

@@ -41,7 +41,7 @@ from gpclass.inference.around import BASES, guide_for
 from gpclass.inference.base import Guides, Inference, Outline
 from gpclass.inference.ep import EP
 from gpclass.inference.fitted_guide import REACH
-from gpclass.latent.base import Start
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
 from gpclass.posterior import Posterior

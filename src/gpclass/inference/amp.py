@@ -29,8 +29,8 @@ from gpclass.inference.base import Inference, Way
 from gpclass.inference.laplace import RULE, find_mode, move
 from gpclass.inference.posteriors import ModePosterior
 from gpclass.inference.sweeps import FixedPoint
-from gpclass.latent import base
-from gpclass.latent.base import Held, SiteRule, Start, labels_of
+from gpclass.latent import newton
+from gpclass.latent.sites import Held, SiteRule, Start, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.binary import Logit
 from gpclass.model.problem import Problem
@@ -117,5 +117,5 @@ def stationarity(problem: Problem, held: Held) -> float:
 
 
 def _residual(shard: Shard, likelihood: Likelihood) -> tuple[Shard, Sums]:
-    (residual,) = shard.kept.reshape(base.NEWTON, 1, -1)[base.RESIDUAL]
+    (residual,) = shard.kept.reshape(newton.NUMBERS, 1, -1)[newton.RESIDUAL]
     return shard, {"max_residual": float(np.max(np.abs(labels_of(shard, likelihood).clear_absent(residual))))}

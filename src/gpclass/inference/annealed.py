@@ -31,8 +31,8 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.importance import SITE_TOL, Importance, weighted_evidence, weighted_posterior
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start
 from gpclass.latent.coordinates import Target
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.posterior import Evidence
 

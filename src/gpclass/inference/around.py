@@ -13,8 +13,9 @@ from gpclass.inference.base import Inference
 from gpclass.inference.ep import EP
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.variational import Variational
-from gpclass.latent.base import Gaussian, Start
+from gpclass.latent.base import Gaussian
 from gpclass.latent.coordinates import Target
+from gpclass.latent.sites import Start
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 

@@ -17,7 +17,7 @@ import numpy as np
 from gpclass._settings import Settings
 from gpclass._typing import Array, Generator
 from gpclass.inference.posteriors import GaussianPosterior, WhiteDraws
-from gpclass.latent.base import SiteRule, Start
+from gpclass.latent.sites import SiteRule, Start
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.posterior import Posterior

@@ -36,8 +36,8 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.laplace import Laplace
 from gpclass.inference.mcmc import ChainSettings, annealed, collect
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start
 from gpclass.latent.dense import dense_prior
+from gpclass.latent.sites import Start
 from gpclass.latent.whitened import Whitened, whiten
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import factor

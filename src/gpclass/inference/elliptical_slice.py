@@ -19,8 +19,8 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import WhiteChains, run_latent_chains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start
 from gpclass.latent.coordinates import Target
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 
 THIN = (3, 6)  # by default, for one latent value per row and for several

@@ -24,8 +24,8 @@ from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point
-from gpclass.latent.base import Held, SiteRule, Start, labels_of
 from gpclass.latent.dense import dense_prior
+from gpclass.latent.sites import Held, SiteRule, Start, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.binary import BinaryLikelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites

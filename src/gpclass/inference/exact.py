@@ -42,8 +42,8 @@ from gpclass.inference.outline import LARGE, Known, Outline, unused
 from gpclass.inference.posteriors import NoisyDraws, WhiteDraws
 from gpclass.inference.redraw import POINTS, LatentRecipe, Recipe, Seed, check_alike
 from gpclass.inference.sweeps import FixedPoint
-from gpclass.latent.base import Start, labels_of
 from gpclass.latent.dense import dense_prior
+from gpclass.latent.sites import Start, labels_of
 from gpclass.likelihoods import Likelihood, Probit, nested
 from gpclass.likelihoods.binary import K0
 from gpclass.model.problem import Problem

@@ -28,8 +28,8 @@ from gpclass.inference.looked import look_at
 from gpclass.inference.noise import NoiseFactor
 from gpclass.inference.posteriors import WhiteDraws
 from gpclass.inference.redraw import POINTS
-from gpclass.latent.base import Start
 from gpclass.latent.low_rank_dense import draw_inducing
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.orthant.enough import Enough, enough
 from gpclass.orthant.uniforms import normal_sets, replicate_sizes, whole_frames

@@ -19,7 +19,7 @@ from scipy.linalg import lstsq, solve_triangular
 from gpclass._typing import Array
 from gpclass.inference.exact import Exact
 from gpclass.inference.outline import Outline
-from gpclass.latent.base import Start
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky
 from gpclass.propagation.sites import SiteApproximation, Sites

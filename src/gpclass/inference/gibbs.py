@@ -36,10 +36,11 @@ from gpclass.inference.elliptical_step import elliptical_step
 from gpclass.inference.mcmc import Stepping, annealed, collect
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start, per_latent
+from gpclass.latent.base import per_latent
 from gpclass.latent.basis import inverse
 from gpclass.latent.coordinates import Target
 from gpclass.latent.dense import dense_prior
+from gpclass.latent.sites import Start
 from gpclass.latent.whitened import Whitened, whiten
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky

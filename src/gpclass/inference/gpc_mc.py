@@ -22,7 +22,7 @@ from gpclass._typing import Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.noise import noise_factor, noisy_latents
 from gpclass.inference.posteriors import NoisyDraws
-from gpclass.latent.base import Start
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.orthant.bootstrap import bootstrap
 from gpclass.orthant.plan import coordinate_order

@@ -25,8 +25,8 @@ from gpclass.inference.base import Way
 from gpclass.inference.mcmc import WhiteChains, run_latent_chains
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start
 from gpclass.latent.coordinates import Target
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 
 JITTER = 0.2  # share by which the step size is varied from trajectory to trajectory

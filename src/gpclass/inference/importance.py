@@ -25,8 +25,8 @@ from gpclass.inference.around import AROUND, BASES, gaussians_for, target_around
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start
 from gpclass.latent.coordinates import Target
+from gpclass.latent.sites import Start
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.orthant.weights import effective_size, heavy, log_mean, pareto_khat, relative_error

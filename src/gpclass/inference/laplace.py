@@ -29,8 +29,9 @@ from gpclass._typing import Array, Generator
 from gpclass.inference.base import Inference, Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import FixedPoint
-from gpclass.latent import base
-from gpclass.latent.base import Gaussian, Held, SiteRule, Start, labels_of
+from gpclass.latent import newton
+from gpclass.latent.base import Gaussian
+from gpclass.latent.sites import Held, SiteRule, Start, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, times_precision
 from gpclass.model.problem import Problem
@@ -54,21 +55,21 @@ class SecondOrder(SiteRule):
     name: ClassVar[str] = "laplace"
 
     def numbers(self, likelihood: Likelihood, L: int) -> int:
-        return base.NEWTON * L
+        return newton.NUMBERS * L
 
     def sites(self, likelihood: Likelihood, labels: Labels, numbers: Array) -> RowSites:
         """W and b at f, as :func:`move` left them."""
-        view = numbers.reshape(base.NEWTON, -1, numbers.shape[1])
-        return RowSites(b=view[base.SITE_B], D=view[base.SITE_D])
+        view = numbers.reshape(newton.NUMBERS, -1, numbers.shape[1])
+        return RowSites(b=view[newton.SITE_B], D=view[newton.SITE_D])
 
     def first(self, likelihood: Likelihood, labels: Labels, at: RowMarginals) -> Array:
-        numbers = np.zeros((base.NEWTON, *at.mean.shape))
-        numbers[base.F] = at.mean
+        numbers = np.zeros((newton.NUMBERS, *at.mean.shape))
+        numbers[newton.F] = at.mean
         return look(likelihood, labels, numbers.reshape(-1, at.mean.shape[1]))[0]
 
     def latents(self, numbers: Array, L: int) -> Array:
         """f, from which Newton's step leads on."""
-        return np.asarray(numbers.reshape(base.NEWTON, L, -1)[base.F])
+        return np.asarray(numbers.reshape(newton.NUMBERS, L, -1)[newton.F])
 
     def update(self, likelihood: Likelihood, labels: Labels, numbers: Array, at: RowMarginals) -> tuple[Array, Array]:
         """A full Newton step; Newton's method proper is :func:`find_mode`."""
@@ -189,7 +190,7 @@ def _begin(problem: Problem, start: Start | None) -> tuple[Held, float, Gaussian
         warm, there = problem.map(move, warm, 1.0 if gaussian.chord else 0.0)
         if there["psi"] > -problem.rows.count * np.log(problem.n_classes):
             return warm, there["psi"], gaussian if gaussian.chord else None
-    held, _ = problem.rows.map(blank, problem.rows.held, base.NEWTON * problem.n_latents)
+    held, _ = problem.rows.map(blank, problem.rows.held, newton.NUMBERS * problem.n_latents)
     held, sums = problem.map(move, held, 0.0)
     return held, sums["psi"], None
 
@@ -207,41 +208,43 @@ def mixed(aimed: Held, mixing: Mixing) -> Held:
     """Rows in one shard whose step is mixed with those before by Anderson's method, α telling how far they are."""
     (shard,) = aimed
     values = shard.kept.copy()
-    view = values.reshape(base.NEWTON, -1)
-    here = np.concatenate([view[base.F], view[base.ALPHA]])
-    step = np.concatenate([view[base.STEP_F], view[base.STEP_ALPHA]])
+    view = values.reshape(newton.NUMBERS, -1)
+    here = np.concatenate([view[newton.F], view[newton.ALPHA]])
+    step = np.concatenate([view[newton.STEP_F], view[newton.STEP_ALPHA]])
     after = mixing.propose(here, step, scale=np.repeat([0.0, 1.0], len(here) // 2))
     if after is not None and np.isfinite(after).all():
-        view[base.STEP_F], view[base.STEP_ALPHA] = np.split(after - here, 2)
+        view[newton.STEP_F], view[newton.STEP_ALPHA] = np.split(after - here, 2)
     return (shard.with_values(values),)
 
 
 def off_sites(shard: Shard, likelihood: Likelihood) -> tuple[Shard, Sums]:
     """Rows whose residual is that of their sites instead of the likelihood: a Newton step leads to the sites' mean."""
     values = shard.kept.copy()
-    view = values.reshape(base.NEWTON, -1, values.shape[1])
-    view[base.RESIDUAL] = view[base.SITE_B] - times_precision(view[base.SITE_D], view[base.F]) - view[base.ALPHA]
+    view = values.reshape(newton.NUMBERS, -1, values.shape[1])
+    view[newton.RESIDUAL] = (
+        view[newton.SITE_B] - times_precision(view[newton.SITE_D], view[newton.F]) - view[newton.ALPHA]
+    )
     return shard.with_values(values), {}
 
 
 def look(likelihood: Likelihood, labels: Labels, values: Array) -> tuple[Array, Array]:
     """Rows in Newton's layout with residual and second-order sites at their f; each copy's part of Ψ, (r,)."""
-    view = values.reshape(base.NEWTON, -1, values.shape[1])
-    f, alpha = view[base.F], view[base.ALPHA]
+    view = values.reshape(newton.NUMBERS, -1, values.shape[1])
+    f, alpha = view[newton.F], view[newton.ALPHA]
     at = likelihood.expand(labels.y, f)
     slope, D = labels.power * at.slope, labels.power * at.D
-    view[base.RESIDUAL] = slope - alpha
-    view[base.SITE_D] = D
-    view[base.SITE_B] = slope + times_precision(D, f)
+    view[newton.RESIDUAL] = slope - alpha
+    view[newton.SITE_D] = D
+    view[newton.SITE_B] = slope + times_precision(D, f)
     return values, labels.power * at.log_p - 0.5 * (alpha * f).sum(axis=0)
 
 
 def move(shard: Shard, likelihood: Likelihood, step: float) -> tuple[Shard, Sums]:
     """Rows after a step, with what Newton's method needs there; Ψ."""
     values = shard.kept.copy()
-    view, labels = values.reshape(base.NEWTON, -1, values.shape[1]), labels_of(shard, likelihood)
+    view, labels = values.reshape(newton.NUMBERS, -1, values.shape[1]), labels_of(shard, likelihood)
     if step:
-        view[base.F] += step * view[base.STEP_F]
-        view[base.ALPHA] += step * view[base.STEP_ALPHA]
+        view[newton.F] += step * view[newton.STEP_F]
+        view[newton.ALPHA] += step * view[newton.STEP_ALPHA]
     values, terms = look(likelihood, labels, values)
     return shard.with_values(values), {"psi": float(np.sum(labels.copies * terms))}

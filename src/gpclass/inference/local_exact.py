@@ -40,8 +40,8 @@ from gpclass.inference.looked import Looked
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.redraw import POINTS
 from gpclass.inference.sweeps import FixedPoint
-from gpclass.latent.base import Held, Start, labels_of
 from gpclass.latent.joint import Joint, SitedRows, cavity_problem
+from gpclass.latent.sites import Held, Start, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.orthant.uniforms import PointSet

@@ -23,8 +23,8 @@ from gpclass.inference.base import Inference, Way
 from gpclass.inference.diagnostics import RHAT_APART, chain_figures
 from gpclass.inference.particles import Particles
 from gpclass.inference.posteriors import WhiteDraws
-from gpclass.latent.base import Start
 from gpclass.latent.coordinates import Target
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.posterior import INSTEAD, Evidence, Report, too_few
 

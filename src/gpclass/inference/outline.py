@@ -17,7 +17,7 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.inference.noise import NoiseFactor, noise_factor
 from gpclass.inference.posteriors import NoisyDraws
-from gpclass.latent.base import Start
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.orthant.box import Box, BoxAnew
 from gpclass.orthant.plan import PILOT_EVEN, POWER, POWER_OF_MANY, Plan, bare_plan

@@ -24,8 +24,9 @@ import numpy as np
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.inference.noise import NoiseFactor, noise_factor, noise_precision
 from gpclass.inference.redraw import LatentRecipe, Recipe
-from gpclass.latent.base import Gaussian, Start, per_latent
+from gpclass.latent.base import Gaussian, per_latent
 from gpclass.latent.dense import dense_prior
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.numerics.products import MANY, Draws
 from gpclass.numerics.rounded import Rounded, columns

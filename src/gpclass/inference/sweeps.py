@@ -1,7 +1,7 @@
 r"""Sites at their fixed point, all rows at once: what parallel EP and the variational Gaussian share.
 
 Given the Gaussian q that the sites make of the prior, every row computes its own new site from its marginal
-(:class:`~gpclass.latent.base.SiteRule`); the new sites make the next q. If sweeps converge slowly they are mixed by
+(:class:`~gpclass.latent.sites.SiteRule`); the new sites make the next q. If sweeps converge slowly they are mixed by
 Anderson's method: the next sites are a mixture of those of the last sweeps, with shares that minimise the change of q.
 If they cycle, or a bound falls, steps are damped. A Gaussian may know where sweeps lead without another factor
 (:mod:`gpclass.latent.near_sites`); a sweep then goes there. The sites are at their fixed point when the distance of q
@@ -23,7 +23,8 @@ import numpy as np
 from gpclass._typing import Array
 from gpclass.inference.base import Inference
 from gpclass.inference.posteriors import GaussianPosterior
-from gpclass.latent.base import Gaussian, Held, SiteRule, Start
+from gpclass.latent.base import Gaussian
+from gpclass.latent.sites import Held, SiteRule, Start
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Shard, Sums

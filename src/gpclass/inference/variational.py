@@ -26,7 +26,7 @@ from gpclass._typing import Array, BoolArray, Generator
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import ByFixedPoint, fixed_point
-from gpclass.latent.base import SiteRule, Start
+from gpclass.latent.sites import SiteRule, Start
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.problem import Problem

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator
-from gpclass.latent import base
-from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule
+from gpclass.latent import newton
+from gpclass.latent.base import ExpectedPrior, Form, Gaussian, LatentPrior
 from gpclass.latent.coordinates import Features, GivenLatents, Target
 from gpclass.latent.coupled import CoupledFactor
 from gpclass.latent.covariances import Covariances, rank_one
@@ -28,6 +28,7 @@ from gpclass.latent.factors import NEW_POINTS, Factor, FullFactor, OneFactor
 from gpclass.latent.in_memory import InMemoryGaussian, only
 from gpclass.latent.inducing import sample_of_classes
 from gpclass.latent.near_sites import Response, matching, settled
+from gpclass.latent.sites import Held, SiteRule
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import ArraySource, Labels, Rows, Source
 from gpclass.numerics.linalg import factor
@@ -111,8 +112,8 @@ class DensePrior(Covariances, LatentPrior):
         """Rows with f = K (c∘α)."""
         shard, labels = only(held, self.problem.likelihood)
         values = shard.kept.copy()
-        view = values.reshape(base.NEWTON, self.L, -1)
-        view[base.F] = self.product(labels.copies * view[base.ALPHA])
+        view = values.reshape(newton.NUMBERS, self.L, -1)
+        view[newton.F] = self.product(labels.copies * view[newton.ALPHA])
         return (shard.with_values(values),)
 
     def from_vectors(self, vectors: Array) -> DenseGaussian:
@@ -300,8 +301,8 @@ class DenseGaussian(InMemoryGaussian):
 
     def moved_to(self, held: Held) -> DenseGaussian:
         shard, labels = only(held, self.prior.problem.likelihood)
-        view = shard.kept.reshape(base.NEWTON, self.prior.L, -1)
-        f, alpha = view[base.F], view[base.ALPHA]
+        view = shard.kept.reshape(newton.NUMBERS, self.prior.L, -1)
+        f, alpha = view[newton.F], view[newton.ALPHA]
         sites = replace(self.sites, b=alpha + self.sites.times(f))  # sites whose Gaussian has this mean
         made = vars(self).get("factor", self.made)  # if it is known: a guide needs none
         return replace(self, sites=sites, made=made, known=(labels.copies * alpha, f))
@@ -314,12 +315,12 @@ class DenseGaussian(InMemoryGaussian):
         """Δα = (I + W K)⁻¹ r from the residual r: the same factor works at neighbouring points."""
         shard, labels = only(held, self.prior.problem.likelihood)
         values = shard.kept.copy()
-        view = values.reshape(base.NEWTON, self.prior.L, -1)
-        r = labels.copies * view[base.RESIDUAL]
+        view = values.reshape(newton.NUMBERS, self.prior.L, -1)
+        r = labels.copies * view[newton.RESIDUAL]
         step = self.shrunk(r)
-        view[base.STEP_F] = self.prior.product(step)
-        view[base.STEP_ALPHA] = step / labels.copies
-        return (shard.with_values(values),), float(np.vdot(view[base.STEP_F], r))
+        view[newton.STEP_F] = self.prior.product(step)
+        view[newton.STEP_ALPHA] = step / labels.copies
+        return (shard.with_values(values),), float(np.vdot(view[newton.STEP_F], r))
 
     @property
     def marginals(self) -> RowMarginals:
@@ -339,7 +340,7 @@ class DenseGaussian(InMemoryGaussian):
         each = zip(chain([first], blocks), left, self.alpha, strict=True)
         return self.prior.pull(rank_one(M, a[:, None], b[:, None]) for M, a, b in each), None
 
-    def expected_prior(self, held: Held, rule: SiteRule) -> base.ExpectedPrior:
+    def expected_prior(self, held: Held, rule: SiteRule) -> ExpectedPrior:
         from gpclass.latent.expected_prior import DenseExpected  # it builds on this module
 
         return DenseExpected.of_gaussian(self)

@@ -16,11 +16,11 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array
-from gpclass.latent.base import Held, SiteRule
 from gpclass.latent.dense import DenseGaussian, dense_prior
 from gpclass.latent.low_rank import LowRankGaussian, low_rank_prior
 from gpclass.latent.low_rank_gradient import AllSums, finish
 from gpclass.latent.low_rank_rows import seen_blocks
+from gpclass.latent.sites import Held, SiteRule
 from gpclass.model.problem import Problem
 from gpclass.numerics.linalg import cholesky, mirror_lower
 

@@ -16,8 +16,9 @@ from typing import Any, Self
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.latent import base
-from gpclass.latent.base import Gaussian, Held, LatentPrior, SiteRule, Swept, labels_of, per_latent
+from gpclass.latent import newton
+from gpclass.latent.base import Gaussian, LatentPrior, per_latent
+from gpclass.latent.sites import Held, SiteRule, Swept, labels_of, remembered
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Labels, Shard
@@ -63,7 +64,7 @@ class InMemoryGaussian(Gaussian):
             new = self.ahead(old, first, rule, labels)
         moved = new if step == 1.0 else old + step * (new - old)
         value = self.log_mass + float(np.sum(labels.copies * terms))
-        next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
+        next_held = (shard.with_values(remembered(shard.kept, moved, remember)),)
         return Swept(next_held, self.beside(next_held, rule), value, ahead=new is not first)
 
     def ahead(self, old: Array, new: Array, rule: SiteRule, labels: Labels) -> Array:
@@ -126,16 +127,16 @@ class GaussianByMean(InMemoryGaussian):
         """Newton's target is the mean of this Gaussian."""
         shard, labels = only(held, self.prior.problem.likelihood)
         copies, values = np.asarray(labels.copies), shard.kept.copy()
-        view = values.reshape(base.NEWTON, len(self.sites.b), -1)
-        view[base.STEP_F] = self.mean_f.T - view[base.F]
-        view[base.STEP_ALPHA] = self.alpha.T / copies - view[base.ALPHA]
-        return (shard.with_values(values),), float(np.sum(copies * view[base.STEP_F] * view[base.RESIDUAL]))
+        view = values.reshape(newton.NUMBERS, len(self.sites.b), -1)
+        view[newton.STEP_F] = self.mean_f.T - view[newton.F]
+        view[newton.STEP_ALPHA] = self.alpha.T / copies - view[newton.ALPHA]
+        return (shard.with_values(values),), float(np.sum(copies * view[newton.STEP_F] * view[newton.RESIDUAL]))
 
     def sites_at(self, held: Held) -> RowSites:
         """Sites whose Gaussian has the rows' f for its mean."""
         (shard,) = held
-        view = shard.kept.reshape(base.NEWTON, len(self.sites.b), -1)
-        return replace(self.sites, b=view[base.ALPHA] + self.sites.times(view[base.F]))
+        view = shard.kept.reshape(newton.NUMBERS, len(self.sites.b), -1)
+        return replace(self.sites, b=view[newton.ALPHA] + self.sites.times(view[newton.F]))
 
 
 class InMemoryPrior(LatentPrior):

@@ -34,8 +34,8 @@ from scipy.spatial import cKDTree
 from sklearn.gaussian_process.kernels import CompoundKernel, ConstantKernel, Kernel
 
 from gpclass._typing import Array, Generator, IntArray
-from gpclass.latent import base
-from gpclass.latent.base import Form, Held, SiteRule, labels_of
+from gpclass.latent import newton
+from gpclass.latent.base import Form
 from gpclass.latent.cliques import random_order, scaled
 from gpclass.latent.dense import Dense
 from gpclass.latent.in_memory import InMemoryPrior
@@ -43,6 +43,7 @@ from gpclass.latent.inducing import sample_of_classes
 from gpclass.latent.local_passes import Spec, products
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
+from gpclass.latent.sites import Held, SiteRule, labels_of
 from gpclass.likelihoods.local import RowSites
 from gpclass.model.rows import ArraySource, Executor, Local, Rows, Shard, Source, Sums, Work, shard_size
 from gpclass.numerics.memory import available_memory
@@ -334,9 +335,9 @@ class LocalPrior(InMemoryPrior):
         """Rows with f = K (c∘α)."""
         (shard,) = held
         labels, values = labels_of(shard, self.problem.likelihood), shard.kept.copy()
-        view = values.reshape(base.NEWTON, self.L, -1)
-        alpha = self.totals((np.asarray(labels.copies) * view[base.ALPHA]).T)
-        view[base.F] = self.at_rows(self.map(products, alpha)["f"]).T
+        view = values.reshape(newton.NUMBERS, self.L, -1)
+        alpha = self.totals((np.asarray(labels.copies) * view[newton.ALPHA]).T)
+        view[newton.F] = self.at_rows(self.map(products, alpha)["f"]).T
         return (shard.with_values(values),)
 
     def from_vectors(self, vectors: Array) -> LocalGaussian:

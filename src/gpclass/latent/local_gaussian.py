@@ -16,11 +16,11 @@ import numpy as np
 
 from gpclass._typing import Array, Generator, IntArray
 from gpclass.latent import local_passes as passes
-from gpclass.latent.base import Held, SiteRule
 from gpclass.latent.dense import Dense
 from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.local import LocalPrior
 from gpclass.latent.local_solves import solved
+from gpclass.latent.sites import Held, SiteRule
 from gpclass.likelihoods.local import precision, symmetric_root
 from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
 from gpclass.posterior import LatentMixture

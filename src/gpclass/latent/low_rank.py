@@ -20,14 +20,14 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, Generator
-from gpclass.latent import base
 from gpclass.latent import low_rank_passes as passes
-from gpclass.latent.base import Form, Gaussian, Held, LatentPrior, SiteRule, Swept, per_latent
+from gpclass.latent.base import ExpectedPrior, Form, Gaussian, LatentPrior, per_latent
 from gpclass.latent.basis import Basis
 from gpclass.latent.coordinates import Features, GivenLatents, Target
 from gpclass.latent.inducing import because, check_inducing, choose_inducing, most_inducing, sample_rows
 from gpclass.latent.low_rank_gradient import gaussian_gradient, score
 from gpclass.latent.low_rank_q import Q, Spec
+from gpclass.latent.sites import Held, SiteRule, Swept
 from gpclass.model.rows import Rows, Source
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.memory import available_memory
@@ -287,7 +287,7 @@ class LowRankGaussian(Gaussian):
             nu = sums["nu"]
         return gaussian_gradient(problem, spec, held, rule, self.q, nu)
 
-    def expected_prior(self, held: Held, rule: SiteRule) -> base.ExpectedPrior:
+    def expected_prior(self, held: Held, rule: SiteRule) -> ExpectedPrior:
         from gpclass.latent.expected_prior import LowRankExpected  # it builds on this module
 
         return LowRankExpected.of_gaussian(self, held, rule)

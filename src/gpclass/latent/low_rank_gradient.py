@@ -15,9 +15,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array
-from gpclass.latent.base import Held, SiteRule
 from gpclass.latent.basis import Basis, cholesky_pullback, unwhiten
 from gpclass.latent.low_rank_rows import row_blocks, seen_blocks
+from gpclass.latent.sites import Held, SiteRule
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.rows import Shard, Sums
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.latent import base
-from gpclass.latent.base import SiteRule
+from gpclass.latent import newton
 from gpclass.latent.basis import blocks
 from gpclass.latent.low_rank_q import Accumulator, Q, Spec
 from gpclass.latent.low_rank_rows import Seen, row_blocks, seen_blocks
+from gpclass.latent.sites import SiteRule, remembered
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Shard, Sums
@@ -64,14 +64,14 @@ def sweep_rows(
         new = new if step == 1.0 else old + step * (new - old)
         moved[:, block.rows] = new
         sums.add(block, Seen.of(rule.sites(likelihood, labels, moved[:, block.rows]), block.rest))
-    values = base.remembered(shard.kept, moved, remember)
+    values = remembered(shard.kept, moved, remember)
     return shard.with_values(values), {**sums.result(), "value": value}
 
 
 def project_alpha(shard: Shard, likelihood: Likelihood, spec: Spec) -> tuple[Shard, Sums]:
     """Aᵀα, for an α found at other parameters."""
     total = np.zeros(spec.L * spec.m)
-    alpha = shard.kept.reshape(base.NEWTON, spec.L, -1)[base.ALPHA]
+    alpha = shard.kept.reshape(newton.NUMBERS, spec.L, -1)[newton.ALPHA]
     for block in row_blocks(shard, likelihood, spec):
         total += spec.project(block.A, block.labels.copies * alpha[:, block.rows])
     return shard, {"projected": total}
@@ -80,23 +80,23 @@ def project_alpha(shard: Shard, likelihood: Likelihood, spec: Spec) -> tuple[Sha
 def place(shard: Shard, likelihood: Likelihood, spec: Spec, projected: Array) -> tuple[Shard, Sums]:
     """The point f = K α."""
     values = shard.kept.copy()
-    view = values.reshape(base.NEWTON, spec.L, -1)
+    view = values.reshape(newton.NUMBERS, spec.L, -1)
     for block in row_blocks(shard, likelihood, spec):
         rows = block.rows
-        view[base.F][:, rows] = spec.spread(block.A, projected) + block.rest * view[base.ALPHA][:, rows]
+        view[newton.F][:, rows] = spec.spread(block.A, projected) + block.rest * view[newton.ALPHA][:, rows]
     return shard.with_values(values), {}
 
 
 def aim(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule, q: Q) -> tuple[Shard, Sums]:
     """Newton's step, and the decrement."""
     values, decrement = shard.kept.copy(), 0.0
-    view = values.reshape(base.NEWTON, spec.L, -1)
+    view = values.reshape(newton.NUMBERS, spec.L, -1)
     for block, seen in seen_blocks(shard, likelihood, spec, rule):
         rows, mean = block.rows, spec.spread(block.A, q.mean)
         alpha = seen.alpha(mean)
-        view[base.STEP_ALPHA][:, rows] = alpha - view[base.ALPHA][:, rows]
-        view[base.STEP_F][:, rows] = mean + block.rest * alpha - view[base.F][:, rows]
-        gain = (view[base.STEP_F][:, rows] * view[base.RESIDUAL][:, rows]).sum(axis=0)
+        view[newton.STEP_ALPHA][:, rows] = alpha - view[newton.ALPHA][:, rows]
+        view[newton.STEP_F][:, rows] = mean + block.rest * alpha - view[newton.F][:, rows]
+        gain = (view[newton.STEP_F][:, rows] * view[newton.RESIDUAL][:, rows]).sum(axis=0)
         decrement += float(np.sum(block.labels.copies * gain))
     return shard.with_values(values), {"decrement": decrement}
 

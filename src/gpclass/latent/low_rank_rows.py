@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.latent.base import SiteRule, labels_of
 from gpclass.latent.basis import blocks
+from gpclass.latent.sites import SiteRule, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import SHARPEST, RowMarginals, RowSites, precision
 from gpclass.model.rows import Labels, Shard

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from gpclass._typing import Array
-from gpclass.latent.base import SiteRule
+from gpclass.latent.sites import SiteRule
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Labels

@@ -30,13 +30,13 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from gpclass._typing import Array, Generator
-from gpclass.latent.base import Held, SiteRule
 from gpclass.latent.basis import BLOCK
 from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.low_rank_gradient import RowSums, finish
 from gpclass.latent.low_rank_q import Spec
 from gpclass.latent.near_sites import SparseResponse, matching, settled
 from gpclass.latent.neighbour_prior import PAIRS, NeighbourPrior
+from gpclass.latent.sites import Held, SiteRule
 from gpclass.model.rows import Labels, Sums
 from gpclass.numerics.dissection import SparseFactor
 from gpclass.numerics.linalg import cholesky

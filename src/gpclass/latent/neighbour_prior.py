@@ -16,8 +16,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from gpclass._typing import Array, IntArray
-from gpclass.latent import base
-from gpclass.latent.base import Held, SiteRule, labels_of
+from gpclass.latent import newton
 from gpclass.latent.basis import BLOCK, Basis
 from gpclass.latent.cliques import (
     ELEMENTS,
@@ -33,6 +32,7 @@ from gpclass.latent.coordinates import Features
 from gpclass.latent.in_memory import InMemoryPrior
 from gpclass.latent.inducing import because
 from gpclass.latent.neighbours import Neighbours, k_of
+from gpclass.latent.sites import Held, SiteRule, labels_of
 from gpclass.likelihoods.local import RowSites
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ class NeighbourPrior(InMemoryPrior):
         """Rows with f = K (c∘α)."""
         (shard,) = held
         labels, values = labels_of(shard, self.problem.likelihood), shard.kept.copy()
-        view = values.reshape(base.NEWTON, self.L, -1)
+        view = values.reshape(newton.NUMBERS, self.L, -1)
         for c, root in enumerate(self.per_latent(self.roots)):
-            view[base.F, c] = root.product(np.asarray(labels.copies) * view[base.ALPHA, c])
+            view[newton.F, c] = root.product(np.asarray(labels.copies) * view[newton.ALPHA, c])
         return (shard.with_values(values),)
 
     @cached_property

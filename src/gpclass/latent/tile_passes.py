@@ -30,11 +30,11 @@ from scipy.sparse import csr_array, tril
 from sklearn.gaussian_process.kernels import Kernel
 
 from gpclass._typing import Array, IntArray
-from gpclass.latent.base import Held, SiteRule, labels_of
 from gpclass.latent.cliques import conditionals, scaled
 from gpclass.latent.near_sites import matching, settled
 from gpclass.latent.neighbour_gaussian import NeighbourGaussian
 from gpclass.latent.neighbour_prior import NeighbourPrior
+from gpclass.latent.sites import Held, SiteRule, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
 from gpclass.model.rows import Shard, Sums

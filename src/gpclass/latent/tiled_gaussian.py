@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpclass._typing import Array, Generator, IntArray
-from gpclass.latent import base
+from gpclass.latent import newton
 from gpclass.latent import tile_passes as passes
-from gpclass.latent.base import Held, SiteRule, Swept
 from gpclass.latent.in_memory import GaussianByMean, only
 from gpclass.latent.near_sites import relative_change
 from gpclass.latent.neighbour_gaussian import RESPONSIVE, NeighbourGaussian
+from gpclass.latent.sites import Held, SiteRule, Swept, remembered
 from gpclass.latent.tiles import TiledPrior
 from gpclass.likelihoods.local import RowMarginals
 from gpclass.model.rows import Labels
@@ -242,7 +242,7 @@ class TiledGaussian(GaussianByMean):
                 variance[core] = ahead["variance"][i]
             new, mean = exchanged(prior, labels, rule, whole, mean, variance, self.tol)
         moved = new if step == 1.0 else old + step * (new - old)
-        next_held = (shard.with_values(base.remembered(shard.kept, moved, remember)),)
+        next_held = (shard.with_values(remembered(shard.kept, moved, remember)),)
         share = prior.shares(cov[:, 0, 0], found) if prior.L == 1 else None
         left = FINE if whole is None else WARM
         after = TiledGaussian(prior, *prior.sited(next_held, rule), mean, share, left, tol=self.tol, seen=seen)
@@ -283,7 +283,7 @@ class TiledGaussian(GaussianByMean):
     def moved_to(self, held: Held) -> TiledGaussian:
         (shard,) = held
         moved = replace(self, sites=self.sites_at(held), factors=Recent())
-        f = shard.kept.reshape(base.NEWTON, self.prior.L, -1)[base.F]
+        f = shard.kept.reshape(newton.NUMBERS, self.prior.L, -1)[newton.F]
         vars(moved)["mean_f"] = np.ascontiguousarray(f.T)
         for name in ("half_log_det", "covariance"):
             if name in vars(self):

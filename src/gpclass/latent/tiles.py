@@ -34,14 +34,15 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from gpclass._typing import Array, IntArray
-from gpclass.latent import base
+from gpclass.latent import newton
 from gpclass.latent import tile_passes as passes
-from gpclass.latent.base import Gaussian, Held, SiteRule, labels_of
+from gpclass.latent.base import Gaussian
 from gpclass.latent.cliques import ELEMENTS, JITTER, SMALLEST, Cliques, random_order, scaled
 from gpclass.latent.in_memory import InMemoryPrior, only
 from gpclass.latent.local import cut
 from gpclass.latent.neighbour_means import Guide, Means, Triangle
 from gpclass.latent.neighbours import Neighbours, k_of
+from gpclass.latent.sites import Held, SiteRule, labels_of
 from gpclass.latent.tile_passes import Spec, Tile
 from gpclass.likelihoods.local import RowSites
 from gpclass.model.rows import Executor, Local, Sums, Work
@@ -299,8 +300,8 @@ class TiledPrior(InMemoryPrior):
         """Rows with f = K (c∘α)."""
         (shard,) = held
         labels, values = labels_of(shard, self.problem.likelihood), shard.kept.copy()
-        view = values.reshape(base.NEWTON, self.L, -1)
-        view[base.F] = self.means.through((np.asarray(labels.copies) * view[base.ALPHA]).T).T
+        view = values.reshape(newton.NUMBERS, self.L, -1)
+        view[newton.F] = self.means.through((np.asarray(labels.copies) * view[newton.ALPHA]).T).T
         return (shard.with_values(values),)
 
     def from_vectors(self, vectors: Array) -> TiledGaussian:

@@ -22,7 +22,7 @@ from gpclass._typing import Array, IntArray
 from gpclass.hyper.checkpoint import of_others, read_archive, write_archive
 from gpclass.hyper.staged.stage import Earlier, Stage, Standing, inducing, with_inducing
 from gpclass.inference.base import Inference
-from gpclass.latent.base import Start
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.model.rows import collect_values, put_values
 from gpclass.numerics.fingerprint import fingerprint

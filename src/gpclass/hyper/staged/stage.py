@@ -17,8 +17,8 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.climb import value_and_slope
 from gpclass.inference.base import Inference
-from gpclass.latent.base import Start
 from gpclass.latent.inducing import length_scales
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Work, bring_back, leave_out
 from gpclass.numerics.lbfgs import Ascent, step
