@@ -7,10 +7,10 @@ from papers import truths
 from scipy.special import logsumexp, ndtr, ndtri
 from scipy.stats import multivariate_normal, norm
 
-from gpclass.orthant import batches, guided_draws
+from gpclass.orthant import batches, guided_draws, half_lines
 from gpclass.orthant.box import BoxFactors, standard_form
 from gpclass.orthant.earlier import earlier_plan
-from gpclass.orthant.guided import _limited, draw, log_weight, mixture_draws
+from gpclass.orthant.guided import draw, log_weight, mixture_draws
 from gpclass.orthant.plan import bare_plan, coordinate_order, fit_sites, make_plan, reviewed, tail_index
 from gpclass.orthant.proposal import propose
 from gpclass.orthant.uniforms import (
@@ -321,7 +321,7 @@ def test_few_draws_are_those_of_the_coordinates_one_by_one(monkeypatch, far):
     proposal = propose(S, Sites(rng.random(n), rng.random(n)), lower, np.full(n, np.inf))
     U = rng.random((n, 20))
     x, log_w = draw(proposal, U)
-    monkeypatch.setattr("gpclass.orthant.guided.FEW", 0)
+    monkeypatch.setattr("gpclass.orthant.half_lines.FEW", 0)
     again, log_w_again = draw(proposal, U)
     np.testing.assert_array_equal(x, again)
     np.testing.assert_array_equal(log_w, log_w_again)
@@ -344,7 +344,7 @@ def normals_and_limits(near, n=150, M=300):
 def test_draws_from_normals_are_those_of_their_uniforms_if_limits_are_near_or_far(monkeypatch, near):
     proposal, Z = normals_and_limits(near)
     x, log_w = draw(proposal, ndtr(Z))
-    monkeypatch.setattr("gpclass.orthant.guided.SURE", 8.3)  # where the mass beyond is rounding
+    monkeypatch.setattr("gpclass.orthant.half_lines.SURE", 8.3)  # where the mass beyond is rounding
     again, log_w_again = draw(proposal, Z, normal=True)
     np.testing.assert_allclose(again, x, atol=1e-9)
     np.testing.assert_allclose(log_w_again, log_w, atol=1e-9)
@@ -365,7 +365,7 @@ def test_draws_from_normals_far_beyond_a_limit_are_finite():
 
 def test_limits_that_the_weight_applies_leave_the_mean_of_the_weights(monkeypatch):
     """With the limits applied by weights from 1 standard deviation on, draws are lost, and their mean is right."""
-    monkeypatch.setattr("gpclass.orthant.guided.SURE", 1.0)
+    monkeypatch.setattr("gpclass.orthant.half_lines.SURE", 1.0)
     n, M = 40, 40_000
     box = standard_form(truths.equicorrelated(n, 0.3))
     truth, ep, rng = truths.equicorrelated_log_probability(n, 0.3), fit_sites(box), np.random.default_rng(0)
@@ -397,9 +397,9 @@ def test_duals_of_draws_are_those_of_a_solve(defend):
 
 
 def limited(normal, b):
-    """The normals that :func:`_limited` gives, and log Φ(b), of which it leaves a part to its caller."""
+    """The normals that :func:`half_lines.limited` gives, and log Φ(b), of which it leaves a part to its caller."""
     mass, log_w = np.empty_like(b), np.zeros_like(b)
-    moved = _limited(normal, b.copy(), mass, log_w)
+    moved = half_lines.limited(normal, b.copy(), mass, log_w)
     return moved, log_w + np.log(mass)
 
 
@@ -408,7 +408,7 @@ def test_draws_mostly_near_a_limit_are_those_that_are_picked(monkeypatch):
     b = np.where(np.arange(500) % 10 == 0, 9.0, b)
     found = []
     for mostly in (0.0, 1.0):
-        monkeypatch.setattr("gpclass.orthant.guided.MOSTLY", mostly)
+        monkeypatch.setattr("gpclass.orthant.half_lines.MOSTLY", mostly)
         found.append(limited(normal, b))
     np.testing.assert_array_equal(found[0], found[1])
 
@@ -416,7 +416,7 @@ def test_draws_mostly_near_a_limit_are_those_that_are_picked(monkeypatch):
 @pytest.mark.parametrize("M", [20, 400])
 def test_weights_of_a_mixture_are_those_of_how_it_was_drawn(monkeypatch, M):
     """Few draws and many from normals are made in other ways; with limits near ``SURE`` the weights show it."""
-    monkeypatch.setattr("gpclass.orthant.guided.SURE", 1.0)
+    monkeypatch.setattr("gpclass.orthant.half_lines.SURE", 1.0)
     proposal, Z = normals_and_limits(40, M=M)
     x, log_w = draw(proposal, Z, normal=True)
     kept = np.isfinite(log_w)
@@ -426,7 +426,7 @@ def test_weights_of_a_mixture_are_those_of_how_it_was_drawn(monkeypatch, M):
 
 def test_a_draw_has_no_weight_if_its_normal_lies_beyond_the_limit(monkeypatch):
     """Also where another draw of the coordinate is so far out that tails are computed in logarithms."""
-    monkeypatch.setattr("gpclass.orthant.guided.SURE", 1.0)
+    monkeypatch.setattr("gpclass.orthant.half_lines.SURE", 1.0)
     b, normal = np.array([-30.0, 2.0, 2.0, 2.0]), np.array([0.5, 1.5, 2.5, -1.0])
     assert np.allclose(limited(normal, b)[0][1:], normal[1:])
     near = np.array([-3.0, 0.5, 0.7, 0.2])  # as far out as possible, and not: the same function of both

@@ -22,7 +22,8 @@ import numpy as np
 
 from gpclass._typing import Array
 from gpclass.latent.base import Gaussian
-from gpclass.latent.dense import DenseGaussian, DensePrior, dense_prior
+from gpclass.latent.dense import DensePrior, dense_prior
+from gpclass.latent.dense_gaussian import DenseGaussian
 from gpclass.likelihoods.averages import normal_points
 from gpclass.likelihoods.local import RowSites
 from gpclass.likelihoods.many import one_hot, softmax_at

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array
-from gpclass.latent.dense import DenseGaussian, dense_prior
+from gpclass.latent.dense import dense_prior
+from gpclass.latent.dense_gaussian import DenseGaussian
 from gpclass.latent.low_rank import LowRankGaussian, low_rank_prior
 from gpclass.latent.low_rank_gradient import AllSums, finish
 from gpclass.latent.low_rank_rows import seen_blocks

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
 from gpclass._typing import Array, IntArray
-from gpclass.latent.dense import DenseGaussian
+from gpclass.latent.dense_gaussian import DenseGaussian
 from gpclass.latent.factors import OneFactor
 from gpclass.latent.fixed_matrices import FixedMatrices
 from gpclass.model.rows import Rows

@@ -19,7 +19,8 @@ from gpclass.inference.exact import drawn_again, latents_drawn_again
 from gpclass.inference.noise import NoiseFactor, noise_factor
 from gpclass.inference.posteriors import GaussianPosterior, ModePosterior, NoisyDraws, WhiteDraws
 from gpclass.latent.coupled import CoupledFactor
-from gpclass.latent.dense import DenseGaussian, dense_prior
+from gpclass.latent.dense import dense_prior
+from gpclass.latent.dense_gaussian import DenseGaussian
 from gpclass.latent.factors import OneFactor
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Probit
