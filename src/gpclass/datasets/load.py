@@ -32,6 +32,7 @@ from gpclass.names import did_you_mean, optional
 Place: TypeAlias = "str | os.PathLike[str] | None"
 
 FOLDER_VARIABLE = "GPCLASS_DATA"
+UNCHECKED = "gpclass datasets: --unchecked"
 COORDINATES = (("x", "y"), ("x_km", "y_km"), ("x_m", "y_m"), ("lon", "lat"))
 
 
@@ -186,7 +187,7 @@ def _from_folder(name: str, path: Path, check: bool) -> Dataset:
         if found != wanted:
             raise ValueError(
                 f"{path} was modified: its sha256 is {found[:12]}…, the manifest says {wanted[:12]}…. "
-                "Download it again, or pass check=False to read it unchecked"
+                f"Download it again, or pass check=False ({UNCHECKED}) to read it as it is"
             )
     frame = _pandas().read_csv(path)
     columns = list(frame.columns)
@@ -223,7 +224,7 @@ def _compare(data: Dataset, known: Known, copy: str, cure: str, unseen: str = ""
     text = (
         f"{data.name!r} from {copy} is not the catalogue's: features and labels {seen}, not {known.checksum[:SHORT]}…"
     )
-    cures = f"{cure}, or pass check=False to use it unchecked"
+    cures = f"{cure}, or pass check=False ({UNCHECKED}) to use it as it is"
     if unseen:
         warnings.warn(f"{text} ({unseen}): results may not compare. To be sure, {cures}", stacklevel=3)
         return
