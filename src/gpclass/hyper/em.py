@@ -13,7 +13,8 @@ the present θ is that of the evidence with the sites held: for ep and variation
 laplace all but the part through the moving mode. So after the first M-step θ follows that slope by quasi-Newton steps
 (:mod:`gpclass.numerics.lbfgs`); an M-step is taken again where none of them rises. The fixed point is the same, Q's
 slope zero: for ep and variational an optimum of ``maximize``, for laplace near it. EM stops when slope and curvature
-promise no more than ``tol`` nats; the report has that promise (``em_gap``), Q's slope and the evidence's own.
+promise less than ``tol`` nats and the last step changed the evidence by less; the report has that promise (``em_gap``),
+Q's slope and the evidence's own.
 
 Q needs a factor of K itself: the model has a jitter δ = 1e-6 of the mean variance, in both steps, and reports it.
 Cost: one inference and one factorisation of each K per iteration, 10 to 30 iterations; 5 to 20 more in an M-step.
@@ -70,7 +71,8 @@ class EM(Strategy):
     max_iter : int
         Largest number of iterations.
     tol : float
-        Stop when slope and curvature promise a rise of the evidence of less than this many nats.
+        Stop when slope and curvature promise a rise of the evidence of less than this many nats, and the last step
+        changed it by less.
     m_steps : int
         L-BFGS iterations in an M-step.
     accelerate : bool
