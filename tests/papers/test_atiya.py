@@ -117,6 +117,18 @@ def test_table_1_judges_what_it_should():
     assert not table1._judge(200, "hard", 100_000, 0.1, 0.005, 0.039, 0.015)[0].met
     assert table1._judge(200, "hard", 100_000, 0.1, 0.02, 0.039, 0.015)[0].met  # within two standard errors
     assert table1._judge(500, "soft", 10_000, 0.1, 0.01, 0.107, 0.043) == []
+    (wide,) = table1._judge(500, "hard", 10_000, 0.06, 0.007, 0.107, 0.043, 0.032)
+    assert wide.met
+    assert "0.56 of it, -1.4 standard errors" in wide.measured
+    assert not table1._judge(500, "hard", 10_000, 0.2, 0.02, 0.107, 0.043, 0.032)[0].met
+
+
+def test_table_1_says_where_ours_is_much_better():
+    rows = [(n, "hard", table1.BEST, 50, error, 0.001, None, 1.0) for n, error in ((50, 0.014), (500, 0.0042))]
+    (said,) = table1.better(rows)
+    assert "10 times at n = 500 (0.0042 % against 0.043 %" in said
+    assert "n = 50 " not in said
+    assert table1.better(rows[:1]) == ()
 
 
 def test_table_1_runs(monkeypatch):
