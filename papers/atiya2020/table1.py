@@ -138,15 +138,15 @@ def better(rows: Sequence[tuple]) -> tuple[str, ...]:
         if method == "hard" and M == BEST and paper[f"n{n}"] > FEWER * error:
             mean, se = paper[f"n{n}"], paper[f"n{n}_se"]
             said.append(
-                f"{mean / error:.2g} times at n = {n} ({error:.2g} % against {mean} %, whose standard error over its "
-                f"problems is {se} %, {se / mean:.0%} of it)"
+                f"{mean / error:.2g} times smaller at n = {n} ({error:.2g} % against {mean} %, whose standard error is "
+                f"{se} %, {se / mean:.0%} of it)"
             )
     if not said:
         return ()
     return (
-        f"With {BEST:,} draws our hard count is better than the paper's {'; '.join(said)}: an average that a single "
-        "outlying problem makes has a standard error as large as itself, so that a few of the paper's problems, which "
-        "are not published, may account for the difference.",
+        f"With {BEST:,} draws the error of our hard count is {' and '.join(said)}; an average that one outlying "
+        "problem makes has a standard error as large as itself, so that a few of the paper's problems, which are not "
+        "published, may account for the difference.",
     )
 
 

@@ -126,7 +126,7 @@ def test_table_1_judges_what_it_should():
 def test_table_1_says_where_ours_is_much_better():
     rows = [(n, "hard", table1.BEST, 50, error, 0.001, None, 1.0) for n, error in ((50, 0.014), (500, 0.0042))]
     (said,) = table1.better(rows)
-    assert "10 times at n = 500 (0.0042 % against 0.043 %" in said
+    assert "10 times smaller at n = 500 (0.0042 % against 0.043 %" in said
     assert "n = 50 " not in said
     assert table1.better(rows[:1]) == ()
 
