@@ -142,14 +142,17 @@ def test_chains_without_time_are_named_with_their_hours(monkeypatch):
             raise NoTime(name)
         return {"errors": 3, "loss": 0.2, "effective": 50.0, "rhat": 1.01, "seconds": 9.0}
 
+    def seconds(clf, *parts):  # a second an iteration, and five that do not grow with the chain
+        return {"seconds": 5.0 + clf.hyperparameters.warmup + clf.hyperparameters.draws}
+
     parts = (np.zeros((4, 2)), np.array([0, 1, 0, 1]), None, None)
     monkeypatch.setattr(neal, "tasks", lambda setting: {"crabs": parts, "glass": parts})
     monkeypatch.setattr(neal, "cell", cell)
-    monkeypatch.setattr(neal, "measured", lambda clf, *parts: {"seconds": 6.0})
+    monkeypatch.setattr(neal, "measured", seconds)
     section = neal.run(Setting(full=True))
     assert [row[0] for row in section.tables[0].rows] == ["crabs", "crabs"]
     assert "Not measured yet" in section.notes[0]
-    hours = 4 * 1200 / 3600  # a second an iteration
+    hours = 4 * 1200 / 3600
     assert section.notes[0].count(f"4 x 1000: about {hours:.1f} hours") == 2
     monkeypatch.setattr(neal, "tasks", lambda setting: {"glass": parts})
     with pytest.raises(NoTime):
