@@ -21,6 +21,7 @@ from papers.atiya2020 import (
     table1,
     table4,
     tables23,
+    times,
     tuning,
 )
 from papers.atiya2020.later import Later
@@ -426,3 +427,17 @@ def test_crabs_are_split_evenly_and_the_same_way_always():
         np.testing.assert_array_equal(train, crabs_split(colour, sex, each))
     with pytest.raises(ValueError, match="not 30"):
         crabs_split(colour, sex, 30)
+
+
+def test_times_are_relative_to_the_first_two_sets(monkeypatch):
+    slow = {0.5: 8.0}
+
+    def measured(setting, number, alpha, beta):
+        of = {"gpc-mc": 2.0 * number, "control-variables": number * slow.get(alpha, 1.0)}
+        return {name: [None, 0.0, None, seconds] for name, seconds in of.items()}
+
+    monkeypatch.setattr(times, "measured", measured)
+    section = times.run(Setting(repeats=3))
+    rows = {(method, alpha, beta): ratio for method, alpha, beta, _, ratio, *_ in section.tables[0].rows}
+    assert rows["control-variables", 0.5, 3.0] == pytest.approx(8.0)
+    assert [r for (method, *_), r in rows.items() if method == "gpc-mc"] == pytest.approx([1.0] * 6)
