@@ -212,9 +212,19 @@ class Setting:
 Experiment = Callable[[Setting], Section]
 
 
-@cache
+LACKING: set[str] = set()  # data sets that were asked for and cannot be had, since the set was last cleared
+
+
 def missing(name: str) -> str:
     """Why a data set cannot be had, in one line that names the cure; empty if it can."""
+    why = _why_missing(name)
+    if why:
+        LACKING.add(name)
+    return why
+
+
+@cache
+def _why_missing(name: str) -> str:
     try:
         load(name)
     except DatasetUnavailable as error:

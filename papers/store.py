@@ -47,8 +47,16 @@ class Spent:
     """CPU seconds of cells: of those that earlier runs stored and this experiment used, and of those measured now."""
 
     stored: ClassVar[dict[Path, float]] = {}
+    repository: ClassVar[set[Path]] = set()  # of these the ones that the repository answered
+    new: ClassVar[set[Path]] = set()  # cells measured now
     whole: ClassVar[dict[Path, float]] = {}  # of every cell that was used, whether stored or measured now
     measured = 0.0
+
+    @classmethod
+    def clear(cls) -> None:
+        """Before an experiment."""
+        for each in (cls.stored, cls.repository, cls.new):
+            each.clear()
 
     @classmethod
     def earlier(cls) -> float:
@@ -74,6 +82,8 @@ def cell(
     kept = _stored(path, paper, wanted)
     if kept is not None:
         seconds = kept.get("seconds", 0.0)
+        if "name" in kept and path not in Spent.stored:
+            Spent.repository.add(path)
         Spent.stored.setdefault(path, seconds)
         Spent.whole.setdefault(path, seconds)
         return dict(kept["found"])
@@ -90,6 +100,7 @@ def cell(
     beside = path.with_suffix(".new")
     beside.write_text(json.dumps({"settings": wanted, "found": found, "seconds": seconds}), encoding="utf-8")
     beside.replace(path)  # atomic
+    Spent.new.add(path)
     Spent.stored.setdefault(path, 0.0)  # the process's own time has it
     Spent.whole.setdefault(path, seconds)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from papers.atiya2020 import annealing, figures, order, points, predicted_error, table1, table4, tables23, tuning
+from papers.atiya2020 import annealing, figures, order, points, predicted_error, table1, table4, tables23, times, tuning
 from papers.common import Experiment, Section
 from papers.run import Paper
 from papers.run import main as run_all
@@ -15,6 +15,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "table2": tables23.table2,
     "table3": tables23.table3,
     "table4": table4.run,
+    "times": times.run,
     "annealing": annealing.run,
     "figures": figures.run,
     "predicted-error": predicted_error.run,

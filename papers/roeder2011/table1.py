@@ -20,12 +20,13 @@ from papers.roeder2011.ladder import CORE, MORE, SCORE_COLUMNS, Effort, answer, 
 
 PAPER = read_published(Path(__file__).parent / "published" / "table1.csv")
 FOLDS = 5
+SIZE = 114  # samples of the paper, at which its seconds are to be beaten
 WAVES, MEUSE = "ndbc_waves_snapshot", "meuse"
 
 
 def stand_ins(seed: int) -> dict[str, tuple[Any, Any, Any]]:
     """Name to coordinates, labels, and true probabilities if known; without the sets that cannot be had."""
-    simulated = roeder_field(114, n_features=8, sill=9.0, length_scale=0.5, random_state=seed + 1)
+    simulated = roeder_field(SIZE, n_features=8, sill=9.0, length_scale=0.5, random_state=seed + 1)
     found = {"simulated, d = 8": (simulated.X, simulated.y, simulated.probability[:, 1])}
     if not missing(WAVES):
         waves = load(WAVES)
@@ -76,7 +77,7 @@ def run(setting: Setting) -> Section:
         scores += [(data, *row) for row in score_rows(y, found, np.arange(len(y)), setting.seed)]
         if truth is not None:
             scores.append((data, "true probability", *_of_truth(y, truth)))
-        verdicts += _judge(data, found, seconds)
+        verdicts += _judge(data, len(y), found, seconds)
     return Section(
         "table1",
         "Table 1: accuracy and time of the ladder",
@@ -107,14 +108,19 @@ def _of_truth(y: Any, truth: np.ndarray) -> list[Any]:
     return cells
 
 
-def _judge(data: str, found: dict[str, np.ndarray], seconds: dict[str, float]) -> list[Verdict]:
+def _judge(data: str, n: int, found: dict[str, np.ndarray], seconds: dict[str, float]) -> list[Verdict]:
     same = float(np.mean((found["CIK"] > 0.5) == (found["SIK"] > 0.5)))
-    return [
-        Verdict(
-            f"{data}: DSGQ, five folds, parameters fixed",
-            "under 1 s of CPU where n = 114",
-            f"{seconds['DSGQ']:.2f} s, {seconds['DSGQ'] / seconds['CIK']:.0f} × CIK (paper: 481 s, 708 ×)",
-            "simulated" not in data or seconds["DSGQ"] < 1.0,
-        ),
-        Verdict(f"{data}: CIK and SIK share their decisions", "all points", f"{100 * same:.1f} %", same > 0.99),
-    ]
+    verdicts = [Verdict(f"{data}: CIK and SIK share their decisions", "all points", f"{100 * same:.1f} %", same > 0.99)]
+    if n == SIZE:
+        theirs, kriging = (PAPER.row(method=method)["seconds"] for method in ("DSGQ", "CIK"))
+        verdicts.insert(
+            0,
+            Verdict(
+                f"{data}: DSGQ, five folds of n = {n}, parameters fixed",
+                "under 1 s of CPU",
+                f"{seconds['DSGQ']:.2f} s, {seconds['DSGQ'] / seconds['CIK']:.0f} × CIK "
+                f"(paper: {theirs:.0f} s, {theirs / kriging:.0f} ×)",
+                seconds["DSGQ"] < 1.0,
+            ),
+        )
+    return verdicts

@@ -21,6 +21,7 @@ from papers.atiya2020 import (
     table1,
     table4,
     tables23,
+    times,
     tuning,
 )
 from papers.atiya2020.later import Later
@@ -117,6 +118,18 @@ def test_table_1_judges_what_it_should():
     assert not table1._judge(200, "hard", 100_000, 0.1, 0.005, 0.039, 0.015)[0].met
     assert table1._judge(200, "hard", 100_000, 0.1, 0.02, 0.039, 0.015)[0].met  # within two standard errors
     assert table1._judge(500, "soft", 10_000, 0.1, 0.01, 0.107, 0.043) == []
+    (wide,) = table1._judge(500, "hard", 10_000, 0.06, 0.007, 0.107, 0.043, 0.032)
+    assert wide.met
+    assert "0.56 of it, -1.4 standard errors" in wide.measured
+    assert not table1._judge(500, "hard", 10_000, 0.2, 0.02, 0.107, 0.043, 0.032)[0].met
+
+
+def test_table_1_says_where_ours_is_much_better():
+    rows = [(n, "hard", table1.BEST, 50, error, 0.001, None, 1.0) for n, error in ((50, 0.014), (500, 0.0042))]
+    (said,) = table1.better(rows)
+    assert "10 times smaller at n = 500 (0.0042 % against 0.043 %" in said
+    assert "n = 50 " not in said
+    assert table1.better(rows[:1]) == ()
 
 
 def test_table_1_runs(monkeypatch):
@@ -414,3 +427,17 @@ def test_crabs_are_split_evenly_and_the_same_way_always():
         np.testing.assert_array_equal(train, crabs_split(colour, sex, each))
     with pytest.raises(ValueError, match="not 30"):
         crabs_split(colour, sex, 30)
+
+
+def test_times_are_relative_to_the_first_two_sets(monkeypatch):
+    slow = {0.5: 8.0}
+
+    def measured(setting, number, alpha, beta):
+        of = {"gpc-mc": 2.0 * number, "control-variables": number * slow.get(alpha, 1.0)}
+        return {name: [None, 0.0, None, seconds] for name, seconds in of.items()}
+
+    monkeypatch.setattr(times, "measured", measured)
+    section = times.run(Setting(repeats=3))
+    rows = {(method, alpha, beta): ratio for method, alpha, beta, _, ratio, *_ in section.tables[0].rows}
+    assert rows["control-variables", 0.5, 3.0] == pytest.approx(8.0)
+    assert [r for (method, *_), r in rows.items() if method == "gpc-mc"] == pytest.approx([1.0] * 6)

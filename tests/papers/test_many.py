@@ -6,6 +6,7 @@ from papers.cho2015 import __main__ as cho
 from papers.cho2015 import iris, synthetic
 from papers.cho2015.methods import methods
 from papers.common import Setting, Table
+from papers.store import NoTime
 from papers.williams1998 import __main__ as williams
 from papers.williams1998 import comparators, glass, neal, two_classes
 from papers.williams1998.comparators import MixtureDiscriminant
@@ -105,7 +106,54 @@ def test_neals_own_chains_and_the_interwoven_ones():
     assert {clf.likelihood for clf in neal.chains(Setting(), 3, many=True).values()} == {"softmax"}
 
 
-def test_errors_on_pima_are_judged_by_binomial_errors():
-    rows = (("linear discriminant", 10), ("Laplace + HMC", 65), (two_classes.PENALISED, 53), ("Neal's MCMC", 84))
-    found = two_classes._judge(Table("pima", ("method", "errors"), rows), 68.0, 332)
-    assert [verdict.met for verdict in found] == [True, False, False]  # two errors of 7.4 about 68
+def test_the_process_is_set_against_the_best_other_on_the_same_rows():
+    rng = np.random.default_rng(1)
+    best, poor = (rng.random(332) < share for share in (0.2, 0.4))
+    few, many = best.copy(), best.copy()
+    few[np.flatnonzero(~best)[:3]] = True  # three errors more, none less
+    many[np.flatnonzero(~best)[:12]] = True
+    wrong = {"linear discriminant": best, "decision tree": poor, two_classes.SAMPLED: few, two_classes.NEAL: many}
+    found = two_classes._behind({label: each.astype(float) for label, each in wrong.items()}, np.sum)
+    assert found["linear discriminant"] == (0.0, 0.0)
+    gap, se = found[two_classes.NEAL]
+    assert gap == 12.0
+    assert se == pytest.approx(np.sqrt(12.0), rel=0.03)  # McNemar's, of twelve rows that differ
+    assert two_classes.BARRED * se < gap < two_classes.BARRED * np.sqrt(332 * 0.2 * 0.8)  # a binomial error passes it
+    assert found[two_classes.SAMPLED][0] <= two_classes.BARRED * found[two_classes.SAMPLED][1]
+
+
+def test_every_method_of_the_process_has_a_verdict():
+    columns = ("method", *two_classes.PAIRS, *(column for pair in two_classes.PAIRS.values() for column in pair))
+    rows = [("linear discriminant", 60, 0.5, 0.0, 0.0, 0.0, 0.0), ("decision tree", 90, 0.4, 30.0, 1.0, 0.1, 1.0)]
+    rows += [
+        (two_classes.SAMPLED, 65, 0.41, 5.0, 3.0, 0.01, 0.01),
+        (two_classes.PENALISED, 69, 0.5, 9.0, 4.0, 0.1, 0.01),
+    ]
+    rows += [(two_classes.NEAL, 55, 0.3, -5.0, 1.0, -0.1, 0.01)]
+    found = two_classes._judge("pima", Table("pima", columns, tuple(rows)))
+    assert [verdict.met for verdict in found] == [True, False, True, True, False, True]
+    assert "linear discriminant" in found[0].measured
+    assert "decision tree" in found[-1].measured  # the best by log loss is another
+
+
+def test_chains_without_time_are_named_with_their_hours(monkeypatch):
+    def cell(paper, name, settings, measure):
+        if "glass" in name:
+            raise NoTime(name)
+        return {"errors": 3, "loss": 0.2, "effective": 50.0, "rhat": 1.01, "seconds": 9.0}
+
+    def seconds(clf, *parts):  # a second an iteration, and five that do not grow with the chain
+        return {"seconds": 5.0 + clf.hyperparameters.warmup + clf.hyperparameters.draws}
+
+    parts = (np.zeros((4, 2)), np.array([0, 1, 0, 1]), None, None)
+    monkeypatch.setattr(neal, "tasks", lambda setting: {"crabs": parts, "glass": parts})
+    monkeypatch.setattr(neal, "cell", cell)
+    monkeypatch.setattr(neal, "measured", seconds)
+    section = neal.run(Setting(full=True))
+    assert [row[0] for row in section.tables[0].rows] == ["crabs", "crabs"]
+    assert "Not measured yet" in section.notes[0]
+    hours = 4 * 1200 / 3600
+    assert section.notes[0].count(f"4 x 1000: about {hours:.1f} hours") == 2
+    monkeypatch.setattr(neal, "tasks", lambda setting: {"glass": parts})
+    with pytest.raises(NoTime):
+        neal.run(Setting(full=True))

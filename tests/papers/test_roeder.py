@@ -7,7 +7,7 @@ matplotlib.use("Agg")
 import numpy as np
 import pytest
 from papers.common import Setting
-from papers.roeder2011 import diagrams, figures, ladder, repeats
+from papers.roeder2011 import diagrams, figures, ladder, repeats, table1
 from papers.roeder2011.sea import simulate_sea
 from papers.roeder2011.table1 import PAPER
 from sklearn.metrics import brier_score_loss, log_loss
@@ -110,3 +110,16 @@ def test_storms_with_the_covariance_of_the_papers_first_experiment():
         assert matern.nu == 10.0
         assert fitted.kernel_.k1.constant_value == pytest.approx(0.17)
         assert name != "CIK" or matern.length_scale == 0.4  # DSGQ's by cross-validation
+
+
+def test_only_sets_of_the_papers_size_are_timed():
+    found = {"CIK": np.array([0.2, 0.8]), "SIK": np.array([0.4, 0.6])}
+    slow = {"CIK": 0.01, "DSGQ": 1.58}
+    assert [one.claim for one in table1._judge("waves", 203, found, slow)] == [
+        "waves: CIK and SIK share their decisions"
+    ]
+    timed, same = table1._judge("simulated", table1.SIZE, found, slow)
+    assert not timed.met
+    assert "708 ×" in timed.measured
+    assert same.met
+    assert table1._judge("simulated", table1.SIZE, found, {"CIK": 0.01, "DSGQ": 0.3})[0].met

@@ -2,14 +2,16 @@
 
 import json
 import os
+import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from papers import resume, run
+from papers import common, resume, run
 from papers.__main__ import main as run_all
 from papers.__main__ import papers
-from papers.common import Section, Setting, Table, Verdict, left_out, missing
+from papers.common import Section, Setting, Table, Verdict, left_out
 from papers.store import Limit, NoTime, Spent, cell
 
 from gpclass.datasets import DatasetUnavailable
@@ -82,9 +84,97 @@ def test_a_missing_set_is_a_note(monkeypatch):
         raise DatasetUnavailable(f"{name!r} is not available: pip install it")
 
     monkeypatch.setattr("papers.common.load", gone)
-    missing.cache_clear()
+    common._why_missing.cache_clear()
     assert left_out(["a", "b"]) == tuple(f"Left out: {name!r} is not available: pip install it." for name in "ab")
-    missing.cache_clear()
+    common._why_missing.cache_clear()
+
+
+def test_a_section_that_left_a_set_out_is_made_again_when_it_can_be_had(monkeypatch, tmp_path):
+    calls = []
+
+    def experiment(setting):
+        calls.append(setting)
+        return Section("works", "It works", (Table("numbers", ("a",), ((1,),)),), notes=left_out(["x"]))
+
+    one = run.Paper("someone1999", "Someone", "A method.", {"works": experiment})
+    places = {"results": tmp_path / "results", "docs": tmp_path / "docs"}
+    gone = {"x": "'x' is not available: set GPCLASS_DATA"}
+    monkeypatch.setattr(common, "_why_missing", lambda name: gone.get(name, ""))
+    assert "Left out" in run.main(one, [], **places)[0].text()
+    run.main(one, [], **places)
+    assert len(calls) == 1  # still missing
+    gone.clear()
+    assert "Left out" not in run.main(one, [], **places)[0].text()
+    run.main(one, [], **places)
+    assert len(calls) == 2
+    gone["x"] = "'x' is not available: set GPCLASS_DATA"
+    assert "Left out" not in run.main(one, [], **places)[0].text()  # complete already
+    assert len(calls) == 2
+
+
+def test_an_interrupted_run_ends_with_one_line(tmp_path, capsys):
+    def experiment(setting):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:  # as the samplers do
+            pass
+        raise AssertionError("went on with half a chain")
+
+    one = run.Paper("someone1999", "Someone", "A method.", {"works": experiment})
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as ended:
+        run.main(one, [], results=tmp_path / "results", docs=tmp_path / "docs")
+    assert ended.value.code == run.INTERRUPTED
+    assert ended.value.__suppress_context__
+    assert capsys.readouterr().err.splitlines()[-1].startswith("interrupted; what was measured is stored")
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not list((tmp_path / "results").rglob("*.json"))
+
+
+def test_a_small_run_does_not_replace_the_pages_larger_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(resume, "SECONDS", tmp_path / "seconds.json")
+    calls = []
+    one = paper(calls)
+    places = {"results": tmp_path / "results", "docs": tmp_path / "docs"}
+    run.main(one, ["works", "--write"], **places)
+    with pytest.raises(SystemExit, match="larger runs of someone1999 works"):
+        run.main(one, ["works", "--quick", "--write"], **places)
+    assert len(calls) == 1  # and nothing was measured
+    run.main(one, ["works", "--quick"], **places)
+    run.main(one, ["works", "--full", "--write"], **places)
+    with pytest.raises(SystemExit, match="larger runs"):
+        run.main(one, ["works", "--write"], **places)
+    page = (tmp_path / "docs" / "someone1999.md").read_text(encoding="utf-8")
+    assert "works --full`" in page
+
+
+def test_work_that_is_stored_is_not_left_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(resume, "SECONDS", tmp_path / "seconds.json")
+    kept = tmp_path / "kept" / "someone1999" / "measured.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps([{"name": "slow", "settings": {}, "found": {"x": 1.0}, "seconds": 5000.0}]))
+    monkeypatch.setattr("papers.store.PAPERS", tmp_path / "kept")
+
+    def experiment(setting):
+        cell("someone1999", "slow", {}, lambda: {"x": 2.0}, tmp_path)
+        return Section("works", "It works", (Table("numbers", ("a",), ((1,),)),))
+
+    one = run.Paper("someone1999", "Someone", "A method.", {"works": experiment})
+    places = {"results": tmp_path / "results", "docs": tmp_path / "docs"}
+    resume.remember("usual", "someone1999", "works", 5000.0)
+    run.main(one, ["--write"], **places)
+    out, err = capsys.readouterr()
+    assert "5000 s of CPU, from the repository)" in out
+    assert "works: about 83 min left" in err  # not known yet
+    Path(tmp_path / "results" / "someone1999" / "numbers.csv").unlink()
+    run.main(one, [], **places)
+    out, err = capsys.readouterr()
+    assert "works: from the repository, about 0 s left" in err
+    run.main(one, [], **places)
+    out, err = capsys.readouterr()
+    assert "works: stored, about 0 s left" in err
+    assert ", stored)" in out
 
 
 def test_all_papers_are_run_in_one_go(monkeypatch, tmp_path):
