@@ -502,6 +502,7 @@ CLAIMS = (
     Claim(
         *("atiya2020", "Figure 1", "elliptical slices are more accurate than GPC-MC in long runs", "figures"),
         at_equal_time("MAE", "CPU s", "elliptical-slice", late=True),
+        "ten runs of each do not tell their errors apart, at any time",
     ),
     Claim(
         *("atiya2020", "Figure 1", "GPC-MC and elliptical slices tie at low accuracy", "figures", ties_early),
