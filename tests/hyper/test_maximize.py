@@ -3,6 +3,7 @@
 import gc
 import tracemalloc
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from gpclass import GPClassifier
 from gpclass.hyper import Maximize
 from gpclass.hyper.base import Run
 from gpclass.hyper.climb import Objective, climb
+from gpclass.hyper.last_steps import Seen
 from gpclass.inference import EP, Laplace, Variational
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Probit, get_likelihood
@@ -191,6 +193,32 @@ def test_the_first_step_is_short_where_the_slope_is_steep(monkeypatch):
     first, second = watch.calls[0][0], watch.calls[1][0]
     assert 0.5 < np.linalg.norm(second - first) <= 1.0 + 1e-9
     assert fit.converged
+
+
+class Bowl:
+    """A quadratic evidence whose second parameter is a thousandth as curved as the first."""
+
+    inference, seed, bend = None, 0, np.array([300.0, 0.3])
+    problem = SimpleNamespace(bounds=np.array([[-20.0, 20.0], [-20.0, 20.0]]))
+
+    def __init__(self):
+        self.visited = []
+
+    def __call__(self, theta):
+        self.visited.append(theta)
+        off = theta - np.array([1.0, 2.0])
+        return Seen(-0.5 * float(self.bend @ off**2), -self.bend * off)
+
+
+@pytest.mark.parametrize("one_unit", [False, True])
+def test_a_parameter_of_small_slope_has_a_unit_of_its_own(one_unit):
+    bowl = Bowl()
+    found = climb(bowl, np.zeros(2), max_iter=50, tol=1e-9, gradient_tol=0.0, one_unit=one_unit)
+    assert found.converged
+    np.testing.assert_allclose(found.theta, [1.0, 2.0], atol=1e-2)
+    first = bowl.visited[1]
+    assert np.linalg.norm(first) == pytest.approx(1.0, abs=1e-6)
+    assert first[1] == pytest.approx(0.002 if one_unit else np.sqrt(0.6 / 300.6), rel=1e-3)
 
 
 def test_values_within_rounding_are_told_apart_by_their_slopes():

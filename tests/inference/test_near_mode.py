@@ -8,7 +8,7 @@ from gpclass.hyper.pseudo_marginal import common_start
 from gpclass.inference import EP, Annealed, Importance, Laplace
 from gpclass.inference.around import target_around
 from gpclass.latent import factors
-from gpclass.latent.dense import CHORD_FROM
+from gpclass.latent.dense_gaussian import CHORD_FROM
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Logit, Probit, Softmax
 from gpclass.model.problem import Problem

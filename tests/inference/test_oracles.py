@@ -170,7 +170,7 @@ def test_predictions_in_blocks_are_the_same(name, monkeypatch):
     problem = make_problem(n=30)
     posterior = TIGHT[name](problem)
     whole = posterior.latent(problem.X)
-    monkeypatch.setattr("gpclass.latent.dense.BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr("gpclass.latent.dense_gaussian.BLOCK_ELEMENTS", 100)
     parts = posterior.latent(problem.X)
     np.testing.assert_allclose(parts.means, whole.means)
     np.testing.assert_allclose(parts.covariances, whole.covariances)

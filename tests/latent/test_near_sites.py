@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass.inference import Variational
 from gpclass.inference.ep import EP, RULE
-from gpclass.latent import dense, neighbour_gaussian
+from gpclass.latent import dense_gaussian, neighbour_gaussian
 from gpclass.latent.near_sites import Response
 from gpclass.latent.neighbours import Neighbours
 from gpclass.latent.sites import Start
@@ -24,11 +24,11 @@ def problem(n=120, weights=None):
 
 
 def plain(monkeypatch):
-    monkeypatch.setattr(dense, "RESPONSIVE", 10**9)
+    monkeypatch.setattr(dense_gaussian, "RESPONSIVE", 10**9)
 
 
 def responsive(monkeypatch):
-    monkeypatch.setattr(dense, "RESPONSIVE", 1)
+    monkeypatch.setattr(dense_gaussian, "RESPONSIVE", 1)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -114,7 +114,7 @@ def test_rules_without_a_response_sweep_as_before(monkeypatch, tol):
 def test_a_sweep_that_did_not_go_ahead_is_not_counted_as_one_that_did(monkeypatch):
     responsive(monkeypatch)
     ahead = EP(tol=1e-6).sites(problem())
-    monkeypatch.setattr(dense, "settled", lambda response, old, new, update: new)
+    monkeypatch.setattr(dense_gaussian, "settled", lambda response, old, new, update: new)
     refused = EP(tol=1e-6).sites(problem())
     assert refused.converged
     assert refused.sweeps > ahead.sweeps

@@ -110,6 +110,7 @@ def climb(
     gradient_tol: float,
     least_gain: float = 0.0,
     unit: Array | None = None,
+    one_unit: bool = False,
     seen: Seen | None = None,
 ) -> Climb:
     """One ascent from ``theta0``.
@@ -128,6 +129,9 @@ def climb(
         Stop also when fewer nats than this are left to gain, as the steps tell in all directions.
     unit : (p,) array, optional
         About how far each parameter may be from the maximum: the first step is of that size.
+    one_unit : bool
+        Whether all parameters have the same unit, if none are given. Near a maximum of something similar slopes say
+        little of how curved the evidence is.
     seen : Seen, optional
         What the objective is at ``theta0``, if that is known.
     """
@@ -153,7 +157,7 @@ def climb(
     known = [evaluate(theta0, seen)]
     if unit is None:
         slope = np.abs(known[0][1])
-        bends = np.sqrt(slope.sum() * slope)
+        bends = np.full(len(slope), np.linalg.norm(slope)) if one_unit else np.sqrt(slope.sum() * slope)
         unit = 1.0 / np.sqrt(np.maximum(1.0, bends / FIRST_STEP))
 
     def scaled(x: Array) -> tuple[float, Array]:

@@ -60,7 +60,7 @@ def adjusted(
                 if patches is None:
                     return Adjusted(problem)
                 objective = Objective(patches, guide, prior, int(run.rng.integers(2**63)), tell=bar.update)
-                found = climb_apart(objective, at.theta, **limits)
+                found = climb_apart(objective, at.theta, one_unit=True, **limits)
                 spent, details["rows_of_patches"] = spent + found.evaluations, patches.n
                 if found.refused is not None:
                     return Adjusted(problem, spent, {**details, "adjusted_on_patches": f"no: {found.refused}"})
