@@ -3,8 +3,8 @@
 A factorisation of a few hundred rows takes less time than synchronising two threads, and on a shared processor waiting
 threads cost ten times what they gain. NumPy and SciPy often load one library each, whose threads compete for the same
 cores. Large problems use what the user's settings allow.
-Measured with two threads against one: the time of a fit with 1,000 rows is 1.5 to 2 times as long, with 2,000 rows the
-same, with 3,000 rows 0.7 to 0.9 times as long.
+Measured with two threads of linear algebra against one: the time of a fit with 1,000 rows is 1.5 to 2 times as long,
+with 2,000 rows up to a tenth longer, with 3,000 rows 0.7 to 0.9 times as long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from joblib import parallel_config
 from threadpoolctl import ThreadpoolController
 
-ONE_THREAD = 1500  # rows up to which one thread is used
+ONE_THREAD = 2500  # rows up to which one thread is used
 
 
 @dataclass
