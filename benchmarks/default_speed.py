@@ -117,10 +117,10 @@ def true_error(kernel, X, y):
     return float(np.sqrt(np.var([a.proba[worst, 1] for a in answers], axis=0, ddof=1).mean()))
 
 
-def threads():
+def threads(rows):
     """Elapsed seconds of default fits with one thread and with two, in processes that alternate; medians."""
     found = {}
-    for n in THREADED:
+    for n in rows:
         times = {"1": [], "2": []}
         for _ in range(REPEATS):
             for count, each in times.items():
@@ -295,6 +295,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=10.0, help="longest fit of the curve")
     parser.add_argument("--against", help="source folder of the earlier commit")
     parser.add_argument("--data", nargs="*", default=["iris", "wine", "glass", "magic"])
+    parser.add_argument("--rows", type=int, nargs="+", default=THREADED, help="sizes of threads; others stay as stored")
     parser.add_argument("--peer", default=sys.executable, help="a Python that has GPy and GPyTorch, for the curve")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--loss", help=argparse.SUPPRESS)
@@ -328,7 +329,7 @@ def main():
             known = kept.get("earlier", {}).get("times", {})
             kept["earlier"] = {"commit": commit, "times": known | earlier(settings.against, settings.data, 3)}
         elif part == "threads":
-            kept["threads"] = threads()
+            kept["threads"] = kept.get("threads", {}) | threads(settings.rows)
         elif part == "memory":
             from benchmarks.dense_memory import peak
 
