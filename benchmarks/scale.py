@@ -1,7 +1,8 @@
 """Maps of many samples, beside GPBoost: ``python -m benchmarks.scale --peer path/to/its/python``.
 
 A Gaussian field on the unit square, Matérn-3/2 with variance 4 and a range of .02, .08 or .3, gives probit labels at n
-random places; 2,000 further places are predicted, whose true probabilities are known. Each fit learns the variance and
+random places; 2,000 further places are predicted, whose true probabilities p are known: the log loss expected under them has
+no noise of the test labels. Each fit learns the variance and
 the range from the labels, in a process of its own with one thread; its CPU seconds include the start of Python, the
 fit and the prediction. A run that takes longer than ``--most`` CPU seconds is stopped and counted as such.
 Results are stored after every fit in ``scale.json``, and a fit that is stored is not repeated; ``--page`` writes the
@@ -30,6 +31,7 @@ FIGURE = HERE.parent / "docs" / "figures" / "scale_maps.png"
 SIZES, RANGES = (2_000, 10_000, 50_000, 200_000, 1_000_000), (0.02, 0.08, 0.3)
 FROM = 10_000  # rows from which exponents are measured
 TEST, GRID, VARIANCE = 2_000, 2048, 4.0
+COLUMNS = {"log_loss": 4, "expected": 4, "error_of_p": 4, "seconds": 0, "memory_mb": 0}  # and their digits
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
 
 
@@ -91,16 +93,18 @@ def figure(kept):
 
 def table(kept):
     """Rows of the page."""
-    lines = ["| rows | range | method | log loss | mean error of p | CPU s | peak MB |", "|---|" + 6 * "---|"]
+    lines = [
+        "| rows | range | method | log loss | expected under the true p | mean error of p | CPU s | peak MB |",
+        "|---|---|---|" + 5 * "---:|",
+    ]
     for key, row in sorted(kept.items(), key=lambda item: (*map(float, item[0].split()[:2]), item[0])):
         n, reach, method = key.split(" ", 2)
         if method not in METHODS:
             continue
         if "stopped" in row:
-            cells = ["stopped", row["stopped"], "", ""]
+            cells = ["stopped", row["stopped"], "", "", ""]
         else:
-            numbers = row["log_loss"], row["error_of_p"], row["seconds"], row["memory_mb"]
-            cells = [form.format(x) for form, x in zip(("{:.4f}", "{:.4f}", "{:.0f}", "{:.0f}"), numbers, strict=True)]
+            cells = [f"{row[name]:.{digits}f}" for name, digits in COLUMNS.items()]
         lines.append(f"| {int(n):,} | {reach} | {method} | {' | '.join(cells)} |")
     return lines
 
@@ -122,7 +126,8 @@ def write_page(kept):
     """The table and the figure of docs/scale.md."""
     figure(kept)
     losses = [row["best"] for row in kept.values()]
-    note = f"Log loss of the true probabilities: {min(losses):.4f} to {max(losses):.4f}. One thread, {cpu()}."
+    kinds = " and ".join(sorted({row["cpu"] for row in kept.values()}))
+    note = f"Log loss of the true probabilities: {min(losses):.4f} to {max(losses):.4f}. One thread, {kinds}."
     replaced(PAGE, BEGIN, END, [*table(kept), "", note, "", exponents(kept)])
 
 
@@ -162,7 +167,7 @@ def main():
                     if key in kept:
                         continue
                     data = field(n, reach) if data is None else data
-                    found = {**run(method, data, given.peer, given.most), "best": best(data)}
+                    found = {**run(method, data, given.peer, given.most), "best": best(data), "cpu": cpu()}
                     print(key, found, flush=True)
                     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
                     KEPT.write_text(json.dumps({**kept, key: found}, indent=1) + "\n")

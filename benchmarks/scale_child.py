@@ -1,7 +1,7 @@
 """One fit of the benchmark ``scale`` in a process of its own: ``python scale_child.py METHOD data.npz [p.npy]``.
 
-Prints one line of JSON: CPU seconds of fit and prediction, peak memory, log loss, and the mean error of p where it
-is known; writes the probabilities to a third file, if one is named. Imports only what the method needs, so that a
+Prints one line of JSON: CPU seconds of fit and prediction, peak memory, log loss, and, where the true p is known, the
+mean error of p and the log loss expected under it; writes the probabilities to a third file, if one is named. Imports only what the method needs, so that a
 peer's environment can run it.
 """
 
@@ -80,7 +80,9 @@ def main(method, path, kept=None):
         "parameters": theta,
     }
     if "p_test" in data:
-        found["error_of_p"] = float(np.mean(np.abs(p - data["p_test"])))
+        truth = data["p_test"]
+        found["error_of_p"] = float(np.mean(np.abs(p - truth)))
+        found["expected"] = -float(np.mean(truth * np.log(p) + (1.0 - truth) * np.log1p(-p)))
     if kept:
         np.save(kept, p)
     print(json.dumps(found))

@@ -176,6 +176,53 @@ def test_parts_without_a_rare_class_are_passed_over(monkeypatch):
     assert len(ascents) == 4  # where both classes are common, all three
 
 
+@pytest.mark.slow
+def test_rows_held_out_come_back_for_the_last_iterations(monkeypatch):
+    X, y = rows(1500)
+    settings = climb_of(max_iter=24)
+    whole = fitted(X, y, hyperparameters=settings)
+    details = whole.fit_report_.details
+    assert details["rows_left_out"] == 150
+    assert details["iterations_with_all_rows"] == 6  # a quarter; 80 times a tenth are more
+    monkeypatch.setattr(ascent, "BACK", 0.0)
+    without = fitted(X, y, hyperparameters=settings)
+    assert "iterations_with_all_rows" not in without.fit_report_.details
+    assert whole.log_evidence_ > without.log_evidence_ + 0.1
+
+
+def test_ascents_over_all_rows_keep_to_the_iterations_asked_for():
+    out = np.arange(100)
+    assert ascent.ascents(60, None, 1000) == [(None, 60)]
+    for max_iter, n, back in ((60, 1000, 8), (60, 4000, 2), (60, 100_000, 0), (6, 1000, 1), (3, 1000, 0)):
+        parts = ascent.ascents(max_iter, out, n)
+        assert sum(iterations for _, iterations in parts) == max_iter
+        assert [(absent is None, iterations) for absent, iterations in parts[1:]] == ([(True, back)] if back else [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop_at", [1, 3])
+def test_a_fit_stopped_with_all_rows_back_goes_on(tmp_path, monkeypatch, stop_at):
+    X, y = rows(1000)
+    settings = {"max_iter": 16, "few_rows": 300, "some_rows": 300}
+    whole = fitted(X, y, hyperparameters=climb_of(**settings))
+    resumed, save = climb_of(**settings, checkpoint=tmp_path / "fit.npz"), Checkpoint.save
+
+    def stopping(self, stage, before, state):
+        save(self, stage, before, state)
+        if before.ended and state.iterations == stop_at:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(X, y, hyperparameters=resumed)
+    monkeypatch.setattr(Checkpoint, "save", save)
+    again = fitted(X, y, hyperparameters=resumed)
+    np.testing.assert_array_equal(again.theta_, whole.theta_)
+    np.testing.assert_array_equal(again.inducing_, whole.inducing_)
+    assert again.fit_report_.details == whole.fit_report_.details
+    assert again.fit_report_.evaluations == whole.fit_report_.evaluations
+
+
 def test_left_out_rows_without_weight_do_not_stop_the_fit():
     X, y = rows(1000)
     problem = problem_of(X, y, weights=np.r_[np.ones(100), np.zeros(900)]).placed(np.random.default_rng(0))

@@ -10,8 +10,9 @@
 
 Z has many coordinates, and the evidence still rises slowly after predictions no longer improve. So some rows are held
 out of all stages (only k-means uses them, without their labels), and the ascent ends when their log loss no longer
-falls (``stop="held-out"``), or when an iteration gains little evidence (``stop="evidence"``). The last step uses all
-rows.
+falls (``stop="held-out"``), or when an iteration gains little evidence (``stop="evidence"``). Parameters and Z that never
+saw a tenth of the rows predict worse, above all if a class is rare. So the rows held out then come back, and a second
+ascent over all rows takes a few iterations, the more the larger their share is.
 
 The state of the ascent (parameters, curvature, sites) is a few arrays: with ``checkpoint`` it is written after every
 stage and every iteration over all rows, and a restarted fit continues unchanged.
@@ -24,20 +25,22 @@ References: Snelson & Ghahramani (2006); Hensman, Matthews & Ghahramani (2015), 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from gpclass._typing import IntArray
 from gpclass.hyper.base import Fit, Run
 from gpclass.hyper.climb import Climb as Top
 from gpclass.hyper.maximize import Maximize, fit_at, polish
-from gpclass.hyper.staged.checkpoint import Checkpoint, standing, take_up
+from gpclass.hyper.staged.checkpoint import Before, Checkpoint, ended_of, standing, take_up
 from gpclass.hyper.staged.climb import Climb
-from gpclass.hyper.staged.stage import Rule, Stage
+from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
-from gpclass.numerics.lbfgs import inverse_curvature
+from gpclass.numerics.lbfgs import Ascent, inverse_curvature
 from gpclass.priors import PriorSet
 from gpclass.progress import progress
 
@@ -46,6 +49,8 @@ LOOSE = 0.5  # how far sites may be from their fixed point: the evidence is then
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
 SEED = 0  # of the last steps: a resumed fit takes the same ones
 FEWEST_LEFT_OUT = 50  # rows needed for an informative log loss
+BACK = 80.0  # iterations when the rows held out are back, times their share of all
+BACK_AT_MOST = 0.25  # of all iterations
 
 
 def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run, prior: PriorSet | None) -> Fit:
@@ -62,32 +67,54 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
     with progress(max_iter, label, verbose=run.verbose) as bar, checkpoint.saying_how_to_go_on():
         own, count = rng.spawn(1)[0], min(stages.held_out, problem.n // 10)
         holds_out = stages.stop == "held-out" and count >= FEWEST_LEFT_OUT
-        absent, done = sample_rows(problem.n, count, own) if holds_out else None, 0
+        absent, done, ended = sample_rows(problem.n, count, own) if holds_out else None, 0, []
         if kept is not None:
             absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None
-            done = int(kept["earlier_evaluations"])
+            done, ended = int(kept["earlier_evaluations"]), ended_of(kept)
         climb = Climb(stages, guide, prior, run, rng, absent, checkpoint, bar, label, done)
         at = climb.run(problem, None if kept is None else standing(kept, problem, guide, rng))
         climb.begins(f"{problem.n:,} rows, at most {max_iter} steps")
         tols = (strategy.tol or TOL, stages.window, stages.gain, strategy.gradient_tol)
-        rule = Rule(max_iter, *tols, to_the_end=True)
-        free = stages.move_inducing
-        stage = Stage(at.problem, guide, rule, prior, free, absent, earlier=at.earlier, tell=bar.update)
-        resumed = take_up(stage, kept) if kept is not None and "sites" in kept else None
-        state = stage.run(resumed, lambda now: checkpoint.save(stage, now, at.problem, climb.evaluations))
+        for out, iterations in ascents(max_iter, absent, problem.n)[len(ended) :]:
+            rule = Rule(iterations, *tols, to_the_end=True)
+            stage = Stage(
+                at.problem, guide, rule, prior, stages.move_inducing, out, earlier=at.earlier, tell=bar.update
+            )
+            resumed = take_up(stage, kept) if kept is not None and "sites" in kept else None
+            before = Before(at.problem, climb.evaluations, absent, list(ended))
+            state = stage.run(resumed, partial(checkpoint.save, stage, before))
+            climb.evaluations += state.evaluations
+            ended.append({"iterations_with_all_rows": state.iterations} if ended else told(stage, state))
+            earlier = Earlier(state, stage.count, stage.unit, stage.back())
+            at, guide, kept = Standing(stage.chosen(state), earlier, ()), stage.guide, None
         climb.begins(f"{problem.n:,} rows, the posterior")
-        chosen, last, spent = stage.chosen(state), stage.back(), 0
+        chosen, last, spent = at.problem, earlier.near, 0
         if inference.evidence_kind == "unbiased" and len(chosen.theta):
             theta, C = chosen.theta, inverse_curvature(state, len(chosen.theta))
             top = Top(theta, state.value, 0, 0, True, "", C, theta, last)
             theta, last, spent = polish(chosen, inference, top, prior, strategy, SEED)
             chosen = chosen.at(theta)
         posterior = inference(chosen, run.rng.spawn(1)[0], start=last)
-    details["ascent_ended_by"] = stage.reason(state)
-    if absent is not None:
+    for of_one in ended:
+        details |= of_one
+    return fit_at(chosen, posterior, climb.evaluations + spent, prior).with_details(details)
+
+
+def ascents(max_iter: int, absent: IntArray | None, n: int) -> list[tuple[IntArray | None, int]]:
+    """The ascents over all of n rows: rows held out, and iterations at most."""
+    if absent is None:
+        return [(None, max_iter)]
+    back = min(round(BACK * len(absent) / n), int(BACK_AT_MOST * max_iter))
+    return [(absent, max_iter - back), (None, back)][: 2 if back else 1]
+
+
+def told(stage: Stage, state: Ascent) -> dict[str, Any]:
+    """What the report says of an ascent."""
+    said: dict[str, Any] = {"ascent_ended_by": stage.reason(state)}
+    if stage.absent is not None:
         loss = stage.losses[-1] if stage.losses else None
-        details |= {"rows_left_out": len(absent), "log_loss_left_out": loss}
-    return fit_at(chosen, posterior, climb.evaluations + state.evaluations + spent, prior).with_details(details)
+        said |= {"rows_left_out": len(stage.absent), "log_loss_left_out": loss}
+    return said
 
 
 def loose(guide: Inference) -> Inference:

@@ -28,7 +28,17 @@ from gpclass.model.rows import collect_values, put_values
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.numerics.lbfgs import Ascent
 
-VERSION = 5
+VERSION = 6
+
+
+@dataclass(frozen=True)
+class Before:
+    """What came before an ascent over all rows."""
+
+    start: Problem  # where it begins
+    evaluations: int
+    absent: IntArray | None  # rows held out of the first such ascent
+    ended: list[dict[str, Any]]  # what the report says of those that have ended
 
 
 @dataclass(frozen=True)
@@ -55,8 +65,8 @@ class Checkpoint:
             raise of_others(self.path, "a fit")
         return arrays
 
-    def save(self, stage: Stage, state: Ascent, start: Problem, earlier: int) -> None:
-        """Write the state of the stage; ``start`` is where it began, after so many earlier evaluations."""
+    def save(self, stage: Stage, before: Before, state: Ascent) -> None:
+        """Write the state of the stage."""
         if self.path is None:
             return
         problem = stage.problem
@@ -65,12 +75,13 @@ class Checkpoint:
         _, sums = problem.rows.map(collect_values, held, rule.numbers(problem.likelihood, problem.n_latents))
         arrays = {
             **state.arrays(),
-            "theta0": start.theta,
-            "Z0": inducing(start),
+            "theta0": before.start.theta,
+            "Z0": inducing(before.start),
             "unit": stage.unit,
-            "earlier_evaluations": np.asarray(earlier),
+            "earlier_evaluations": np.asarray(before.evaluations),
             "sites": np.concatenate(sums["values"], axis=1),
-            "absent": np.empty(0) if stage.absent is None else stage.absent,
+            "absent": np.empty(0) if before.absent is None else before.absent,
+            "ended": np.array(json.dumps(before.ended)),
             "losses": np.asarray(stage.losses),
             "gained": np.asarray(stage.gained),
             "tol": np.asarray(stage.guide.site_tol),
@@ -121,6 +132,11 @@ def standing(arrays: dict[str, Array], problem: Problem, guide: Inference, rng: 
             near = Start(guide.rule, (), start.prior.from_kept(kept))
         earlier = Earlier(Ascent.from_arrays(arrays), float(arrays["count"]), arrays["unit"], near)
     return Standing(start, earlier, tuple(int(rows) for rows in arrays["sizes"]))
+
+
+def ended_of(arrays: dict[str, Array]) -> list[dict[str, Any]]:
+    """What the report says of the ascents over all rows that had ended."""
+    return json.loads(str(arrays["ended"])) if "ended" in arrays else []
 
 
 def take_up(stage: Stage, arrays: dict[str, Array]) -> Ascent:
