@@ -1,10 +1,9 @@
 """Maps of many samples, beside GPBoost: ``python -m benchmarks.scale --peer path/to/its/python``.
 
 A Gaussian field on the unit square, Matérn-3/2 with variance 4 and a range of .02, .08 or .3, gives probit labels at n
-random places; 2,000 further places are predicted, whose true probabilities p are known: the log loss expected under them has
-no noise of the test labels. Each fit learns the variance and
-the range from the labels, in a process of its own with one thread; its CPU seconds include the start of Python, the
-fit and the prediction. A run that takes longer than ``--most`` CPU seconds is stopped and counted as such.
+random places; 2,000 further places are predicted, whose true probabilities p are known: the log loss expected under
+them has no noise of the test labels. Each fit learns the variance and the range from the labels, in a process of its
+own with one thread; its CPU seconds include the start of Python, the fit and the prediction. A run that takes longer than ``--most`` CPU seconds is stopped and counted as such.
 Results are stored after every fit in ``scale.json``, and a fit that is stored is not repeated; ``--page`` writes the
 table and the figure of docs/scale.md from it.
 """
@@ -139,7 +138,9 @@ def replaced(page, begin, end, lines):
 
 def store_headline(kept, n=50_000, reach=0.08):
     """Log loss and time beside GPBoost's, for the README."""
-    ours, theirs = (kept[f"{n} {reach:g} {method}"] for method in ("neighbours 15, ep", "GPBoost VIF 20, 200"))
+    ours, theirs = (kept.get(f"{n} {reach:g} {method}", {}) for method in ("neighbours 15, ep", "GPBoost VIF 20, 200"))
+    if "log_loss" not in ours or "log_loss" not in theirs:
+        return
     losses = ", ".join(f"{row['log_loss']:.4f}" for row in (ours, theirs))
     share = f"{ours['seconds'] / theirs['seconds']:.2f}"
     record(

@@ -1,8 +1,8 @@
 """One fit of the benchmark ``scale`` in a process of its own: ``python scale_child.py METHOD data.npz [p.npy]``.
 
 Prints one line of JSON: CPU seconds of fit and prediction, peak memory, log loss, and, where the true p is known, the
-mean error of p and the log loss expected under it; writes the probabilities to a third file, if one is named. Imports only what the method needs, so that a
-peer's environment can run it.
+mean error of p and the log loss expected under it; writes the probabilities to a third file, if one is named. Imports
+only what the method needs, so that a peer's environment can run it.
 """
 
 import json

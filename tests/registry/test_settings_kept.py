@@ -196,7 +196,7 @@ def many_rows():
 def staged(many_rows, stages):
     rows, y = many_rows
     problem = Problem.of(rows, np.where(y > 0, 1.0, -1.0), KERNEL, Probit(), form=LowRank(m=5))
-    fit = Maximize(stages=stages, max_iter=12)(problem, EP(), Run(np.random.default_rng(0)))
+    fit = Maximize(stages=stages, max_iter=16)(problem, EP(), Run(np.random.default_rng(0)))
     return told(fit.posterior), str(fit.figures)
 
 

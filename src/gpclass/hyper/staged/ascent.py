@@ -10,9 +10,9 @@
 
 Z has many coordinates, and the evidence still rises slowly after predictions no longer improve. So some rows are held
 out of all stages (only k-means uses them, without their labels), and the ascent ends when their log loss no longer
-falls (``stop="held-out"``), or when an iteration gains little evidence (``stop="evidence"``). Parameters and Z that never
-saw a tenth of the rows predict worse, above all if a class is rare. So the rows held out then come back, and a second
-ascent over all rows takes a few iterations, the more the larger their share is.
+falls (``stop="held-out"``), or when an iteration gains little evidence (``stop="evidence"``). Parameters and Z that
+never saw a tenth of the rows predict worse, above all if a class is rare. So the rows held out then come back, and a
+second ascent over all rows takes a few iterations, the more the larger their share is.
 
 The state of the ascent (parameters, curvature, sites) is a few arrays: with ``checkpoint`` it is written after every
 stage and every iteration over all rows, and a restarted fit continues unchanged.
