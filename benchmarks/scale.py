@@ -3,9 +3,9 @@
 A Gaussian field on the unit square, Matérn-3/2 with variance 4 and a range of .02, .08 or .3, gives probit labels at n
 random places; 2,000 further places are predicted, whose true probabilities p are known: the log loss expected under
 them has no noise of the test labels. Each fit learns the variance and the range from the labels, in a process of its
-own with one thread; its CPU seconds include the start of Python, the fit and the prediction. A run that takes longer than ``--most`` CPU seconds is stopped and counted as such.
-Results are stored after every fit in ``scale.json``, and a fit that is stored is not repeated; ``--page`` writes the
-table and the figure of docs/scale.md from it.
+own with one thread; its CPU seconds include the start of Python, the fit and the prediction. A run that takes longer
+than ``--most`` CPU seconds is stopped and counted as such. Results are stored after every fit in ``scale.json``, and a
+fit that is stored is not repeated; ``--page`` writes the table and the figure of docs/scale.md from it.
 """
 
 import argparse
