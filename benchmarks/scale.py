@@ -4,8 +4,9 @@ A Gaussian field on the unit square, Matérn-3/2 with variance 4 and a range of 
 random places; 2,000 further places are predicted, whose true probabilities p are known: the log loss expected under
 them has no noise of the test labels. Each fit learns the variance and the range from the labels, in a process of its
 own with one thread; its CPU seconds include the start of Python, the fit and the prediction. A run that takes longer
-than ``--most`` CPU seconds is stopped and counted as such. Results are stored after every fit in ``scale.json``, and a
-fit that is stored is not repeated; ``--page`` writes the table and the figure of docs/scale.md from it.
+than ``--most`` CPU seconds is stopped and counted as such, and more rows of its kind are not tried. Results are stored
+after every fit in ``scale.json``, and a fit that is stored is not repeated; ``--page`` writes the table and the figure
+of docs/scale.md from it.
 """
 
 import argparse
@@ -48,6 +49,16 @@ def field(n, reach, seed=0):
     p = ndtr(f)
     y = (rng.uniform(size=len(p)) < p).astype(int)
     return {"X": X[:n], "y": y[:n], "p": p[:n], "X_test": X[n:], "y_test": y[n:], "p_test": p[n:]}
+
+
+def hopeless(kept, n, reach, method, most):
+    """Why a fit need not be tried: what fewer rows took."""
+    for fewer in SIZES:
+        row = kept.get(f"{fewer} {reach:g} {method}", {})
+        spent = row.get("seconds", most if row.get("stopped", "").startswith("more than") else 0.0)
+        if fewer < n and spent >= most:
+            return f"not tried: {fewer:,} rows take more than {most} s"
+    return None
 
 
 def run(method, data, peer, most):
@@ -168,7 +179,9 @@ def main():
                     if key in kept:
                         continue
                     data = field(n, reach) if data is None else data
-                    found = {**run(method, data, given.peer, given.most), "best": best(data), "cpu": cpu()}
+                    why = hopeless(kept, n, reach, method, given.most)
+                    found = {"stopped": why} if why else run(method, data, given.peer, given.most)
+                    found |= {"best": best(data), "cpu": cpu()}
                     print(key, found, flush=True)
                     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
                     KEPT.write_text(json.dumps({**kept, key: found}, indent=1) + "\n")
