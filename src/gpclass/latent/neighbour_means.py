@@ -35,6 +35,7 @@ from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
 
 MOST = 3000  # iterations
 PATIENCE = 60  # iterations from which a guide pays, which costs as much as some 200
+BLOCK = 2**16  # rows at once where all of them would need a copy
 ROUNDING = 1e-12  # share of the size of a solution at which rounding is left
 
 
@@ -84,18 +85,25 @@ class Guide:
 
 
 def _triangular(members: IntArray, c: Array, order: IntArray) -> csr_array:
-    """The matrix with weights c (n, k + 1) at each row's clique, in the order of the rows."""
-    place = np.empty(len(order), dtype=np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    moved = members[order]
-    known = moved >= 0
-    ends = np.concatenate([[0], np.cumsum(known.sum(axis=1))]).astype(np.int32)
-    return csr_array((c[order][known], place[moved[known]], ends), shape=(len(order), len(order)))
+    """The matrix with weights c (n, k + 1) at each row's clique, in the order of the rows; by blocks, to save memory."""
+    n = len(order)
+    place = np.empty(n, dtype=np.int32)
+    place[order] = np.arange(n, dtype=np.int32)
+    ends = np.zeros(n + 1, dtype=np.int32)
+    np.cumsum(np.count_nonzero(members >= 0, axis=1)[order], out=ends[1:])
+    values, columns = np.empty(ends[-1]), np.empty(ends[-1], dtype=np.int32)
+    for begin in range(0, n, BLOCK):
+        rows = order[begin : begin + BLOCK]
+        known, some = members[rows] >= 0, slice(ends[begin], ends[min(begin + BLOCK, n)])
+        values[some], columns[some] = c[rows][known], place[members[rows][known]]
+    return csr_array((values, columns, ends), shape=(n, n))
 
 
 def _factored(B: csr_array) -> Any:
+    columns = B.tocsc()
+    del B  # free, if the caller does not hold it
     options = {"SymmetricMode": True, "DiagPivotThresh": 0.0}
-    return splu(B.tocsc(), permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
+    return splu(columns, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
 
 
 class Means:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from gpclass.latent.tiled_gaussian import TiledGaussian
     from gpclass.model.problem import Problem
 
-PER_ROW = 1000.0  # bytes of a tile's plan of its factor, per row with 15 neighbours
+PER_ROW = 1300.0  # bytes of a tile's plan of its factor, per row with 15 neighbours
 LEAF = 64  # rows whose mean distance is the spacing around them
 LEAST, DOUBLINGS = 0.2, 14  # rows of a halo over those of its core, at least, and how often it is widened for them
 MOST_ROWS = 4.0  # rows of all tiles with their halos, over all rows, up to which tiles pay
@@ -202,8 +202,9 @@ class TiledPrior(InMemoryPrior):
         return Means(self.per_latent(triangles), order)
 
     def guide(self, found: list[tuple[Array, Array]]) -> Guide:
-        """From the weights and variances of the cores of all tiles."""
+        """From the weights and variances of the cores of all tiles, which are emptied: memory is needed most here."""
         c, d = (self.at_rows([part[i] for part in found]) for i in range(2))
+        found.clear()
         return Guide(self.members, c, d, self.means.order)
 
     def mean(self, W: Array, b: Array, near: Array | None, share: float) -> Array:
