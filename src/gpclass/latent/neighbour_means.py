@@ -85,7 +85,7 @@ class Guide:
 
 
 def _triangular(members: IntArray, c: Array, order: IntArray) -> csr_array:
-    """The matrix with weights c (n, k + 1) at each row's clique, in the order of the rows; by blocks, to save memory."""
+    """The matrix with weights c (n, k + 1) at each row's clique, in the order of the rows; made by blocks of rows."""
     n = len(order)
     place = np.empty(n, dtype=np.int32)
     place[order] = np.arange(n, dtype=np.int32)
