@@ -97,6 +97,17 @@ def test_one_length_per_column_has_the_units_of_its_column(boreholes):
     assert np.isclose(lengths[0] / lengths[1], X[:, 0].std() / X[:, 1].std())
 
 
+def test_a_constant_column_does_not_begin_at_a_bound():
+    """The deviation of equal numbers is a rounding error, and no unit of their column."""
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=(200, 2)), np.full(200, -0.0437)]
+    assert X.std(axis=0)[2] > 0  # as computed
+    problem = problem_of((X, np.where(X[:, 0] > 0, 1.0, -1.0)), RBF([1.0, 1.0, 1.0]))
+    lengths = np.exp(from_data(problem, X))
+    units = np.append(X[:, :2].std(axis=0), 1.0)
+    assert np.allclose(lengths, median_distance(X[:, :2] / units[:2]) * units)
+
+
 def test_what_is_no_length_stays(boreholes):
     kernel = ExpSineSquared(0.7, 3.0) + WhiteKernel(0.3) + 2.0 * RBF(1.0, (0.5, 50.0))
     problem = problem_of(boreholes, kernel)

@@ -71,3 +71,13 @@ def test_the_report_says_why_so_many():
     details = GPClassifier(KERNEL, n_inducing="auto", **settings).fit(X, y).fit_report_.details
     assert details["n_inducing_because"] == "150 rows tell nothing about the prior variance that they leave"
     assert "n_inducing_because" not in GPClassifier(KERNEL, n_inducing=20, **settings).fit(X, y).fit_report_.details
+
+
+def test_a_constant_column_does_not_hide_the_others_from_the_clusters():
+    """Its computed deviation is a rounding error: divided by it, the distances of all other columns were lost."""
+    X = np.c_[places(500), np.full(500, -0.0437)]
+    assert X.std(axis=0)[2] > 0
+    Z = choose_inducing(ArraySource(X, np.ones(500)), Matern(0.3), 25, "kmeans", np.random.default_rng(0))
+    nearest = np.sqrt(np.square(X[:, None, :] - Z).sum(axis=2).min(axis=1))
+    assert nearest.mean() < 0.1  # 25 squares of width 0.2
+    assert np.allclose(Z[:, 2], -0.0437)

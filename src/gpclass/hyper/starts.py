@@ -26,7 +26,7 @@ from gpclass._typing import Array
 from gpclass.inference.around import guide_for
 from gpclass.kernels import On, median_distance
 from gpclass.latent.dense import Dense
-from gpclass.latent.inducing import sample_rows
+from gpclass.latent.inducing import sample_rows, spreads
 from gpclass.model.problem import Problem
 from gpclass.priors import PriorSet
 
@@ -107,11 +107,10 @@ def from_data(problem: Problem, X: Array) -> Array:
     X = np.unique(X, axis=0)  # a weight of two is the row twice
     for (columns, own), entries in _lengths(problem).items():
         points = X[:, list(columns) or slice(None)]
-        spread = points.std(axis=0)
         if own is None:
             length = median_distance(points)
         else:  # one length per column
-            unit = np.where(spread > 0, spread, 1.0)
+            unit = spreads(points)
             length = median_distance(points / unit) * unit[own]
         theta[entries] += np.log(length) - np.mean(theta[entries])
     return _within(problem, theta)

@@ -129,8 +129,12 @@ def length_scales(kernel: Kernel, X: Array) -> Array:
     for name, value in kernel.get_params().items():
         if name.endswith("length_scale") and np.size(value) == X.shape[1] > 1:
             return np.asarray(value, dtype=float)
-    spread = X.std(axis=0)
-    return np.where(spread > 0, spread, 1.0)
+    return spreads(X)
+
+
+def spreads(X: Array) -> Array:
+    """The columns' standard deviations, 1 for a constant one, whose computed one may be a rounding error."""
+    return np.where(np.ptp(X, axis=0) > 0, X.std(axis=0), 1.0)
 
 
 def _enough(X: Array, kernel: Kernel, n: int, most: int, rng: Generator) -> int:
