@@ -22,7 +22,7 @@ from scipy.linalg import solve_triangular
 from gpclass._typing import Array, Generator
 from gpclass.latent import low_rank_passes as passes
 from gpclass.latent.base import ExpectedPrior, Form, Gaussian, LatentPrior, per_latent
-from gpclass.latent.basis import Basis
+from gpclass.latent.basis import Basis, rounds_well
 from gpclass.latent.coordinates import Features, GivenLatents, Target
 from gpclass.latent.inducing import because, check_inducing, choose_inducing, most_inducing, sample_rows
 from gpclass.latent.low_rank_gradient import gaussian_gradient, score
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 PREDICT_BLOCK = 512  # new points at once
 KEPT = 0.4  # share of the free memory that stored blocks may take
+ROUGH = 1e-3  # tolerance of sites, from which passes over the rows are in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,11 @@ class LowRankPrior(LatentPrior):
     def jitter(self) -> float:
         """The jitter added to the diagonal of K_zz."""
         return max(basis.jitter for basis in self.bases)
+
+    def roughly(self, tol: float, rule: SiteRule) -> LowRankPrior:
+        if tol < ROUGH or not rounds_well(self.problem.rows.count, self.bases):
+            return self
+        return replace(self, bases=[replace(basis, single=True) for basis in self.bases])
 
     def given(self, held: Held, rule: SiteRule) -> LowRankGaussian:
         _, sums = self.problem.map(passes.gather, held, self.spec, rule)
