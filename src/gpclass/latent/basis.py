@@ -47,7 +47,7 @@ BLOCK = 512  # rows per block: with 300 inducing inputs 1.2 MB, which fits a cor
 COLUMNS = 32  # of a triangular solve at once
 PANEL = 128  # columns of a product with a triangle, or of one triangle of a symmetric product, at once
 LEAST_JITTER = 1e-10  # relative; the same at neighbouring parameters, so that the evidence is smooth
-LARGEST = 1e9
+LARGEST = 0.3  # rounding of the sums over rows, in units of the prior's precision, at which single precision serves
 
 F = TypeVar("F", np.float64, np.float32)
 
@@ -113,7 +113,12 @@ class Basis:
 
 
 def rounds_well(count: float, bases: Sequence[Basis]) -> bool:
-    """Whether single precision serves passes over so many rows (:data:`LARGEST`)."""
+    """Whether single precision serves passes over so many rows, copies counted.
+
+    A site of precision S ≤ 1 adds S a aᵀ to P ≥ I, |a|² at most the prior variance v, with a relative error of ε each
+    way; these errors add as a random walk, to ε v √n. As L⁻¹ has norm at most 1, that of an L⁻¹a is ε √v, and a cavity
+    (1 − v s)⁻¹ ≤ 1 + v, so that v bounds them too.
+    """
     variance = max(float(basis.covariance.diag(basis.Z).max()) for basis in bases)
     return EPSILON * variance * float(np.sqrt(count)) <= LARGEST
 

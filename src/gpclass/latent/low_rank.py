@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
 PREDICT_BLOCK = 512  # new points at once
 KEPT = 0.4  # share of the free memory that stored blocks may take
-ROUGH = 1e-3  # tolerance of sites, from which passes over the rows are in single precision
+ROUGH = 0.01  # tolerance of sites, from which passes over the rows are in single precision
+LARGE = 1e9  # bytes of blocks in double precision that passes which find sites store: computing them again costs less
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +119,9 @@ class LowRank(Form):
     def prior(self, problem: Problem) -> LowRankPrior:
         if self.Z is None:
             raise ValueError("the inducing inputs are not placed yet: use problem.placed(rng)")
-        return LowRankPrior(problem, [Basis(kernel, self.Z, self.keep) for kernel in problem.kernels])
+        kernels = problem.kernels
+        keep = self.keep and 8.0 * problem.n * len(self.Z) * len(kernels) <= LARGE
+        return LowRankPrior(problem, [Basis(kernel, self.Z, keep) for kernel in kernels])
 
     def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> LowRank:
         """Inducing inputs placed at the problem's kernel parameters, at most so many of them; once."""
@@ -157,7 +161,20 @@ class LowRankPrior(LatentPrior):
     def roughly(self, tol: float, rule: SiteRule) -> LowRankPrior:
         if tol < ROUGH or not rounds_well(self.problem.rows.count, self.bases):
             return self
-        return replace(self, bases=[replace(basis, single=True) for basis in self.bases])
+        return replace(self, bases=[replace(basis, single=True, keep=self._room) for basis in self.bases])
+
+    @cached_property
+    def lasting(self) -> LowRankPrior:
+        """The same for many passes at one θ: blocks are stored if there is room for them."""
+        if self.bases[0].keep == self._room:
+            return self
+        return replace(self, bases=[replace(basis, keep=self._room) for basis in self.bases])
+
+    @property
+    def _room(self) -> bool:
+        form = self.problem.form
+        assert isinstance(form, LowRank)
+        return form.keep
 
     def given(self, held: Held, rule: SiteRule) -> LowRankGaussian:
         _, sums = self.problem.map(passes.gather, held, self.spec, rule)

@@ -36,6 +36,7 @@ from gpclass.hyper.staged.climb import Climb
 from gpclass.hyper.staged.stage import Rule, Stage
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.numerics.lbfgs import inverse_curvature
 from gpclass.priors import PriorSet
@@ -44,6 +45,7 @@ from gpclass.progress import progress
 MAX_ITER, TOL = 60, 1e-5  # over all rows, by default
 LOOSE = 0.5  # how far sites may be from their fixed point: the evidence is then wrong by about 0.1 nats
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
+NEARER = 0.01  # the same before the last inference
 SEED = 0  # of the last steps: a resumed fit takes the same ones
 FEWEST_LEFT_OUT = 50  # rows needed for an informative log loss
 
@@ -76,7 +78,8 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
         resumed = take_up(stage, kept) if kept is not None and "sites" in kept else None
         state = stage.run(resumed, lambda now: checkpoint.save(stage, now, at.problem, climb.evaluations))
         climb.begins(f"{problem.n:,} rows, the posterior")
-        chosen, last, spent = stage.chosen(state), stage.back(), 0
+        chosen, spent = stage.chosen(state), 0
+        last = nearer(guide, chosen, stage.back())
         if inference.evidence_kind == "unbiased" and len(chosen.theta):
             theta, C = chosen.theta, inverse_curvature(state, len(chosen.theta))
             top = Top(theta, state.value, 0, 0, True, "", C, theta, last)
@@ -88,6 +91,13 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
         loss = stage.losses[-1] if stage.losses else None
         details |= {"rows_left_out": len(absent), "log_loss_left_out": loss}
     return fit_at(chosen, posterior, climb.evaluations + state.evaluations + spent, prior).with_details(details)
+
+
+def nearer(guide: Inference, problem: Problem, start: Start | None) -> Start | None:
+    """A start with sites near their fixed point, by sweeps that cost less than those of the last inference."""
+    if start is None or not guide.site_tol:
+        return start
+    return guide.with_site_tol(min(NEARER, guide.site_tol))(problem, start=start).start
 
 
 def loose(guide: Inference) -> Inference:
