@@ -6,6 +6,8 @@ With the whitened values u_c ~ N(0, I_m) of latent function c at the inducing in
 vector. A new point has E f_c* = a_c*ᵀμ_c and cov f* = a*ᵀP⁻¹a* + λ*. With Z = X it is the dense prior.
 Cost: L(L+1)/2 n m² multiply-adds per pass for P and as many for the covariances, O((Lm)³) for the factor; O((Lm)²)
 memory in addition to the rows'.
+Loose sites, as in an ascent of the evidence, are found in single precision (:mod:`gpclass.latent.basis`), which
+moves the evidence by some thousandths of a nat; what is more accurate takes double precision.
 Fails when: K_zz is singular beyond the allowed jitter (which is reported).
 References: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs; Naish-Guzman & Holden (2008).
 """
@@ -58,7 +60,8 @@ class LowRank(Form):
     how : "kmeans", "random" or (m, d) array
         How they are placed, or where.
     keep : bool
-        Whether shards store their block of A (n m numbers in all, per kernel).
+        Whether shards store their block of A (n m numbers in all, per kernel). In double precision passes that find
+        sites store no more than 10⁹ bytes; draws, which take many passes, store them.
     """
 
     Z: Array | None = None
