@@ -110,7 +110,7 @@ class Checkpoint:
 
 def standing(arrays: dict[str, Array], problem: Problem, guide: Inference, rng: np.random.Generator) -> Standing:
     """Where a file says the ascent stood; ``rng`` goes on from there, if it was before the ascent over all rows."""
-    earlier, start = None, with_inducing(problem, arrays["Z0"]).at(arrays["theta0"])  # these bits of θ
+    earlier, start = None, with_inducing(problem.at(arrays["theta0"]), arrays["Z0"])
     if "sizes" not in arrays:
         return Standing(start, None, ())
     rng.bit_generator.state = json.loads(str(arrays["rng"]))
