@@ -120,7 +120,7 @@ def fixed_point(
 
     With ``aim``, go on to that smaller change as long as sweeps still gain.
     """
-    prior, near = problem.prior, None if start is None else start.of(rule, problem)
+    prior, near = problem.prior.roughly(tol, rule), None if start is None else start.of(rule, problem)
     if near is not None and near.held:
         held = near.held
         q = prior.given(held, rule)

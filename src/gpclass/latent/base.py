@@ -186,6 +186,10 @@ class LatentPrior(ABC):
 
     problem: Problem  # at that θ
 
+    def roughly(self, tol: float, rule: SiteRule) -> LatentPrior:
+        """The same with as many digits in its passes over the rows as the rule's sites to this tolerance need."""
+        return self
+
     @abstractmethod
     def given(self, held: Held, rule: SiteRule) -> Gaussian:
         """The Gaussian that the rows' sites make of the prior."""

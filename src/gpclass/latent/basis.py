@@ -15,7 +15,10 @@ Gradient. A function of the rows with derivatives Ā = ∂F/∂A (n, m), λ held
 
 and the derivative by L goes to K_zz through the Cholesky factorisation. Contracting with the derivatives of the kernel
 gives those by its parameters and by Z; no array larger than a block of rows by m is made.
-Cost: O(m²) per row for the value and for the gradient, O(m³) once; memory O(n m) if stored, else a block.
+In single precision (``single``) a_i and λ_i are computed as always, and a_i is then rounded: products of blocks of
+rows take half of the time, the sums over blocks stay in double precision. :func:`rounds_well` says when that serves.
+Cost: O(m²) per row for the value and for the gradient, O(m³) once; memory 8 n m bytes if stored, 4 n m in single
+precision, else a block.
 Fails when: K_zz is singular beyond the allowed jitter (which is reported).
 Reference: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs; Naish-Guzman & Holden (2008),
 The generalized FITC approximation, for classification; Murray (2016), Differentiation of the Cholesky decomposition.
@@ -26,9 +29,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import lapack, solve_triangular
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -37,10 +41,15 @@ from gpclass.covariance import Covariance, compile_kernel
 from gpclass.model.rows import Shard
 from gpclass.numerics.fingerprint import fingerprint
 from gpclass.numerics.linalg import factor, mirror_lower
+from gpclass.numerics.rounded import EPSILON
 
-BLOCK = 512  # rows per block: with 300 inducing inputs 1.2 MB, which fits a core's cache
+BLOCK = 512  # rows per block: with 300 inducing inputs 1.2 MB, which fits a core's cache; twice as many in single
 COLUMNS = 32  # of a triangular solve at once
+PANEL = 128  # columns of a product with a triangle, or of one triangle of a symmetric product, at once
 LEAST_JITTER = 1e-10  # relative; the same at neighbouring parameters, so that the evidence is smooth
+LARGEST = 0.3  # rounding of the sums over rows, in units of the prior's precision, at which single precision serves
+
+F = TypeVar("F", np.float64, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +59,7 @@ class Basis:
     kernel: Kernel
     Z: Array  # (m, d)
     keep: bool = True  # whether shards store their block of A
+    single: bool = False  # whether passes over the rows take A in single precision
 
     @property
     def m(self) -> int:
@@ -61,10 +71,15 @@ class Basis:
         """The kernel with fast values and derivatives."""
         return compile_kernel(self.kernel)
 
+    @property
+    def digits(self) -> type[np.floating[Any]]:
+        """The type of the numbers of A in passes over the rows."""
+        return np.float32 if self.single else np.float64
+
     @cached_property
     def key(self) -> str:
         """Key of the stored blocks."""
-        return fingerprint(self.kernel, np.asarray(self.kernel.theta), self.Z)
+        return fingerprint(self.kernel, np.asarray(self.kernel.theta), self.Z, self.single)
 
     @cached_property
     def _factor(self) -> tuple[Array, float]:
@@ -97,6 +112,17 @@ class Basis:
         return state
 
 
+def rounds_well(count: float, bases: Sequence[Basis]) -> bool:
+    """Whether single precision serves passes over so many rows, copies counted.
+
+    A site of precision S ≤ 1 adds S a aᵀ to P ≥ I, |a|² at most the prior variance v, with a relative error of ε each
+    way; these errors add as a random walk, to ε v √n. As L⁻¹ has norm at most 1, that of an L⁻¹a is ε √v, and a cavity
+    (1 − v s)⁻¹ ≤ 1 + v, so that v bounds them too.
+    """
+    variance = max(float(basis.covariance.diag(basis.Z).max()) for basis in bases)
+    return EPSILON * variance * float(np.sqrt(count)) <= LARGEST
+
+
 def whiten(L: Array, K: Array) -> Array:
     """K L⁻ᵀ for K (r, m) in C order, in place: its rows are L⁻¹ k.
 
@@ -121,22 +147,34 @@ def _inverse_of_block(L: Array, part: slice) -> Array:
     return np.tril(lapack.dtrtri(L[part, part], lower=1)[0])
 
 
-def gram(A: Array, weights: Array) -> Array:
-    """Aᵀ diag(weights) A for weights ≥ 0."""
-    B = A * np.sqrt(weights)[:, None]
-    return np.asarray(B.T @ B)  # one triangle is computed and mirrored; other threads can run
+def times_lower(A: npt.NDArray[F], T: npt.NDArray[F]) -> npt.NDArray[F]:
+    """A Tᵀ for A (r, m) and a lower triangle T, without most products with its zeros; other threads can run."""
+    found = np.empty_like(A)
+    for a in range(0, len(T), PANEL):
+        b = min(a + PANEL, len(T))
+        np.matmul(A[:, :b], T[a:b, :b].T, out=found[:, a:b])
+    return found
+
+
+def add_gram(upper: Array, A: npt.NDArray[F], weights: Array) -> None:
+    """Add Aᵀ diag(weights) A to the upper triangle of a matrix in C order; other threads can run."""
+    B = A * weights.astype(A.dtype)[:, None]
+    for a in range(0, A.shape[1], PANEL):
+        b = min(a + PANEL, A.shape[1])
+        upper[a:b, a:] += A[:, a:b].T @ B[:, a:]
 
 
 def blocks(shard: Shard, bases: Sequence[Basis]) -> Iterator[tuple[slice, list[Array], list[Array]]]:
     """Rows, and A and λ for each basis, block by block; stored in the shard's scratch if the basis requests it."""
     r = len(shard)
-    slices = [slice(a, min(a + BLOCK, r)) for a in range(0, r, BLOCK)]
+    step = BLOCK * (1 + bases[0].single)
+    slices = [slice(a, min(a + step, r)) for a in range(0, r, step)]
     if not bases[0].keep:
         shard.scratch.clear()
         X = shard.rows()
         for rows in slices:
             found = [basis.features(X[rows]) for basis in bases]
-            yield rows, [A for A, _ in found], [rest for _, rest in found]
+            yield rows, [A.astype(bases[0].digits, copy=False) for A, _ in found], [rest for _, rest in found]
         return
     kept = [_kept(shard, basis, f"basis {j}", slices) for j, basis in enumerate(bases)]
     for rows in slices:
@@ -149,8 +187,9 @@ def _kept(shard: Shard, basis: Basis, place: str, slices: Sequence[slice]) -> tu
     if found.get("key") != basis.key:
         X = shard.rows()
         # One copy: the old block is overwritten if it has the right shape.
-        if found.get("A") is None or found["A"].shape != (r, basis.m):
-            found["A"], found["rest"] = np.empty((r, basis.m)), np.empty(r)
+        if found.get("A") is None or found["A"].shape != (r, basis.m) or found["A"].dtype != basis.digits:
+            found.clear()  # before another array of the size is made
+            found["A"], found["rest"] = np.empty((r, basis.m), basis.digits), np.empty(r)
         found["key"] = None
         for rows in slices:
             found["A"][rows], found["rest"][rows] = basis.features(X[rows])

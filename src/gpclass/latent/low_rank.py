@@ -6,6 +6,8 @@ With the whitened values u_c ~ N(0, I_m) of latent function c at the inducing in
 vector. A new point has E f_c* = a_c*ᵀμ_c and cov f* = a*ᵀP⁻¹a* + λ*. With Z = X it is the dense prior.
 Cost: L(L+1)/2 n m² multiply-adds per pass for P and as many for the covariances, O((Lm)³) for the factor; O((Lm)²)
 memory in addition to the rows'.
+Loose sites, as in an ascent of the evidence, are found in single precision (:mod:`gpclass.latent.basis`), which
+moves the evidence by some thousandths of a nat; what is more accurate takes double precision.
 Fails when: K_zz is singular beyond the allowed jitter (which is reported).
 References: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs; Naish-Guzman & Holden (2008).
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,7 +25,7 @@ from scipy.linalg import solve_triangular
 from gpclass._typing import Array, Generator
 from gpclass.latent import low_rank_passes as passes
 from gpclass.latent.base import ExpectedPrior, Form, Gaussian, LatentPrior, per_latent
-from gpclass.latent.basis import Basis
+from gpclass.latent.basis import Basis, rounds_well
 from gpclass.latent.coordinates import Features, GivenLatents, Target
 from gpclass.latent.inducing import because, check_inducing, choose_inducing, most_inducing, sample_rows
 from gpclass.latent.low_rank_gradient import gaussian_gradient, score
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 
 PREDICT_BLOCK = 512  # new points at once
 KEPT = 0.4  # share of the free memory that stored blocks may take
+ROUGH = 0.01  # tolerance of sites, from which passes over the rows are in single precision
+LARGE = 1e9  # bytes of blocks in double precision that passes which find sites store: computing them again costs less
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +60,8 @@ class LowRank(Form):
     how : "kmeans", "random" or (m, d) array
         How they are placed, or where.
     keep : bool
-        Whether shards store their block of A (n m numbers in all, per kernel).
+        Whether shards store their block of A (n m numbers in all, per kernel). In double precision passes that find
+        sites store no more than 10⁹ bytes; draws, which take many passes, store them.
     """
 
     Z: Array | None = None
@@ -116,7 +122,9 @@ class LowRank(Form):
     def prior(self, problem: Problem) -> LowRankPrior:
         if self.Z is None:
             raise ValueError("the inducing inputs are not placed yet: use problem.placed(rng)")
-        return LowRankPrior(problem, [Basis(kernel, self.Z, self.keep) for kernel in problem.kernels])
+        kernels = problem.kernels
+        keep = self.keep and 8.0 * problem.n * len(self.Z) * len(kernels) <= LARGE
+        return LowRankPrior(problem, [Basis(kernel, self.Z, keep) for kernel in kernels])
 
     def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> LowRank:
         """Inducing inputs placed at the problem's kernel parameters, at most so many of them; once."""
@@ -152,6 +160,24 @@ class LowRankPrior(LatentPrior):
     def jitter(self) -> float:
         """The jitter added to the diagonal of K_zz."""
         return max(basis.jitter for basis in self.bases)
+
+    def roughly(self, tol: float, rule: SiteRule) -> LowRankPrior:
+        if tol < ROUGH or not rounds_well(self.problem.rows.count, self.bases):
+            return self
+        return replace(self, bases=[replace(basis, single=True, keep=self._room) for basis in self.bases])
+
+    @cached_property
+    def lasting(self) -> LowRankPrior:
+        """The same for many passes at one θ: blocks are stored if there is room for them."""
+        if self.bases[0].keep == self._room:
+            return self
+        return replace(self, bases=[replace(basis, keep=self._room) for basis in self.bases])
+
+    @property
+    def _room(self) -> bool:
+        form = self.problem.form
+        assert isinstance(form, LowRank)
+        return form.keep
 
     def given(self, held: Held, rule: SiteRule) -> LowRankGaussian:
         _, sums = self.problem.map(passes.gather, held, self.spec, rule)

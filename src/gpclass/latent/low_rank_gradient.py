@@ -42,9 +42,9 @@ class RowSums:
         """One block; ``A_bar`` (r, m), C order, is overwritten."""
         self.scale += float(np.vdot(A_bar, A)) + 2.0 * float(rest_bar @ rest)
         live = np.where(rest > 0, rest_bar, 0.0)  # λ is 0 if rounding would make it negative
-        A_bar -= (2.0 * live)[:, None] * A
+        A_bar -= (2.0 * live).astype(A.dtype)[:, None] * A
         self.cross += A_bar.T @ A
-        A_bar = unwhiten(self.basis.L, A_bar)  # Â L⁻¹
+        A_bar = unwhiten(self.basis.L, A_bar.astype(float, copy=False))  # Â L⁻¹
         covariance = self.basis.covariance
         _, pull = covariance.value_and_vjp(X, self.basis.Z)
         self.theta += pull(A_bar) + covariance.diag_vjp(X, live)
@@ -110,7 +110,8 @@ def gaussian_rows(
 ) -> tuple[Shard, Sums]:
     """The sums of the gradient of a Gaussian approximation at the sites of the shard."""
     sums, X, m, L = AllSums(spec, spec.moves), shard.rows(), spec.m, spec.L
-    k, cov = rule.numbers(likelihood, L), q.covariance
+    k, digits = rule.numbers(likelihood, L), spec.bases[0].digits
+    cov = q.spread_of_u(digits)
     along = spec.parts(q.mean if nu is None else q.mean + nu)
     mu = spec.parts(q.mean)
     for block, seen in seen_blocks(shard, likelihood, spec, rule):
@@ -123,11 +124,11 @@ def gaussian_rows(
             for b in range(L):
                 B = each[b] @ cov[b * m : (b + 1) * m, a * m : (a + 1) * m]  # Σ_ab a_b
                 V[:, a, b] = np.einsum("ij,ij->i", each[a], B)
-                B *= -(c * seen.S[:, a, b])[:, None]
+                B *= -(c * seen.S[:, a, b]).astype(digits)[:, None]
                 total += B
-            total += np.outer(c * alpha[a], along[a])
+            total += np.outer((c * alpha[a]).astype(digits), along[a].astype(digits))
             if x is not None:
-                total += np.outer(c * x[a], mu[a])
+                total += np.outer((c * x[a]).astype(digits), mu[a].astype(digits))
             A_bar.append(total)
         lost = np.einsum("rab,rbc,rca->ar", seen.S, V, seen.S) if L > 1 else seen.S[:, 0].T ** 2 * V[:, 0].T
         rest_bar = 0.5 * alpha**2 - 0.5 * (np.einsum("raa->ar", seen.S) - lost)

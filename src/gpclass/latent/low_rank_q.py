@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import lapack, solve_triangular
 
 from gpclass._typing import Array
 from gpclass.latent.base import per_latent
-from gpclass.latent.basis import Basis, gram, inverse, whiten
+from gpclass.latent.basis import Basis, add_gram, inverse, times_lower
 from gpclass.latent.low_rank_rows import Block, Seen
 from gpclass.model.rows import Sums
-from gpclass.numerics.linalg import NotPositiveDefiniteError, mirror_upper
+from gpclass.numerics.linalg import NotPositiveDefiniteError, lower_inverse, mirror_upper
 
 NOT_FINITE = "the sites are not finite: check the kernel's parameters and the scale of the data"
 
@@ -52,11 +54,13 @@ class Spec:
 
     def project(self, A: list[Array], x: Array) -> Array:
         """Σ_i x_ic a_ic, (L m,), for x (L, r)."""
-        return np.concatenate([A_c.T @ x_c for A_c, x_c in zip(self.per_latent(A), x, strict=True)])
+        each = zip(self.per_latent(A), x, strict=True)
+        return np.concatenate([A_c.T @ x_c.astype(A_c.dtype) for A_c, x_c in each], dtype=float)
 
     def spread(self, A: list[Array], u: Array) -> Array:
         """a_icᵀ u_c, (L, r)."""
-        return np.stack([A_c @ u_c for A_c, u_c in zip(self.per_latent(A), self.parts(u), strict=True)])
+        each = zip(self.per_latent(A), self.parts(u), strict=True)
+        return np.stack([A_c @ u_c.astype(A_c.dtype) for A_c, u_c in each], dtype=float)
 
     def rest(self, rest: list[Array]) -> Array:
         """λ, (L, r)."""
@@ -102,16 +106,36 @@ class Q:
         """P⁻¹."""
         return inverse(self.L)
 
+    def root(self, digits: npt.DTypeLike) -> npt.NDArray[Any]:
+        """L⁻¹ in these digits. Its norm is at most 1, since P ≥ I: products with it are as accurate as solves."""
+        return self._single_inverse if digits == np.float32 else self._inverse
+
+    def spread_of_u(self, digits: npt.DTypeLike) -> npt.NDArray[Any]:
+        """P⁻¹ in these digits."""
+        return self._single_covariance if digits == np.float32 else self.covariance
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return lower_inverse(self.L)
+
+    @cached_property
+    def _single_inverse(self) -> npt.NDArray[np.float32]:
+        return self._inverse.astype(np.float32)
+
+    @cached_property
+    def _single_covariance(self) -> npt.NDArray[np.float32]:
+        return self.covariance.astype(np.float32)
+
     def marginals(self, spec: Spec, A: list[Array]) -> tuple[Array, Array]:
         """Mean (L, r) and covariance (r, L, L) of g in the rows of A."""
         if spec.L == 1:
-            V = whiten(self.L, A[0].copy())
-            return (A[0] @ self.mean)[None], np.einsum("ij,ij->i", V, V)[:, None, None]
-        m, each = spec.m, spec.per_latent(A)
+            V = times_lower(A[0], self.root(A[0].dtype))
+            return spec.spread(A, self.mean), np.einsum("ij,ij->i", V, V).astype(float)[:, None, None]
+        m, each, covariance = spec.m, spec.per_latent(A), self.spread_of_u(A[0].dtype)
         V = np.empty((len(each[0]), spec.L, spec.L))
         for a in range(spec.L):
             for b in range(a + 1):
-                block = self.covariance[a * m : (a + 1) * m, b * m : (b + 1) * m]
+                block = covariance[a * m : (a + 1) * m, b * m : (b + 1) * m]
                 V[:, a, b] = V[:, b, a] = np.einsum("ij,ij->i", each[a] @ block, each[b])
         return spec.spread(A, self.mean), V
 
@@ -143,23 +167,26 @@ class Accumulator:
     def __init__(self, spec: Spec) -> None:
         k = spec.L * spec.m
         self.spec = spec
-        self.gram = np.zeros((k, k), order="F")
+        self.upper = np.zeros((k, k))
         self.shift = np.zeros(k)
 
     def add(self, block: Block, seen: Seen) -> None:
         """The rows of one block."""
         spec, m, A, labels = self.spec, self.spec.m, block.A, block.labels
         if spec.L == 1:
-            self.gram += gram(A[0], labels.copies * seen.S[:, 0, 0])
+            add_gram(self.upper, A[0], labels.copies * seen.S[:, 0, 0])
         else:
             each = spec.per_latent(A)
             for a in range(spec.L):
                 for b in range(a + 1):
                     weight = labels.copies * seen.S[:, a, b]
-                    part = self.gram[a * m : (a + 1) * m, b * m : (b + 1) * m]
-                    part += gram(each[a], weight) if a == b else (each[a] * weight[:, None]).T @ each[b]
+                    part = self.upper[b * m : (b + 1) * m, a * m : (a + 1) * m]
+                    if a == b:
+                        add_gram(part, each[a], weight)
+                    else:
+                        part += (each[b] * weight.astype(each[b].dtype)[:, None]).T @ each[a]
         self.shift += spec.project(A, labels.copies * seen.shift)
 
     def result(self) -> Sums:
         """Both sums; of the first the lower triangle counts."""
-        return {"gram": self.gram, "shift": self.shift}
+        return {"gram": self.upper.T, "shift": self.shift}

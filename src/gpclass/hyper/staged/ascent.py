@@ -39,6 +39,7 @@ from gpclass.hyper.staged.climb import Climb
 from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
+from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.numerics.lbfgs import Ascent, inverse_curvature
 from gpclass.priors import PriorSet
@@ -47,6 +48,7 @@ from gpclass.progress import progress
 MAX_ITER, TOL = 60, 1e-5  # over all rows, by default
 LOOSE = 0.5  # how far sites may be from their fixed point: the evidence is then wrong by about 0.1 nats
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
+NEARER = 0.01  # the same before the last inference
 SEED = 0  # of the last steps: a resumed fit takes the same ones
 FEWEST_LEFT_OUT = 50  # rows needed for an informative log loss
 BACK = 80.0  # iterations when the rows held out are back, times their share of all
@@ -88,7 +90,8 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
             earlier = Earlier(state, stage.count, stage.unit, stage.back())
             at, guide, kept = Standing(stage.chosen(state), earlier, ()), stage.guide, None
         climb.begins(f"{problem.n:,} rows, the posterior")
-        chosen, last, spent = at.problem, earlier.near, 0
+        chosen, spent = at.problem, 0
+        last = nearer(guide, chosen, earlier.near)
         if inference.evidence_kind == "unbiased" and len(chosen.theta):
             theta, C = chosen.theta, inverse_curvature(state, len(chosen.theta))
             top = Top(theta, state.value, 0, 0, True, "", C, theta, last)
@@ -115,6 +118,13 @@ def told(stage: Stage, state: Ascent) -> dict[str, Any]:
         loss = stage.losses[-1] if stage.losses else None
         said |= {"rows_left_out": len(stage.absent), "log_loss_left_out": loss}
     return said
+
+
+def nearer(guide: Inference, problem: Problem, start: Start | None) -> Start | None:
+    """A start with sites near their fixed point, by sweeps that cost less than those of the last inference."""
+    if start is None or not guide.site_tol:
+        return start
+    return guide.with_site_tol(min(NEARER, guide.site_tol))(problem, start=start).start
 
 
 def loose(guide: Inference) -> Inference:

@@ -80,7 +80,7 @@ class Climb:
                 self.begins(f"{few.n:,} rows")
                 placed = few.form.placed(few, self.rng, at_most=FEW_INDUCING)
                 problem = problem.at(self._few(replace(few, form=placed)))
-        problem = problem.placed(self.rng)
+        problem = problem.placed(self.rng).at(problem.theta)
         columns = len(inducing(problem)) + problem.n_features
         sizes = growing(n, columns, s.some_rows) if s.move_inducing else []
         # Where other processes keep the rows, these do the work on more than some of them.

@@ -220,8 +220,8 @@ def inducing(problem: Problem) -> Array:
 
 
 def with_inducing(problem: Problem, Z: Array) -> Problem:
-    """The same problem with other inducing inputs."""
-    return replace(problem, form=problem.form.at(Z))
+    """The same problem with other inducing inputs, and the very bits of θ, which a file keeps."""
+    return replace(problem, form=problem.form.at(Z)).at(problem.theta)
 
 
 def over(problem: Problem, work: Work, *arguments: Any) -> Problem:

@@ -1,0 +1,139 @@
+"""Sweeps over rows in single precision, under inducing inputs: how near they come, when they are refused, memory."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from gpclass.hyper.staged.stage import Rule, Stage
+from gpclass.inference import EP, Variational
+from gpclass.latent import basis, low_rank
+from gpclass.latent.basis import Basis, add_gram, times_lower
+from gpclass.latent.low_rank import LowRank
+from gpclass.latent.low_rank_q import Q, Spec
+from gpclass.latent.low_rank_target import LowRankTarget
+from gpclass.likelihoods import get_likelihood
+from gpclass.model.problem import Problem
+
+RNG = np.random.default_rng(0)
+n, m = 1500, 40
+X = RNG.uniform(size=(n, 2))
+LATENT = 2.0 * np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1])
+TWO = np.where(LATENT + RNG.normal(size=n) > 0, 1, -1)
+MANY = np.digitize(LATENT + RNG.normal(size=n), [-1.0, 1.0])
+Z = RNG.uniform(size=(m, 2))
+TOL = low_rank.ROUGH
+
+
+def problem(likelihood="probit", y=TWO, variance=4.0, kernel=None, keep=True):
+    kernel = ConstantKernel(variance) * Matern(0.3, nu=1.5) if kernel is None else kernel
+    return Problem.of(X, y, kernel, get_likelihood(likelihood), form=LowRank(Z, m, keep=keep))
+
+
+def both(monkeypatch, task, method, tol=TOL):
+    """Posteriors of loose sites in single and in double precision."""
+    single = method(tol=tol)(task, gradient=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(low_rank, "ROUGH", np.inf)
+        double = method(tol=tol)(task.at(task.theta), gradient=True)
+    assert single.gaussian.prior.bases[0].single
+    assert not double.gaussian.prior.bases[0].single
+    return single, double
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "method"),
+    [("probit", TWO, EP), ("logit", TWO, Variational), ("multinomial-probit", MANY, EP)],
+)
+@pytest.mark.parametrize("keep", [True, False])
+def test_evidence_and_slopes_are_those_in_double(monkeypatch, likelihood, y, method, keep):
+    single, double = both(monkeypatch, problem(likelihood, y, keep=keep), method)
+    assert 0.0 < abs(single.evidence.log_z - double.evidence.log_z) < 1e-3
+    for name in ("gradient", "gradient_Z"):
+        one, two = (getattr(found.evidence, name) for found in (single, double))
+        assert np.linalg.norm(one - two) < 1e-3 * np.linalg.norm(two)
+
+
+def test_a_final_inference_is_in_double_precision():
+    found = EP()(problem())
+    assert not found.gaussian.prior.bases[0].single
+    assert found.gaussian.prior.problem.rows.held[0].scratch["basis 0"]["A"].dtype == np.float64
+
+
+def test_ascents_end_at_the_same_evidence(monkeypatch):
+    def end():
+        stage = Stage(problem(variance=1.0), EP(tol=0.5), Rule(30, 1e-6))
+        return EP()(stage.at(stage.run().x)).evidence.log_z
+
+    single = end()
+    monkeypatch.setattr(low_rank, "ROUGH", np.inf)
+    assert abs(single - end()) < 0.1
+
+
+def test_the_evidence_is_smooth_along_a_line():
+    values, theta = [], problem().theta
+    for step in np.linspace(0.0, 1e-3, 8):
+        values.append(EP(tol=TOL)(problem().at(theta + step)).evidence.log_z)
+    assert np.abs(np.diff(values, 2)).max() < 1e-3
+
+
+def test_huge_variances_are_left_in_double_precision(monkeypatch):
+    huge = problem(kernel=ConstantKernel(1e12) * RBF(1.0))
+    assert not EP(tol=TOL)(huge).gaussian.prior.bases[0].single
+    with monkeypatch.context() as patch:
+        patch.setattr(basis, "LARGEST", np.inf)
+        single, double = both(patch, huge, EP, tol=TOL)
+    one, two = single.evidence.gradient, double.evidence.gradient
+    wrong = np.linalg.norm(one - two) > 0.01 * np.linalg.norm(two) or not single.report.converged
+    assert wrong
+
+
+def test_more_rows_and_larger_variances_take_double_precision():
+    def serves(variance, count):
+        return basis.rounds_well(count, [Basis(ConstantKernel(variance) * RBF(1.0), Z)])
+
+    assert serves(10.0, 1e6)
+    assert serves(1e4, 1e4)
+    assert not serves(1e4, 1e6)
+    assert not serves(1e6, 1e4)
+
+
+def test_rows_keep_four_bytes_per_inducing_input(monkeypatch):
+    task = problem()
+    EP(tol=TOL)(task)
+    (shard,) = task.rows.held
+    assert shard.scratch["basis 0"]["A"].nbytes == 4 * m * n
+    monkeypatch.setattr(low_rank, "LARGE", 8 * m * n - 1)
+    low = task.at(task.theta)
+    found = EP()(low)
+    assert shard.scratch == {}  # found by blocks
+    target = low.prior.whitened(found.gaussian)
+    assert isinstance(target, LowRankTarget)
+    target.log_likelihood(np.zeros((1, m)))
+    assert shard.scratch["basis 0"]["A"].nbytes == 8 * m * n  # draws take many passes at one θ
+
+
+@pytest.mark.parametrize("width", [1, 127, 128, 300])
+@pytest.mark.parametrize("digits", [np.float32, np.float64])
+def test_products_with_a_triangle_and_of_one_triangle(width, digits):
+    A, T = RNG.normal(size=(50, width)).astype(digits), np.tril(RNG.normal(size=(width, width))).astype(digits)
+    weights, sums = RNG.uniform(size=50), np.zeros((width, width))
+    rtol = 1e-4 if digits is np.float32 else 1e-12
+    found = times_lower(A, T)
+    assert found.dtype == digits
+    np.testing.assert_allclose(found, A @ T.T, rtol=rtol, atol=rtol * 10)
+    add_gram(sums, A, weights)
+    add_gram(sums, A, weights)
+    np.testing.assert_allclose(np.triu(sums), np.triu(2 * (A.T * weights) @ A), rtol=rtol, atol=rtol * 10)
+
+
+def test_marginals_follow_the_digits_of_the_rows():
+    A = RNG.normal(size=(30, m))
+    q = Q.of(20.0 * A.T @ A, A.sum(axis=0))
+    spec = Spec([replace(Basis(RBF(1.0), Z), single=True)], 1)
+    (mean, V), (rough_mean, rough_V) = (q.marginals(spec, [A.astype(digits)]) for digits in (float, np.float32))
+    assert rough_mean.dtype == rough_V.dtype == float
+    np.testing.assert_allclose(rough_mean, mean, atol=1e-5)
+    np.testing.assert_allclose(rough_V, V, rtol=1e-4)
+    np.testing.assert_allclose(V[:, 0, 0], np.einsum("ij,jk,ik->i", A, q.covariance, A), rtol=1e-10)
