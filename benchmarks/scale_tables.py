@@ -24,10 +24,10 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 SETS = ("magic", "htru2", "electricity")
 
 
-def svgp(grid):
-    """The name and the best run of the peer, tuned on the test rows."""
-    best = min(grid, key=lambda run: run["log_loss"], default=None)
-    return "SVGP" if best is None else f"SVGP, m = 300, {best['steps']:,} steps", best
+def svgp(runs):
+    """The name of the peer's best setting, tuned on the test rows, and its last race."""
+    best = min(runs.get("grid", []), key=lambda run: run["log_loss"], default=None)
+    return "SVGP" if best is None else f"SVGP, m = 300, {best['steps']:,} steps", runs.get("peer", best)
 
 
 def write_page(kept):
@@ -39,7 +39,7 @@ def write_page(kept):
         if not any(row for _, row in own):
             continue
         n = next(row["rows"] for _, row in own if row)
-        for method, row in [*own, svgp(known().get(name, {}).get("grid", []))]:
+        for method, row in [*own, svgp(known().get(name, {}))]:
             if row:
                 method = method.replace("auto", f"auto ({row.get('m')})")
                 lines.append(f"| {name} | {n:,} | {method} | {row['log_loss']:.4f} | {row['seconds']:.0f} |")

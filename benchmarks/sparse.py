@@ -1,10 +1,9 @@
 """Inducing points at scale, compared with GPyTorch's SVGP (:mod:`benchmarks.svgp`).
 
 ``python -m benchmarks.sparse [part ...]``; parts are tune (the peer's learning rate), magic, electricity, htru2 (log
-loss against time), subset (the sparse against the dense prior), covtype (memory, growth of time), figure, page. Each
-run is a separate process, one after the other, ours and the peer's alternating. Each part is added to
-``results.json`` when it is done; the curves are in ``sparse_curves.json``, from which ``figure`` draws. Data:
-``GPCLASS_DATA``.
+loss against time), subset (the sparse against the dense prior), figure, page. Each run is a separate process, one
+after the other, ours and the peer's alternating. Each part is added to ``results.json`` when it is done; the curves
+are in ``sparse_curves.json``, from which ``figure`` draws. Data: ``GPCLASS_DATA``.
 
 Times. The peer's is the first at which its curve is within .001 of its own final log loss, at the learning rate and
 number of steps with the smallest *test* log loss. Ours is that of the whole ``fit``, with its own stopping rule. The
@@ -109,21 +108,6 @@ def _watch(marks, paused, X_test, y_test):
 
     Stage.last_likelihood = lambda stage, state: stage.at(state.x).likelihood
     Stage.run = watched
-
-
-def _time_stages(stages):
-    """Record evaluations and seconds of every ascent."""
-    from gpclass.hyper.staged.stage import Stage
-
-    run = Stage.run
-
-    def timed(stage, *arguments):
-        begin = clock()
-        state = run(stage, *arguments)
-        stages.append((state.evaluations, clock() - begin))
-        return state
-
-    Stage.run = timed
 
 
 def peer(name, data, m=M):
@@ -273,68 +257,6 @@ def subset():
     store(f"Inducing points beside the dense prior: magic, n = {n}", rows)
 
 
-def _covtype(n):
-    """Fit on n rows; log loss, seconds and peak memory of the process, in MiB."""
-    import resource
-
-    X, y, X_test, y_test = load_split("covtype_binary")
-    rows = np.random.default_rng(1).permutation(len(y))[:n]
-    stages = []
-    _time_stages(stages)
-    found = ours(X[rows], y[rows], X_test, y_test, "ep", M, False)
-    evaluations, seconds = stages[-1]  # the last one is over all rows
-    found |= {"evaluations_all": evaluations, "seconds_each": seconds / evaluations}
-    found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return bare(found)
-
-
-def covtype(sizes=(10_000, 30_000, 100_000, 300_000, 500_000)):
-    """Peak memory, and growth of time with n."""
-    found = {}
-    for n in sizes:
-        kept = known().get("covtype", {}).get(str(n), {})
-        found[n] = kept if kept.get("how") == HOW else {**in_own_process(_covtype, n)[2], "how": HOW}
-        keep("covtype", **{str(n): found[n]})
-        print(
-            f"covtype n = {n}: {found[n]['seconds']:.0f} s, {found[n]['peak']:.0f} MiB, {found[n]['log_loss']:.4f}",
-            flush=True,
-        )
-    exponent, exponent_each = (
-        np.polyfit(np.log(list(found)), np.log(values), 1)[0]
-        for values in (
-            [run["seconds"] for run in found.values()],
-            [run["seconds_each"] for run in found.values()],
-        )
-    )
-    last = found[sizes[-1]]
-    rows = [
-        (
-            f"n = {n}: seconds, evaluations over all rows, test log loss",
-            f"{run['seconds']:.0f}, {run['evaluations_all']}, {run['log_loss']:.4f}",
-            "",
-        )
-        for n, run in found.items()
-    ] + [
-        (
-            f"exponent in n of the time of a fit, {sizes[0]} to {sizes[-1]}",
-            f"{exponent:.2f}",
-            "target: about 1",
-        ),
-        (
-            "exponent in n of the time of an evaluation over all rows",
-            f"{exponent_each:.2f}",
-            "target: about 1",
-        ),
-        (
-            f"peak memory at n = {sizes[-1]}, whole process",
-            f"{last['peak'] / 1024:.2f} GiB",
-            "target: below 4",
-        ),
-    ]
-    show("Inducing points at scale: covtype", rows)
-    store(f"Inducing points at scale: covtype, m = {M}", rows)
-
-
 def figure():
     """Draw the curves."""
     import matplotlib
@@ -367,7 +289,6 @@ def page():
     for mark, start in (
         ("races", f"Inducing points, m = {M}:"),
         ("subset", "Inducing points beside"),
-        ("covtype", "Inducing points at scale"),
     ):
         lines = []
         for title, result in results.items():
@@ -416,7 +337,6 @@ PARTS = {
     "electricity": lambda: race("electricity"),
     "htru2": lambda: race("htru2"),
     "subset": subset,
-    "covtype": covtype,
     "figure": figure,
     "page": page,
 }
