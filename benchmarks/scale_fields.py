@@ -1,11 +1,11 @@
 """Maps over several fields, with standard errors. ``python -m benchmarks.scale_fields --peer path/to/its/python``.
 
 Log losses of :mod:`benchmarks.scale` are those of one field at 2,000 places, where differences of a thousandth may be
-chance. Here ``FIELDS`` fields of ``N`` rows and range ``REACH`` are simulated, and every method is compared with
-GPBoost place by place, the standard error being that of the mean of the paired differences over all places of all
-fields. The true probabilities p are known, so the expected log loss, Σ over both labels with weights p and 1 − p, is
-compared too: it has no noise of the test labels. Results are stored field by field in ``scale_fields.json``;
-``--minutes`` and ``--page`` as elsewhere.
+chance. Here ``FIELDS`` fields of each size and range are simulated, and every method is compared with GPBoost place by
+place, the standard error being that of the mean of the paired differences over all places of all fields. The true
+probabilities p are known, so the expected log loss, Σ over both labels with weights p and 1 − p, is compared too: it
+has no noise of the test labels. Results are stored field by field in ``scale_fields.json``; ``--minutes`` and
+``--page`` as elsewhere.
 """
 
 import argparse
@@ -16,18 +16,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.common import HERE, cpu
-from benchmarks.scale import PAGE, field, replaced
+from benchmarks.scale import PAGE, RANGES, field, replaced
 
 KEPT = HERE / "scale_fields.json"
 BEGIN, END = "<!-- fields: begin -->", "<!-- fields: end -->"
-N, REACH, FIELDS = 10_000, 0.08, 4
+FIELDS = {2_000: 4, 10_000: 1}  # rows, and fields of each range
 PEER = "GPBoost Vecchia 20"
-METHODS = ["neighbours 15, ep", "neighbours auto, ep", "neighbours auto, laplace", PEER]
+METHODS = ["neighbours 15, ep", "neighbours auto, ep", "neighbours 15, laplace", PEER]
 
 
 def probabilities(method, path, peer):
@@ -48,9 +49,9 @@ def losses(data, p):
     )
 
 
-def one_field(seed, peer):
-    """Figures of all methods: sums of the losses above the peer's, and of their squares."""
-    data = field(N, REACH, seed)
+def one_field(n, reach, seed, peer):
+    """Figures of all methods: means of the losses above the peer's, and the variances of these means."""
+    data = field(n, reach, seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.npz"
         np.savez(path, **data)
@@ -63,30 +64,34 @@ def one_field(seed, peer):
             "above": [float(np.mean(a - b)) for a, b in zip(own, base, strict=True)],
             "variance": [float(np.var(a - b, ddof=1)) / len(a) for a, b in zip(own, base, strict=True)],
         }
-        print(seed, method, kept[method], flush=True)
+        print(n, reach, seed, method, kept[method], flush=True)
     return kept
+
+
+def rows_of(n, reach, kept):
+    """Rows of the table for one size and range."""
+    fields = [kept[key] for seed in range(FIELDS[n]) if (key := f"{n} {reach:g} {seed}") in kept]
+    for method in METHODS if fields else []:
+        rows = [one[method] for one in fields]
+        mean = {name: np.mean([row[name] for row in rows]) for name in ("log_loss", "error_of_p", "seconds")}
+        above, error = np.mean([row["above"] for row in rows], axis=0), [row["variance"] for row in rows]
+        error = np.sqrt(np.sum(error, axis=0)) / len(rows)
+        both = [f"{a:+.4f} ± {e:.4f}" if method != PEER else "" for a, e in zip(above, error, strict=True)]
+        yield (
+            f"| {n:,} | {reach:g} | {len(rows)} | {method} | {mean['log_loss']:.4f} | {both[0]} | {both[1]} "
+            f"| {mean['error_of_p']:.4f} | {mean['seconds']:.1f} |"
+        )
 
 
 def write_page(kept):
     """The table of docs/scale.md."""
     lines = [
-        f"| method | log loss | above {PEER} | the same, expected | mean error of p | range, variance | CPU s |",
-        "|---|" + 6 * "---:|",
+        f"| rows | range | fields | method | log loss | above {PEER} | the same, expected | mean error of p | CPU s |",
+        "|---|---|---|---|" + 5 * "---:|",
     ]
-    for method in METHODS:
-        rows = [one[method] for one in kept.values()]
-        mean = {name: np.mean([row[name] for row in rows]) for name in ("log_loss", "error_of_p", "seconds")}
-        above, error = np.mean([row["above"] for row in rows], axis=0), [row["variance"] for row in rows]
-        error = np.sqrt(np.sum(error, axis=0)) / len(rows)
-        both = [f"{a:+.4f} ± {e:.4f}" if method != PEER else "" for a, e in zip(above, error, strict=True)]
-        variance, reach = np.mean([row["parameters"][:2] for row in rows], axis=0)
-        lines.append(
-            f"| {method} | {mean['log_loss']:.4f} | {both[0]} | {both[1]} | {mean['error_of_p']:.4f} "
-            f"| {reach:.3f}, {variance:.1f} | {mean['seconds']:.0f} |"
-        )
-    fields = "One field" if len(kept) == 1 else f"Means over {len(kept)} fields"
-    note = f"{fields} of {N:,} rows, range {REACH:g}. One thread, {cpu()}, beside other work."
-    replaced(PAGE, BEGIN, END, [*lines, "", note])
+    for n, reach in product(FIELDS, RANGES):
+        lines += rows_of(n, reach, kept)
+    replaced(PAGE, BEGIN, END, [*lines, "", f"Means over the fields. One thread, {cpu()}."])
 
 
 def main():
@@ -96,10 +101,12 @@ def main():
     parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args()
     kept, end = json.loads(KEPT.read_text()) if KEPT.exists() else {}, time.monotonic() + 60 * given.minutes
-    for seed in [] if given.page else range(FIELDS):
-        if str(seed) not in kept and time.monotonic() < end:
-            kept[str(seed)] = one_field(seed, given.peer)
-            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    for n, reach in [] if given.page else product(FIELDS, RANGES):
+        for seed in range(FIELDS[n]):
+            key = f"{n} {reach:g} {seed}"
+            if key not in kept and time.monotonic() < end:
+                kept[key] = one_field(n, reach, seed, given.peer)
+                KEPT.write_text(json.dumps(kept, indent=1) + "\n")
     write_page(kept)
 
 
