@@ -12,7 +12,7 @@ Z has many coordinates, and the evidence still rises slowly after predictions no
 out of all stages (only k-means uses them, without their labels), and the ascent ends when their log loss no longer
 falls (``stop="held-out"``), or when an iteration gains little evidence (``stop="evidence"``). Parameters and Z that
 never saw a tenth of the rows predict worse, above all if a class is rare. So the rows held out then come back, and a
-second ascent over all rows takes a few iterations, the more the larger their share is.
+second ascent over all rows takes a few iterations, the more the larger their share is, and none below a 160th.
 
 The state of the ascent (parameters, curvature, sites) is a few arrays: with ``checkpoint`` it is written after every
 stage and every iteration over all rows, and a restarted fit continues unchanged.
@@ -39,19 +39,20 @@ from gpclass.hyper.staged.climb import Climb
 from gpclass.hyper.staged.stage import Earlier, Rule, Stage, Standing
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
+from gpclass.latent.low_rank import ROUGH
 from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.numerics.lbfgs import Ascent, inverse_curvature
+from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.priors import PriorSet
 from gpclass.progress import progress
 
 MAX_ITER, TOL = 60, 1e-5  # over all rows, by default
 LOOSE = 0.5  # how far sites may be from their fixed point: the evidence is then wrong by about 0.1 nats
 KEPT_INDUCING = {"inducing_inputs": "kept: a part of the kernel has no fast derivative by its inputs"}
-NEARER = 0.01  # the same before the last inference
 SEED = 0  # of the last steps: a resumed fit takes the same ones
 FEWEST_LEFT_OUT = 50  # rows needed for an informative log loss
-BACK = 80.0  # iterations when the rows held out are back, times their share of all
+BACK = 80.0  # iterations of the second ascent, per unit of the share of the rows that were held out
 BACK_AT_MOST = 0.25  # of all iterations
 
 
@@ -77,14 +78,18 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
         at = climb.run(problem, None if kept is None else standing(kept, problem, guide, rng))
         climb.begins(f"{problem.n:,} rows, at most {max_iter} steps")
         tols = (strategy.tol or TOL, stages.window, stages.gain, strategy.gradient_tol)
-        for out, iterations in ascents(max_iter, absent, problem.n)[len(ended) :]:
-            rule = Rule(iterations, *tols, to_the_end=True)
-            stage = Stage(
-                at.problem, guide, rule, prior, stages.move_inducing, out, earlier=at.earlier, tell=bar.update
-            )
+        for out, iterations, reserved in ascents(max_iter, absent, problem.n)[len(ended) :]:
+            rule, free = Rule(iterations, *tols, to_the_end=True, reserved=reserved), stages.move_inducing
+            stage = Stage(at.problem, guide, rule, prior, free, out, earlier=at.earlier, tell=bar.update)
             resumed = take_up(stage, kept) if kept is not None and "sites" in kept else None
-            before = Before(at.problem, climb.evaluations, absent, list(ended))
-            state = stage.run(resumed, partial(checkpoint.save, stage, before))
+            save = partial(checkpoint.save, stage, Before(at.problem, climb.evaluations, absent, list(ended)))
+            try:
+                state = stage.run(resumed, save)
+            except ValueError as error:
+                if not ended:
+                    raise
+                details["all_rows_back"] = f"no ascent: {error}"
+                break
             climb.evaluations += state.evaluations
             ended.append({"iterations_with_all_rows": state.iterations} if ended else told(stage, state))
             earlier = Earlier(state, stage.count, stage.unit, stage.back())
@@ -103,12 +108,12 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
     return fit_at(chosen, posterior, climb.evaluations + spent, prior).with_details(details)
 
 
-def ascents(max_iter: int, absent: IntArray | None, n: int) -> list[tuple[IntArray | None, int]]:
-    """The ascents over all of n rows: rows held out, and iterations at most."""
+def ascents(max_iter: int, absent: IntArray | None, n: int) -> list[tuple[IntArray | None, int, int]]:
+    """The ascents over all of n rows: rows held out, iterations at most, and those of them reserved for the next."""
     if absent is None:
-        return [(None, max_iter)]
+        return [(None, max_iter, 0)]
     back = min(round(BACK * len(absent) / n), int(BACK_AT_MOST * max_iter))
-    return [(absent, max_iter - back), (None, back)][: 2 if back else 1]
+    return [(absent, max_iter, back), (None, back, 0)][: 2 if back else 1]
 
 
 def told(stage: Stage, state: Ascent) -> dict[str, Any]:
@@ -124,7 +129,10 @@ def nearer(guide: Inference, problem: Problem, start: Start | None) -> Start | N
     """A start with sites near their fixed point, by sweeps that cost less than those of the last inference."""
     if start is None or not guide.site_tol:
         return start
-    return guide.with_site_tol(min(NEARER, guide.site_tol))(problem, start=start).start
+    try:
+        return guide.with_site_tol(min(ROUGH, guide.site_tol))(problem, start=start).start
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError, FloatingPointError):
+        return start
 
 
 def loose(guide: Inference) -> Inference:

@@ -22,7 +22,8 @@ class Stages(Settings):
     gain : float
         See ``window``; if the log loss is small, a two-hundredth of it.
     held_out : int
-        Rows to hold out during the ascent, at most a tenth of all. They come back for its last iterations.
+        Rows to hold out during the ascent, at most a tenth of all. They come back for its last iterations, if
+        they are more than a 160th of all.
     move_inducing : bool
         Whether the inducing inputs are learned too; fixed with a kernel without fast derivative by its inputs.
     few_rows, some_rows : int

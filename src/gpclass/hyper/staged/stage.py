@@ -17,7 +17,7 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.climb import value_and_slope
 from gpclass.inference.base import Inference
-from gpclass.latent.inducing import length_scales
+from gpclass.latent.inducing import length_scales, spreads
 from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Work, bring_back, leave_out
@@ -42,6 +42,12 @@ class Rule:
     gain: float = 3e-4  # by at least this, or by ``SHARE`` of it if that is less
     gradient_tol: float = 0.0  # largest component of the gradient at which it ends
     to_the_end: bool = False  # whether sites are tightened if their error may hide a rise
+    reserved: int = 0  # of the iterations, for another ascent
+
+    @property
+    def most(self) -> int:
+        """Iterations of this ascent."""
+        return self.max_iter - self.reserved
 
 
 @dataclass(frozen=True)
@@ -85,9 +91,7 @@ class Stage:
     def __post_init__(self) -> None:
         Z = inducing(self.problem)
         if self.earlier is None:  # the scale of each column of Z: its length scale, or the spread if that is huge
-            spread = Z.std(axis=0)
-            lengths = length_scales(self.problem.kernels[0], Z)
-            self.unit = np.minimum(lengths, np.where(spread > 0, spread, np.inf))
+            self.unit = np.minimum(length_scales(self.problem.kernels[0], Z), spreads(Z))
         else:
             self.unit, self.near = self.earlier.unit, self.earlier.near
         p, free = len(self.problem.theta), Z.size if self.free_Z else 0
@@ -129,7 +133,7 @@ class Stage:
         """Why the ascent ends here; None if it continues."""
         if state.stuck:
             return "no step raises the evidence"
-        if state.iterations >= self.rule.max_iter:
+        if state.iterations >= self.rule.most:
             return f"max_iter={self.rule.max_iter}"
         if self.gained < self.rule.tol:
             return "the evidence"
@@ -148,7 +152,7 @@ class Stage:
         by_evidence = state.stuck or self.gained < self.rule.tol
         hidden = by_evidence and error > self.rule.tol * max(1.0, abs(state.value))
         hidden |= self._steepest(state) <= self.rule.gradient_tol < error
-        return self.rule.to_the_end and hidden and state.iterations < self.rule.max_iter
+        return self.rule.to_the_end and hidden and state.iterations < self.rule.most
 
     def _steepest(self, state: Ascent) -> float:
         """Largest component of the gradient along which a variable can move."""
