@@ -31,6 +31,7 @@ LABEL = 3.0  # variance of the noise of an observation that tells as much as a l
 EACH = 20  # rows for each inducing input beyond ``USUAL``
 LOOKED_AT = 4000  # rows examined by "auto"
 HOUR = 1e11  # n m² of a fit that takes about an hour, for one latent value per row
+ROUNDING = 1e-12  # range of a column, relative to its size, below which it is constant
 ROOM = 0.1  # share of the free memory that four matrices of L m × L m may take
 
 
@@ -134,7 +135,8 @@ def length_scales(kernel: Kernel, X: Array) -> Array:
 
 def spreads(X: Array) -> Array:
     """The columns' standard deviations, 1 for a constant one, whose computed one may be a rounding error."""
-    return np.where(np.ptp(X, axis=0) > 0, X.std(axis=0), 1.0)
+    constant = np.ptp(X, axis=0) <= ROUNDING * np.abs(X).max(axis=0)
+    return np.where(constant, 1.0, X.std(axis=0))
 
 
 def _enough(X: Array, kernel: Kernel, n: int, most: int, rng: Generator) -> int:
