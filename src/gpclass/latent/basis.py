@@ -27,7 +27,7 @@ The generalized FITC approximation, for classification; Murray (2016), Different
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -47,7 +47,8 @@ BLOCK = 512  # rows per block: with 300 inducing inputs 1.2 MB, which fits a cor
 COLUMNS = 32  # of a triangular solve at once
 PANEL = 128  # columns of a product with a triangle, or of one triangle of a symmetric product, at once
 LEAST_JITTER = 1e-10  # relative; the same at neighbouring parameters, so that the evidence is smooth
-LARGEST = 0.3  # rounding of the sums over rows, in units of the prior's precision, at which single precision serves
+LARGEST = 0.03  # rounding of the sums over rows, in units of the prior's precision, at which single precision serves
+STEEPEST = 0.01  # rounding of the slopes by Z, in nats per length, at which it does
 
 F = TypeVar("F", np.float64, np.float32)
 
@@ -96,6 +97,12 @@ class Basis:
         """The jitter added to the diagonal of K_zz."""
         return self._factor[1]
 
+    def kept_as(self, keep: bool, single: bool) -> Basis:
+        """The same functions, stored or in digits otherwise."""
+        other = replace(self, keep=keep, single=single)
+        vars(other).update({name: vars(self)[name] for name in ("covariance", "_factor") if name in vars(self)})
+        return other
+
     def features(self, X: Array) -> tuple[Array, Array]:
         """A (r, m) and λ (r,) of the rows of X."""
         A = whiten(self.L, self.covariance(X, self.Z))
@@ -112,15 +119,18 @@ class Basis:
         return state
 
 
-def rounds_well(count: float, bases: Sequence[Basis]) -> bool:
-    """Whether single precision serves passes over so many rows, copies counted.
+def rounds_well(rows: float, bases: Sequence[Basis]) -> bool:
+    """Whether single precision serves passes over so many rows with one latent value each.
 
     A site of precision S ≤ 1 adds S a aᵀ to P ≥ I, |a|² at most the prior variance v, with a relative error of ε each
-    way; these errors add as a random walk, to ε v √n. As L⁻¹ has norm at most 1, that of an L⁻¹a is ε √v, and a cavity
-    (1 − v s)⁻¹ ≤ 1 + v, so that v bounds them too.
+    way; these errors add as a random walk, to ε v √n. As the inverse factor of P has norm at most 1, that of its
+    product with a is ε √v, and a cavity (1 − v s)⁻¹ ≤ 1 + v, so that v bounds them too. The gradient by Z goes through
+    L⁻¹, of norm about 1/min L_jj, which takes the rounding of a to ε √(v n)/min L_jj.
     """
     variance = max(float(basis.covariance.diag(basis.Z).max()) for basis in bases)
-    return EPSILON * variance * float(np.sqrt(count)) <= LARGEST
+    least = min(float(np.diag(basis.L).min()) for basis in bases)
+    sums, slopes = variance * np.sqrt(rows), np.sqrt(variance * rows) / least
+    return bool(EPSILON * sums <= LARGEST and EPSILON * slopes <= STEEPEST)
 
 
 def whiten(L: Array, K: Array) -> Array:

@@ -6,8 +6,8 @@ With the whitened values u_c ~ N(0, I_m) of latent function c at the inducing in
 vector. A new point has E f_c* = a_c*ᵀμ_c and cov f* = a*ᵀP⁻¹a* + λ*. With Z = X it is the dense prior.
 Cost: L(L+1)/2 n m² multiply-adds per pass for P and as many for the covariances, O((Lm)³) for the factor; O((Lm)²)
 memory in addition to the rows'.
-Loose sites, as in an ascent of the evidence, are found in single precision (:mod:`gpclass.latent.basis`), which
-moves the evidence by some thousandths of a nat; what is more accurate takes double precision.
+Loose sites of two classes, as in an ascent of the evidence, are found in single precision where its rounding is small
+(:mod:`gpclass.latent.basis`), which moves the evidence by some thousandths of a nat; all else is in double precision.
 Fails when: K_zz is singular beyond the allowed jitter (which is reported).
 References: Snelson & Ghahramani (2006), Sparse Gaussian processes using pseudo-inputs; Naish-Guzman & Holden (2008).
 """
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 PREDICT_BLOCK = 512  # new points at once
 KEPT = 0.4  # share of the free memory that stored blocks may take
 ROUGH = 0.01  # tolerance of sites, from which passes over the rows are in single precision
-LARGE = 1e9  # bytes of blocks in double precision that passes which find sites store: computing them again costs less
+LARGE = 1e9  # bytes of blocks in double precision that the sweeps of one inference store: it takes few of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +59,8 @@ class LowRank(Form):
     how : "kmeans", "random" or (m, d) array
         How they are placed, or where.
     keep : bool
-        Whether shards store their block of A (n m numbers in all, per kernel). In double precision passes that find
-        sites store no more than 10⁹ bytes; draws, which take many passes, store them.
+        Whether shards store their block of A (n m numbers in all, per kernel). Sweeps of EP and of variational
+        inference that are in double precision store no more than 10⁹ bytes.
     """
 
     Z: Array | None = None
@@ -122,9 +121,7 @@ class LowRank(Form):
     def prior(self, problem: Problem) -> LowRankPrior:
         if self.Z is None:
             raise ValueError("the inducing inputs are not placed yet: use problem.placed(rng)")
-        kernels = problem.kernels
-        keep = self.keep and 8.0 * problem.n * len(self.Z) * len(kernels) <= LARGE
-        return LowRankPrior(problem, [Basis(kernel, self.Z, keep) for kernel in kernels])
+        return LowRankPrior(problem, [Basis(kernel, self.Z, self.keep) for kernel in problem.kernels])
 
     def placed(self, problem: Problem, rng: Generator, at_most: int | None = None) -> LowRank:
         """Inducing inputs placed at the problem's kernel parameters, at most so many of them; once."""
@@ -162,22 +159,16 @@ class LowRankPrior(LatentPrior):
         return max(basis.jitter for basis in self.bases)
 
     def roughly(self, tol: float, rule: SiteRule) -> LowRankPrior:
-        if tol < ROUGH or not rounds_well(self.problem.rows.count, self.bases):
-            return self
-        return replace(self, bases=[replace(basis, single=True, keep=self._room) for basis in self.bases])
+        """Loose sites of two classes in single precision; others without storing very large blocks.
 
-    @cached_property
-    def lasting(self) -> LowRankPrior:
-        """The same for many passes at one θ: blocks are stored if there is room for them."""
-        if self.bases[0].keep == self._room:
-            return self
-        return replace(self, bases=[replace(basis, keep=self._room) for basis in self.bases])
-
-    @property
-    def _room(self) -> bool:
-        form = self.problem.form
-        assert isinstance(form, LowRank)
-        return form.keep
+        With more classes no row tells of the sum of the latent values, whose precision is then rounding alone. A weight
+        multiplies the rounding of its row.
+        """
+        n, L, keep = self.problem.n, self.problem.n_latents, self.bases[0].keep
+        single = tol >= ROUGH and L == 1 and self.problem.rows.count == n and rounds_well(n, self.bases)
+        if not single:
+            keep = keep and 8.0 * n * len(self.bases) * self.bases[0].m <= LARGE
+        return replace(self, bases=[basis.kept_as(keep, single) for basis in self.bases])
 
     def given(self, held: Held, rule: SiteRule) -> LowRankGaussian:
         _, sums = self.problem.map(passes.gather, held, self.spec, rule)

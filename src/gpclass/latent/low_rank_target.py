@@ -51,7 +51,7 @@ class LowRankTarget(Target):
 
     @property
     def _prior(self) -> LowRankPrior:
-        return low_rank_prior(self.problem).lasting
+        return low_rank_prior(self.problem)
 
     @property
     def dimension(self) -> int:
