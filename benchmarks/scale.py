@@ -55,8 +55,7 @@ def hopeless(kept, n, reach, method, most):
     """Why a fit need not be tried: what fewer rows took."""
     for fewer in SIZES:
         row = kept.get(f"{fewer} {reach:g} {method}", {})
-        spent = row.get("seconds", most if row.get("stopped", "").startswith("more than") else 0.0)
-        if fewer < n and spent >= most:
+        if fewer < n and row.get("seconds", row.get("limit", 0.0)) >= most:
             return f"not tried: {fewer:,} rows take more than {most} s"
     return None
 
@@ -73,8 +72,9 @@ def run(method, data, peer, most):
         )
     if child.returncode == 0:
         return json.loads(child.stdout.splitlines()[-1])
-    stopped = child.returncode in (-24, -9)  # the limit of CPU seconds
-    return {"stopped": f"more than {most} s" if stopped else child.stderr.strip().splitlines()[-1]}
+    if child.returncode in (-24, -9):  # the limit of CPU seconds
+        return {"stopped": f"more than {most} s", "limit": most}
+    return {"stopped": child.stderr.strip().splitlines()[-1]}
 
 
 def best(data):
