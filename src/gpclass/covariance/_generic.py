@@ -27,6 +27,7 @@ from sklearn.utils import gen_batches
 
 from gpclass._typing import Array
 from gpclass.covariance._tiles import TILE, Bound, Moves, Node, PairPull, Tile, Value
+from gpclass.numerics.spread import is_constant
 
 ENTRIES = 2**21  # 16 MB
 STEP_THETA = 1e-3
@@ -154,7 +155,6 @@ class BoundGeneric(Bound):
 
 def input_steps(X: Array) -> Array:
     """One step per column, relative to its spread (to its size, or 1, if the column is constant)."""
-    spread = X.std(axis=0)
     size = np.abs(X).max(axis=0, initial=0.0)
-    spread = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
+    spread = np.where(is_constant(X), np.where(size > 0, size, 1.0), X.std(axis=0))
     return np.asarray(STEP_INPUT * spread)

@@ -17,6 +17,7 @@ from gpclass.hyper.starts import base_rate, learned_nothing, like_a_coin
 from gpclass.model.problem import Problem, sample_of
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.memory import available_memory
+from gpclass.numerics.spread import is_constant
 from gpclass.posterior import Evidence
 
 DENSE_MATRICES = 8  # n × n arrays at the peak of a dense fit
@@ -26,7 +27,6 @@ SLOW_ROWS = 5_000  # above it a dense fit takes most of an hour
 DENSE_FLOPS = 500.0  # × n³ of a fit with some fifty evaluations of the evidence
 SPEED = 3e10  # flops per second of a common machine
 SCALE_RATIO = 1e3  # standard deviations of features that differ more make one length scale meaningless
-CONSTANT = 1e-10  # of its largest value: a column that varies less is constant up to rounding
 MOVED = 0.02  # change of a class's share by class weights above which probabilities are visibly not calibrated
 LOOK = 5000  # rows whose features are examined
 FEW = 50  # rows on which a known kernel is tried
@@ -147,8 +147,7 @@ def advice(
     """
     found = [] if weighted is None else _uncalibrated(*weighted)
     X = sample_of(problem, LOOK)
-    spread = X.std(axis=0)
-    spread = spread[spread > CONSTANT * np.abs(X).max(axis=0)]
+    spread = X.std(axis=0)[~is_constant(X)]
     if len(spread) > 1 and spread.max() > SCALE_RATIO * spread.min():
         found.append(
             f"the features' standard deviations differ by a factor of {spread.max() / spread.min():.0f}; put a "

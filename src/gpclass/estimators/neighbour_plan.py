@@ -22,6 +22,7 @@ from gpclass.latent.neighbour_prior import NeighbourPrior
 from gpclass.latent.neighbours import ENOUGH, FEW, bytes_of
 from gpclass.latent.tiles import TiledPrior
 from gpclass.model.problem import Problem
+from gpclass.numerics.spread import spreads
 from gpclass.numerics.threads import few_threads
 
 ROWS = 1500
@@ -37,7 +38,7 @@ def plan_neighbours(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     n, d = X.shape
     task = array_task(clf, X, y, None, classes)
     whole, methods, rng = task.problem.placed(np.random.default_rng(0)), task.methods, np.random.default_rng(0)
-    gaps = np.square((X - X[rng.integers(n)]) / np.maximum(X.std(axis=0), 1e-300)).sum(axis=1)
+    gaps = np.square((X - X[rng.integers(n)]) / spreads(X)).sum(axis=1)
     rows = np.argsort(gaps, kind="stable")[:ROWS]
     if len(np.unique(y[rows])) < len(np.unique(y)):
         rows = rng.choice(n, min(n, ROWS), replace=False)

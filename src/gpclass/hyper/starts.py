@@ -26,8 +26,9 @@ from gpclass._typing import Array
 from gpclass.inference.around import guide_for
 from gpclass.kernels import On, median_distance
 from gpclass.latent.dense import Dense
-from gpclass.latent.inducing import sample_rows, spreads
+from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
+from gpclass.numerics.spread import spreads
 from gpclass.priors import PriorSet
 
 ROWS, MORE = 100, 200  # most rows on which starts are compared, and on which they are if the former show nothing

@@ -22,6 +22,7 @@ from gpclass._typing import Array, Generator, IntArray
 from gpclass.covariance import compile_kernel
 from gpclass.model.rows import Source
 from gpclass.numerics.memory import available_memory
+from gpclass.numerics.spread import spreads
 
 SAMPLE = 10_000  # rows for k-means
 LEAST = 20  # rows of each class in a sample that has all classes, if there are as many
@@ -31,7 +32,6 @@ LABEL = 3.0  # variance of the noise of an observation that tells as much as a l
 EACH = 20  # rows for each inducing input beyond ``USUAL``
 LOOKED_AT = 4000  # rows examined by "auto"
 HOUR = 1e11  # n m² of a fit that takes about an hour, for one latent value per row
-ROUNDING = 1e-12  # range of a column, relative to its size, below which it is constant
 ROOM = 0.1  # share of the free memory that four matrices of L m × L m may take
 
 
@@ -131,12 +131,6 @@ def length_scales(kernel: Kernel, X: Array) -> Array:
         if name.endswith("length_scale") and np.size(value) == X.shape[1] > 1:
             return np.asarray(value, dtype=float)
     return spreads(X)
-
-
-def spreads(X: Array) -> Array:
-    """The columns' standard deviations, 1 for a constant one, whose computed one may be a rounding error."""
-    constant = np.ptp(X, axis=0) <= ROUNDING * np.abs(X).max(axis=0)
-    return np.where(constant, 1.0, X.std(axis=0))
 
 
 def _enough(X: Array, kernel: Kernel, n: int, most: int, rng: Generator) -> int:

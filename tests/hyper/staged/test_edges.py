@@ -217,27 +217,44 @@ def test_all_rows_that_allow_no_ascent_leave_the_first_one_as_it_is(monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop_at", [1, 3])
+@pytest.mark.parametrize("stop_at", [1, 3, "between both ascents", "the last inference"])
 def test_a_fit_stopped_with_all_rows_back_goes_on(tmp_path, monkeypatch, stop_at):
     X, y = rows(1000)
     settings = {"max_iter": 16, "few_rows": 300, "some_rows": 300}
     whole = fitted(X, y, hyperparameters=climb_of(**settings))
     resumed, save = climb_of(**settings, checkpoint=tmp_path / "fit.npz"), Checkpoint.save
 
-    def stopping(self, stage, before, state):
+    def stopping(*arguments):
+        raise KeyboardInterrupt
+
+    def stopping_at(self, stage, before, state):
         save(self, stage, before, state)
         if before.ended and state.iterations == stop_at:
-            raise KeyboardInterrupt
+            stopping()
 
-    monkeypatch.setattr(Checkpoint, "save", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        fitted(X, y, hyperparameters=resumed)
-    monkeypatch.setattr(Checkpoint, "save", save)
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", stopping_at)
+        if stop_at == "between both ascents":
+            patch.setattr(Stage, "back", stopping)
+        if stop_at == "the last inference":
+            patch.setattr(ascent, "nearer", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            fitted(X, y, hyperparameters=resumed)
     again = fitted(X, y, hyperparameters=resumed)
     np.testing.assert_array_equal(again.theta_, whole.theta_)
     np.testing.assert_array_equal(again.inducing_, whole.inducing_)
     assert again.fit_report_.details == whole.fit_report_.details
     assert again.fit_report_.evaluations == whole.fit_report_.evaluations
+
+
+@pytest.mark.parametrize("settings", [{"stop": "held-out"}, {"stop": "evidence"}])
+def test_a_fit_with_nothing_to_learn_is_an_inference(settings):
+    X, y = rows(1000)
+    found = fitted(X, y, RBF(1.0, "fixed"), hyperparameters=climb_of(move_inducing=False, **settings))
+    assert found.fit_report_.details["ascent_ended_by"] == "nothing to learn"
+    assert "rows_left_out" not in found.fit_report_.details
+    given = Problem.of(X, 2.0 * y - 1.0, RBF(1.0, "fixed"), Probit(), form=LowRank(found.inducing_))
+    np.testing.assert_allclose(found.log_evidence_, EP()(given).evidence.log_z, rtol=1e-8)
 
 
 def test_left_out_rows_without_weight_do_not_stop_the_fit():

@@ -69,7 +69,8 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
     max_iter, label = strategy.max_iter or MAX_ITER, f"{strategy.name} ({inference.name})"
     with progress(max_iter, label, verbose=run.verbose) as bar, checkpoint.saying_how_to_go_on():
         own, count = rng.spawn(1)[0], min(stages.held_out, problem.n // 10)
-        holds_out = stages.stop == "held-out" and count >= FEWEST_LEFT_OUT
+        learns = stages.move_inducing or len(problem.theta)
+        holds_out = stages.stop == "held-out" and count >= FEWEST_LEFT_OUT and learns
         absent, done, ended = sample_rows(problem.n, count, own) if holds_out else None, 0, []
         if kept is not None:
             absent = kept["absent"].astype(np.intp) if len(kept["absent"]) else None

@@ -17,12 +17,13 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.climb import value_and_slope
 from gpclass.inference.base import Inference
-from gpclass.latent.inducing import length_scales, spreads
+from gpclass.latent.inducing import length_scales
 from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Work, bring_back, leave_out
 from gpclass.numerics.lbfgs import Ascent, step
 from gpclass.numerics.linalg import NotPositiveDefiniteError
+from gpclass.numerics.spread import spreads
 from gpclass.posterior import Posterior
 from gpclass.predict import in_blocks, predict_proba
 from gpclass.priors import PriorSet
@@ -131,6 +132,8 @@ class Stage:
 
     def reason(self, state: Ascent) -> str | None:
         """Why the ascent ends here; None if it continues."""
+        if not len(state.x):
+            return "nothing to learn"
         if state.stuck:
             return "no step raises the evidence"
         if state.iterations >= self.rule.most:
@@ -152,7 +155,7 @@ class Stage:
         by_evidence = state.stuck or self.gained < self.rule.tol
         hidden = by_evidence and error > self.rule.tol * max(1.0, abs(state.value))
         hidden |= self._steepest(state) <= self.rule.gradient_tol < error
-        return self.rule.to_the_end and hidden and state.iterations < self.rule.most
+        return self.rule.to_the_end and hidden and len(state.x) > 0 and state.iterations < self.rule.most
 
     def _steepest(self, state: Ascent) -> float:
         """Largest component of the gradient along which a variable can move."""

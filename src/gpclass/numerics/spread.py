@@ -1,0 +1,23 @@
+"""Standard deviations of columns, where a constant column has none.
+
+The computed standard deviation of a constant is often a rounding error rather than zero, and a unit of 1e-17.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpclass._typing import Array, BoolArray
+
+ROUNDING = 1e-12  # of its largest value: a column that varies less is constant up to rounding
+
+
+def is_constant(X: Array) -> BoolArray:
+    """Whether each column is constant up to rounding."""
+    size = np.abs(X).max(axis=0, initial=0.0)
+    return np.asarray(X.max(axis=0, initial=-np.inf) - X.min(axis=0, initial=np.inf) <= ROUNDING * size)
+
+
+def spreads(X: Array) -> Array:
+    """The columns' standard deviations, 1 for a constant one."""
+    return np.where(is_constant(X), 1.0, X.std(axis=0))
