@@ -123,6 +123,16 @@ def test_a_saved_model_predicts_the_same(form, tmp_path):
         assert np.allclose(getattr(found, name), getattr(again, name), atol=1e-10), name
 
 
+def test_weights_that_average_one_are_weights():
+    X, y, _ = data(40)
+    weights, form = np.where(np.arange(40) % 2, 0.5, 1.5), LowRank(X[:8], 8)
+    values = []
+    for nudge in (0.0, 1e-12):
+        problem = Problem.of(X, y, KERNEL, get_likelihood("probit"), weights + nudge * np.eye(40)[0], 2, form)
+        values.append(LocalExact(rows=20, n_samples=60)(problem, np.random.default_rng(0)).evidence.log_z)
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+
+
 def test_copies_under_inducing_inputs_are_repeated_rows():
     X, y, new = data(40)
     weights = np.where(np.arange(40) % 4 == 0, 2.0, 1.0)

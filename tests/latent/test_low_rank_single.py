@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from gpclass.hyper.staged.stage import Rule, Stage
 from gpclass.inference import EP, Laplace, Variational
@@ -13,7 +13,7 @@ from gpclass.latent.basis import Basis, add_gram, times_lower
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.low_rank_q import Q, Spec
 from gpclass.latent.low_rank_target import LowRankTarget
-from gpclass.likelihoods import get_likelihood
+from gpclass.likelihoods import Logit, Probit, get_likelihood
 from gpclass.model.problem import Problem
 
 RNG = np.random.default_rng(0)
@@ -87,11 +87,34 @@ def test_what_rounding_would_reach_is_in_double_precision():
     assert digits(problem()) is np.float32
     assert digits(problem("multinomial-probit", MANY)) is np.float64
     assert digits(problem(kernel=ConstantKernel(4.0) * RBF(2.0))) is np.float64  # inducing inputs nearly dependent
-    rows = problem()
-    weighted = Problem.of(
-        X, TWO, rows.kernel, rows.likelihood, np.where(np.arange(n) < 9, 1e6, 1.0), form=LowRank(Z, m)
-    )
-    assert digits(weighted) is np.float64
+    assert digits(problem(kernel=ConstantKernel(4.0) * Matern(0.3, nu=1.5) + DotProduct())) is np.float64
+    assert digits(problem(Logit(scale=2.0))) is np.float32
+    assert digits(problem(Logit(scale=1e4))) is np.float64
+    for weights in (np.where(np.arange(n) < 9, 1e6, 1.0), np.where(np.arange(n) % 2, 0.5, 1.5)):
+        weighted = Problem.of(X, TWO, problem().kernel, Probit(), weights, form=LowRank(Z, m))
+        assert digits(weighted) is np.float64
+
+
+def test_the_scale_of_a_likelihood_and_the_variance_are_one():
+    for scale in (1.0, 10.0, 1e3, 1e5):
+        one = basis.rounds_well(1e4, [Basis(ConstantKernel(1.0) * Matern(0.3, nu=1.5), Z)], scale)
+        assert one == basis.rounds_well(1e4, [Basis(ConstantKernel(scale**2) * Matern(0.3, nu=1.5), Z)])
+
+
+@pytest.mark.parametrize("variance", [1.0, 30.0, 300.0])
+def test_slopes_round_no_more_than_stated(monkeypatch, variance):
+    """Also with larger variances: the slopes by Z of a short column are exact to a tenth of a nat per length."""
+    length, points = 0.2, np.random.default_rng(2).uniform(size=(20, 1))
+    X, kernel = np.random.default_rng(1).uniform(size=(1000, 1)), ConstantKernel(variance) * RBF(length)
+    y = np.where(np.sqrt(variance) * np.sin(6 * X[:, 0]) + np.random.default_rng(3).normal(size=1000) > 0, 1, -1)
+    task = Problem.of(X, y, kernel, Probit(), form=LowRank(points, 20))
+    basis_of = Basis(kernel, points)
+    bound = basis.EPSILON * np.sqrt(1000) * variance * basis_of.steepness
+    assert basis.rounds_well(1000, [basis_of]) == (bound <= basis.STEEPEST)
+    monkeypatch.setattr(basis, "STEEPEST", np.inf)
+    single, double = both(monkeypatch, task, EP)
+    off = length * np.abs(single.evidence.gradient_Z - double.evidence.gradient_Z).max()
+    assert 1e-6 < off < bound
 
 
 @pytest.mark.parametrize("kernel", [ConstantKernel(4.0) * RBF(2.0), ConstantKernel(1e3) * RBF(1.0)])

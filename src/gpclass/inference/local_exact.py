@@ -101,7 +101,7 @@ class LocalExact(Inference):
 
     def infer(self, problem: Problem, rng: Generator, start: Start | None, gradient: bool) -> LocalPosterior:
         """EP, and what predictions need of it."""
-        if not problem.form.predicts_from_rows and problem.rows.count != problem.n:
+        if not problem.form.predicts_from_rows and problem.rows.weighted:
             problem, start = problem.unrolled(), None  # copies of a row have residuals of their own
         found = EP().infer(problem, rng, start, gradient)
         return LocalPosterior(

@@ -40,7 +40,7 @@ from gpclass._typing import Array
 from gpclass.covariance import Covariance, compile_kernel
 from gpclass.model.rows import Shard
 from gpclass.numerics.fingerprint import fingerprint
-from gpclass.numerics.linalg import factor, mirror_lower
+from gpclass.numerics.linalg import factor, lower_inverse, mirror_lower
 from gpclass.numerics.rounded import EPSILON
 
 BLOCK = 512  # rows per block: with 300 inducing inputs 1.2 MB, which fits a core's cache; twice as many in single
@@ -48,7 +48,7 @@ COLUMNS = 32  # of a triangular solve at once
 PANEL = 128  # columns of a product with a triangle, or of one triangle of a symmetric product, at once
 LEAST_JITTER = 1e-10  # relative; the same at neighbouring parameters, so that the evidence is smooth
 LARGEST = 0.03  # rounding of the sums over rows, in units of the prior's precision, at which single precision serves
-STEEPEST = 0.01  # rounding of the slopes by Z, in nats per length, at which it does
+STEEPEST = 0.1  # bound of the rounding of the slopes by Z, in nats per length: it is mostly a tenth of this bound
 
 F = TypeVar("F", np.float64, np.float32)
 
@@ -97,6 +97,13 @@ class Basis:
         """The jitter added to the diagonal of K_zz."""
         return self._factor[1]
 
+    @cached_property
+    def steepness(self) -> float:
+        """The largest column of √v L⁻¹, for the prior variance v: how fast a moves with Z."""
+        inverse = np.tril(lower_inverse(self.L))
+        columns = np.einsum("ij,ij->j", inverse, inverse)
+        return float(np.sqrt(columns.max() * self.covariance.diag(self.Z).max()))
+
     def kept_as(self, keep: bool, single: bool) -> Basis:
         """The same functions, stored or in digits otherwise."""
         other = replace(self, keep=keep, single=single)
@@ -119,18 +126,21 @@ class Basis:
         return state
 
 
-def rounds_well(rows: float, bases: Sequence[Basis]) -> bool:
-    """Whether single precision serves passes over so many rows with one latent value each.
+def rounds_well(rows: float, bases: Sequence[Basis], scale: float = 1.0) -> bool:
+    """Whether single precision serves passes over so many rows with one latent value each, times the scale.
 
-    A site of precision S ≤ 1 adds S a aᵀ to P ≥ I, |a|² at most the prior variance v, with a relative error of ε each
-    way; these errors add as a random walk, to ε v √n. As the inverse factor of P has norm at most 1, that of its
-    product with a is ε √v, and a cavity (1 − v s)⁻¹ ≤ 1 + v, so that v bounds them too. The gradient by Z goes through
-    L⁻¹, of norm about 1/min L_jj, which takes the rounding of a to ε √(v n)/min L_jj.
+    With the prior variance v of scale·f a site of precision S ≤ 1 adds S a aᵀ to P ≥ I, |a|² ≤ v, with a relative error
+    of ε each way; these errors add as a random walk, to ε v √n. As the inverse factor of P has norm at most 1, that of
+    its product with a is ε √v, and a cavity (1 − v s)⁻¹ ≤ 1 + v, so that v bounds them too. The gradient by Z goes
+    through L⁻¹ and takes ε v √n times the largest column of √v L⁻¹. Kernels whose variance changes with x are left in
+    double precision: it may be larger at a row than at any inducing input.
     """
-    variance = max(float(basis.covariance.diag(basis.Z).max()) for basis in bases)
-    least = min(float(np.diag(basis.L).min()) for basis in bases)
-    sums, slopes = variance * np.sqrt(rows), np.sqrt(variance * rows) / least
-    return bool(EPSILON * sums <= LARGEST and EPSILON * slopes <= STEEPEST)
+    if not all(basis.kernel.is_stationary() for basis in bases):
+        return False
+    sums = EPSILON * np.sqrt(rows) * scale**2 * max(float(basis.covariance.diag(basis.Z).max()) for basis in bases)
+    if not sums <= LARGEST:
+        return False
+    return all(sums * basis.steepness <= STEEPEST for basis in bases)
 
 
 def whiten(L: Array, K: Array) -> Array:

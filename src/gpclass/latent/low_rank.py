@@ -59,8 +59,8 @@ class LowRank(Form):
     how : "kmeans", "random" or (m, d) array
         How they are placed, or where.
     keep : bool
-        Whether shards store their block of A (n m numbers in all, per kernel). Sweeps of EP and of variational
-        inference that are in double precision store no more than 10⁹ bytes.
+        Whether shards store their block of A (n m numbers in all, per kernel). The last inference of EP and of
+        variational methods stores none above 10⁹ bytes.
     """
 
     Z: Array | None = None
@@ -159,14 +159,15 @@ class LowRankPrior(LatentPrior):
         return max(basis.jitter for basis in self.bases)
 
     def roughly(self, tol: float, rule: SiteRule) -> LowRankPrior:
-        """Loose sites of two classes in single precision; others without storing very large blocks.
+        """Loose sites of two classes in single precision; strict ones without storing very large blocks.
 
         With more classes no row tells of the sum of the latent values, whose precision is then rounding alone. A weight
         multiplies the rounding of its row.
         """
         n, L, keep = self.problem.n, self.problem.n_latents, self.bases[0].keep
-        single = tol >= ROUGH and L == 1 and self.problem.rows.count == n and rounds_well(n, self.bases)
-        if not single:
+        single = tol >= ROUGH and L == 1 and not self.problem.rows.weighted
+        single = single and rounds_well(n, self.bases, self.problem.likelihood.scale)
+        if tol < ROUGH:
             keep = keep and 8.0 * n * len(self.bases) * self.bases[0].m <= LARGE
         return replace(self, bases=[basis.kept_as(keep, single) for basis in self.bases])
 

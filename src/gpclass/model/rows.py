@@ -283,6 +283,7 @@ class Rows:
     executor: Executor
     source: Source | None = None  # None: no rows, as in a model read from a file
     count: float = 0.0  # sum of the weights
+    weighted: bool = False  # whether any weight is not one
 
     @classmethod
     def of(cls, source: Source, executor: Executor | None = None) -> Rows:
@@ -290,7 +291,8 @@ class Rows:
         chosen: Executor = executor or source.executor or Local()
         shards = source.shards()
         count = sum(len(s) if s.weights is None else float(np.sum(s.weights)) for s in shards)
-        return cls(source.n, source.d, tuple(chosen.place(shards)), chosen, source, float(count))
+        weighted = any(s.weights is not None and not np.all(s.weights == 1.0) for s in shards)
+        return cls(source.n, source.d, tuple(chosen.place(shards)), chosen, source, float(count), weighted)
 
     @classmethod
     def in_memory(cls, X: Array, y: npt.NDArray[Any], weights: Array | None = None) -> Rows:

@@ -26,6 +26,10 @@ SHORTEST = 2.0**-12  # shortest step before the ascent stops
 Objective: TypeAlias = "Callable[[Array], tuple[float, Array] | None]"  # None if F is undefined
 
 
+class UndefinedStartError(ValueError):
+    """F is not finite where the ascent would begin."""
+
+
 @dataclass(frozen=True, eq=False)
 class Ascent:
     """State of an ascent."""
@@ -50,7 +54,8 @@ class Ascent:
         x = np.clip(x, *bounds.T)
         found = objective(x)
         if found is None:
-            raise ValueError("the evidence is not finite at the start; standardise the features, or start elsewhere")
+            message = "the evidence is not finite at the start; standardise the features, or start elsewhere"
+            raise UndefinedStartError(message)
         empty = np.empty((0, len(x)))
         memory = (empty, empty) if earlier is None else (earlier.steps, scale * earlier.bends)
         return cls(x, *found, *memory)

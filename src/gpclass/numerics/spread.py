@@ -1,6 +1,7 @@
 """Standard deviations of columns, where a constant column has none.
 
-The computed standard deviation of a constant is often a rounding error rather than zero, and a unit of 1e-17.
+The computed standard deviation of a constant such as 0.1 is often a rounding error rather than zero: divided by it, the
+column would count for more than all others.
 """
 
 from __future__ import annotations

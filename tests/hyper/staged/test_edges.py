@@ -23,6 +23,7 @@ from gpclass.likelihoods.local import precision
 from gpclass.likelihoods.smeared import _at, _clenshaw, _expand, log_smeared
 from gpclass.model.problem import Problem
 from gpclass.model.rows import ArraySource, Labels, Local, Rows
+from gpclass.numerics.lbfgs import UndefinedStartError
 from gpclass.numerics.linalg import NotPositiveDefiniteError
 from tests.hyper.staged.settings import climb_of
 
@@ -205,15 +206,28 @@ def test_all_rows_that_allow_no_ascent_leave_the_first_one_as_it_is(monkeypatch)
 
     def failing(stage, *rest):
         if stage.absent is None and stage.rule.to_the_end:
-            raise ValueError("the evidence is not finite")
+            raise error
         return run(stage, *rest)
 
+    error = UndefinedStartError("the evidence is not finite")
     monkeypatch.setattr(Stage, "run", failing)
     details = fitted(X, y, hyperparameters=climb_of(max_iter=8)).fit_report_.details
     assert details["all_rows_back"] == "no ascent: the evidence is not finite"
     assert details["ascent_ended_by"] == "max_iter=8"
     with pytest.raises(ValueError, match="not finite"):
         fitted(X, y, hyperparameters=climb_of(max_iter=8, stop="evidence"))
+    error = ValueError("a fault of another kind")
+    with pytest.raises(ValueError, match="another kind"):
+        fitted(X, y, hyperparameters=climb_of(max_iter=8))
+
+
+def test_inducing_inputs_move_along_a_column_in_which_they_are_equal():
+    """Its unit is the length scale, however large, not 1."""
+    X = 1e4 * np.random.default_rng(0).uniform(size=(300, 2))
+    y = (np.sin(X[:, 0] / 2e3) + np.cos(X[:, 1] / 2e3) > 0).astype(int)
+    line = np.c_[np.linspace(0, 1e4, 6), np.full(6, 2e3)]
+    found = fitted(X, y, RBF([3e3, 3e3]), n_inducing=None, inducing=line, hyperparameters=climb_of(max_iter=15))
+    assert np.ptp(found.inducing_[:, 1]) > 1e3
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ from gpclass.latent.inducing import sample_rows
 from gpclass.latent.low_rank import ROUGH
 from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
-from gpclass.numerics.lbfgs import Ascent, inverse_curvature
+from gpclass.numerics.lbfgs import Ascent, UndefinedStartError, inverse_curvature
 from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.priors import PriorSet
 from gpclass.progress import progress
@@ -86,7 +86,7 @@ def ascend(strategy: Maximize, problem: Problem, inference: Inference, run: Run,
             save = partial(checkpoint.save, stage, Before(at.problem, climb.evaluations, absent, list(ended)))
             try:
                 state = stage.run(resumed, save)
-            except ValueError as error:
+            except UndefinedStartError as error:
                 if not ended:
                     raise
                 details["all_rows_back"] = f"no ascent: {error}"

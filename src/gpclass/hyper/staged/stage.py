@@ -23,7 +23,7 @@ from gpclass.model.problem import Problem
 from gpclass.model.rows import Work, bring_back, leave_out
 from gpclass.numerics.lbfgs import Ascent, step
 from gpclass.numerics.linalg import NotPositiveDefiniteError
-from gpclass.numerics.spread import spreads
+from gpclass.numerics.spread import is_constant, spreads
 from gpclass.posterior import Posterior
 from gpclass.predict import in_blocks, predict_proba
 from gpclass.priors import PriorSet
@@ -92,7 +92,8 @@ class Stage:
     def __post_init__(self) -> None:
         Z = inducing(self.problem)
         if self.earlier is None:  # the scale of each column of Z: its length scale, or the spread if that is huge
-            self.unit = np.minimum(length_scales(self.problem.kernels[0], Z), spreads(Z))
+            lengths = length_scales(self.problem.kernels[0], Z)
+            self.unit = np.where(is_constant(Z), lengths, np.minimum(lengths, spreads(Z)))
         else:
             self.unit, self.near = self.earlier.unit, self.earlier.near
         p, free = len(self.problem.theta), Z.size if self.free_Z else 0
