@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass import GPClassifier, load_model
@@ -170,6 +171,37 @@ def test_a_search_that_begins_with_few_neighbours_ends_at_the_same_maximum(monke
     assert all(k == 12 for _, k in seen)
     assert fast.log_evidence_ == pytest.approx(slow.log_evidence_, abs=2e-3)
     assert np.allclose(fast.predict_proba(NEW), slow.predict_proba(NEW), atol=5e-3)
+
+
+def copies(rows=800):
+    """A field of which some rows are repeated: white noise and a constant explain them, if neighbours are few."""
+    rng = np.random.default_rng(0)
+    X, wave, shift = rng.uniform(size=(3000, 2)), rng.standard_t(3, size=(2, 400)) / 0.1, rng.uniform(0, 2 * np.pi, 400)
+    p = ndtr(2.0 * np.sqrt(2 / 400) * np.cos(X @ wave + shift).sum(axis=1))
+    y, weights = (rng.uniform(size=3000) < p).astype(int), np.random.default_rng(1).integers(0, 3, size=3000)
+    return X[:rows], y[:rows], weights[:rows].astype(float)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*dense")
+def test_what_fewer_neighbours_promise_in_vain_is_not_believed():
+    X, y, weights = copies()
+    kernel = ConstantKernel(2.75**2) * RBF(0.05) + ConstantKernel(0.2)
+    given, found = (
+        GPClassifier(kernel, inference="ep", n_neighbors=40, hyperparameters=how, random_state=0).fit(X, y, weights)
+        for how in ("fixed", "maximize")
+    )
+    assert found.log_evidence_ > given.log_evidence_
+    assert found.kernel_.k1.k2.length_scale > 0.02
+    assert not any("suit" in text for text in found.fit_report_.warnings)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*(dense|bound)")
+def test_parameters_that_suit_few_neighbours_alone_are_told():
+    X, y, weights = copies()
+    with pytest.warns(UserWarning, match="suit the approximation more than the labels; raise n_neighbors"):
+        GPClassifier(inference="ep", n_neighbors=15, random_state=0).fit(X, y, weights)
 
 
 def test_fewer_neighbours_have_the_inducing_inputs_of_the_whole():

@@ -55,6 +55,8 @@ REACH = 3.0  # change of a log-parameter that an ascent on a part of the rows ma
 FLATTEST = (
     10.0  # largest inverse curvature: a log-parameter of which a change by one costs a twentieth of a nat is flat
 )
+AGREES = 2.0  # nats within which two ascents ended in the same place
+BELIED = 0.05  # of its log evidence: what a simpler prior on the same rows may promise in vain
 SHORTEST, LONGEST = 1e-4, 1.0  # squares of units in which parameters are moved, if such steps do not end an ascent
 OUT_OF_STEPS = "the largest number of iterations was reached (max_iter)"
 POLISH_GAIN = 0.02  # nats: a smaller gain does not justify an exact evaluation
@@ -141,7 +143,8 @@ class Maximize(Strategy):
         fit = fit_at(at_best, posterior, search.evaluations + spent, prior)
         if search.on_a_part:
             fit = fit.with_details({"evaluations_on_a_part": search.on_a_part})
-        return replace(fit, converged=best.converged, reason=best.reason)
+        told = (*fit.warnings, *search.warnings(best))
+        return replace(fit, converged=best.converged, reason=best.reason, warnings=told)
 
 
 @dataclass
@@ -149,7 +152,7 @@ class _Search:
     """The ascents of one fit.
 
     A part of the rows, or fewer neighbours, only propose parameters. If they have learned nothing, or what they found
-    fails or is nothing on the whole, the search begins there.
+    fails, is nothing or is far less on the whole, the search begins there.
     """
 
     settings: Maximize
@@ -161,6 +164,7 @@ class _Search:
     tell: Callable[..., None]
     evaluations: int = 0  # over all rows
     on_a_part: int = 0
+    belied: tuple[float, float] | None = None  # log evidence where a simpler prior led, and how much more that promised
 
     def __post_init__(self) -> None:
         guide = self.inference.guide(self.problem.likelihood)
@@ -202,6 +206,10 @@ class _Search:
         ended = self._go_on(there, begin, inference, tol, share=share, known=same or others_follow)
         if ended is None or found_nothing(there, ended.value, self.prior, ended.theta):
             return None
+        if same and best.value - ended.value > BELIED * abs(best.value):
+            self.belied = ended.value, best.value - ended.value
+            self.evaluations += ended.evaluations
+            return None
         return ended, there
 
     def _learned_on(self, part: Problem, tol: float) -> tuple[Climb, Problem] | None:
@@ -240,6 +248,15 @@ class _Search:
             return best
         self.evaluations += ended.evaluations
         return ended
+
+    def warnings(self, best: Climb) -> list[str]:
+        """That the whole agrees in the end with a simpler prior that promised too much."""
+        if self.belied is None or best.value > self.belied[0] + AGREES:
+            return []
+        return [
+            f"the log evidence at parameters like these is {self.belied[1]:.0f} higher under the simpler prior that "
+            f"led there: they may suit the approximation more than the labels; {self.problem.form.cure}"
+        ]
 
     def _best(self, problem: Problem, tol: float) -> tuple[Climb, int]:
         """The best of the ascents from all starts, to a tolerance if others follow, and the evaluations of all."""
