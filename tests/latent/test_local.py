@@ -14,7 +14,7 @@ from gpclass.inference import EP, Laplace
 from gpclass.latent import inducing, local, local_gaussian
 from gpclass.latent.dense import Dense
 from gpclass.latent.inducing import sample_of_classes
-from gpclass.latent.local import LocalBlocks, cut
+from gpclass.latent.local import LocalBlocks, LocalPrior, cut
 from gpclass.likelihoods import get_likelihood
 from gpclass.model.problem import Problem
 from gpclass.predict import predict_proba
@@ -46,6 +46,26 @@ def test_the_evidence_is_the_sum_over_blocks():
     each = [at.subset(rows[rows >= 0]) for rows in at.form.blocks]
     apart = [EP(tol=1e-10)(Problem.of(part.X, part.y, KERNEL, part.likelihood)).evidence.log_z for part in each]
     assert np.isclose(EP(tol=1e-10)(at).evidence.log_z, sum(apart), atol=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_sites_that_cycle_if_all_rows_move_at_once_are_found_one_after_another(likelihood, monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(400, 2))
+    y = np.where(np.sin(6 * X[:, 0]) * np.cos(5 * X[:, 1]) + 0.3 * rng.normal(size=400) > 0, 1, -1)
+    X[100:120], rows = X[:20], np.r_[:400, :30]  # equal rows, with other labels and with the same
+    kernel = ConstantKernel(1e5) * Matern(3.0, nu=1.5)
+    weights = rng.integers(1, 3, len(rows)).astype(float)
+    at = Problem.of(X[rows], y[rows], kernel, get_likelihood(likelihood), weights, form=LocalBlocks(50)).placed(rng)
+    ours, method = EP()(at), EP(tol=1e-9)
+    assert ours.report.converged
+    apart = 0.0
+    for block in at.form.blocks:
+        part = at.subset(np.flatnonzero(np.isin(at.prior.of, block[block >= 0])))
+        apart += method(Problem.of(part.X, part.y, kernel, part.likelihood, part.weights)).evidence.log_z
+    assert np.isclose(ours.evidence.log_z, apart, atol=1e-6)
+    monkeypatch.setattr(LocalPrior, "independent", lambda prior: None)
+    assert not EP()(at).report.converged
 
 
 def test_blocks_are_all_rows_once_and_compact():

@@ -62,13 +62,15 @@ def test_a_final_inference_is_in_double_precision():
 
 
 def test_ascents_end_at_the_same_evidence(monkeypatch):
+    """In the kernel parameters: in the inducing inputs as well there are many maxima, and rounding may choose one."""
+
     def end():
-        stage = Stage(problem(variance=1.0), EP(tol=0.5), Rule(30, 1e-6))
+        stage = Stage(problem(variance=1.0), EP(tol=0.5), Rule(30, 1e-7), free_Z=False)
         return EP()(stage.at(stage.run().x)).evidence.log_z
 
     single = end()
     monkeypatch.setattr(low_rank, "ROUGH", np.inf)
-    assert abs(single - end()) < 0.1
+    assert abs(single - end()) < 0.01
 
 
 def test_the_evidence_is_smooth_along_a_line():

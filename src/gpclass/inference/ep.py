@@ -3,7 +3,8 @@ r"""Expectation propagation: Gaussian sites that match moments of the true facto
 With the sites at their fixed point, d log Z / dK = ½(ααᵀ − (K + T⁻¹)⁻¹), α = K⁻¹ E[f]. The likelihood
 matches a row's site: in closed form (probit), by quadrature (logit), nested (multinomial probit,
 :mod:`gpclass.likelihoods.nested`). All rows are updated at once (:mod:`gpclass.inference.sweeps`); if that does not
-converge and a dense prior has one latent value per row, one after another in blocks (:mod:`gpclass.propagation`).
+converge and a dense or local prior has one latent value per row, one after another in blocks
+(:mod:`gpclass.propagation`).
 Cost: n³ per sweep dense, 8 to 16 sweeps from a cold start, 4 to 10 from neighbouring sites (4 to 6, and 1 to 3, from
 500 rows on, :mod:`gpclass.latent.near_sites`); 2 L C n³ for many classes, 5 to 20 sweeps; O(L² n m²) with m inducing
 inputs.
@@ -25,6 +26,7 @@ from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point
 from gpclass.latent.dense import dense_prior
+from gpclass.latent.in_memory import InMemoryGaussian
 from gpclass.latent.sites import Held, SiteRule, Start, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.binary import BinaryLikelihood
@@ -33,6 +35,8 @@ from gpclass.likelihoods.many import without_cavity
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Labels
 from gpclass.propagation import expectation_propagation
+from gpclass.propagation.factors import TINY
+from gpclass.propagation.sites import SiteApproximation, Sites
 
 PARALLEL = 20  # sweeps of all rows at once, before rows are visited one after another
 POWERED = 60  # the same for rows with fractional powers, of which one at a time costs thirty times as much
@@ -144,6 +148,8 @@ class EP(ByFixedPoint):
                 return found
             return self._sequential(problem, problem.likelihood)
         found = fixed_point(problem, RULE, start, self.max_sweeps, self.tol, aim)
+        if not full and not found.converged and problem.n_latents == 1:
+            return self._sequential_where_astray(problem, found)
         if not full or problem.likelihood.powers:
             return found
         labels = labels_of(found.held[0], problem.likelihood)
@@ -154,16 +160,43 @@ class EP(ByFixedPoint):
         """Sites one after another, in blocks, from none."""
         (shard,) = problem.rows.held
         labels = labels_of(shard, likelihood)
-        found = expectation_propagation(
-            dense_prior(problem).K,
-            LikelihoodFactors(likelihood, labels.y, None if labels.plain else np.asarray(labels.power)),
-            copies=None if isinstance(labels.copies, float) else labels.copies,
-            max_sweeps=self.max_sweeps,
-            block=self.block,
-            tol=self.tol,
-        )
-        numbers = np.stack([found.sites.precision, found.sites.shift]) / labels.copies
+        found = self._one_by_one(dense_prior(problem).K, labels, likelihood)
+        numbers = np.stack([found.sites.precision, found.sites.shift]) / np.maximum(labels.copies, TINY)
         held: Held = (shard.with_values(numbers),)
         return FixedPoint(
             held, problem.prior.given(held, RULE), found.log_z, found.sweeps, found.converged, found.change
+        )
+
+    def _sequential_where_astray(self, problem: Problem, all_at_once: FixedPoint) -> FixedPoint:
+        """Sites one after another in those groups of independent rows that are not at their fixed point."""
+        groups, likelihood, before = problem.prior.independent(), problem.likelihood, all_at_once.gaussian
+        if groups is None or not isinstance(likelihood, BinaryLikelihood) or not isinstance(before, InMemoryGaussian):
+            return all_at_once
+        (shard,) = all_at_once.held
+        moves = before.moves(before.sweep(all_at_once.held, RULE, 1.0, 1).gaussian)
+        labels, numbers, change, sweeps = labels_of(shard, likelihood), shard.kept[:2].copy(), 0.0, 0
+        for rows, K in groups:
+            if moves[rows].max() <= self.tol:
+                continue
+            own = labels.take(rows)
+            begin = None if moves[rows].max() > ASTRAY else Sites(*(own.copies * numbers[:, rows]))
+            found = self._one_by_one(K, own, likelihood, begin)
+            numbers[:, rows] = np.stack([found.sites.precision, found.sites.shift]) / np.maximum(own.copies, TINY)
+            change, sweeps = max(change, found.change), max(sweeps, found.sweeps)
+        held: Held = (shard.with_values(numbers),)
+        q = problem.prior.given(held, RULE)
+        value = q.sweep(held, RULE, 1.0, 1).value
+        return FixedPoint(held, q, value, all_at_once.sweeps + sweeps, change <= self.tol, change)
+
+    def _one_by_one(
+        self, K: Array, labels: Labels, likelihood: BinaryLikelihood, start: Sites | None = None
+    ) -> SiteApproximation:
+        return expectation_propagation(
+            K,
+            LikelihoodFactors(likelihood, labels.y, None if labels.plain else np.asarray(labels.power)),
+            copies=None if isinstance(labels.copies, float) else labels.copies,
+            start=start,
+            max_sweeps=self.max_sweeps,
+            block=self.block,
+            tol=self.tol,
         )

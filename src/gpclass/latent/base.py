@@ -29,7 +29,7 @@ whose copies share f; with inducing inputs each copy has a separate residual.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -197,6 +197,13 @@ class LatentPrior(ABC):
     @abstractmethod
     def begin(self, rule: SiteRule, near: Gaussian | None = None) -> tuple[Held, Gaussian]:
         """Rows with first sites by the prior's marginals, or by those of a Gaussian nearby; and their Gaussian."""
+
+    def independent(self) -> Iterator[tuple[IntArray, Array]] | None:
+        """Groups of rows in memory that are independent of all others, with the covariance of their one latent value.
+
+        None where there are no small ones.
+        """
+        return None
 
     @abstractmethod
     def times(self, held: Held) -> Held:

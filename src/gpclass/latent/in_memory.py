@@ -72,10 +72,14 @@ class InMemoryGaussian(Gaussian):
         return new
 
     def distance(self, other: Gaussian) -> float:
-        """The largest change of a site, relative to itself or to a thousandth of its marginal's precision."""
+        return float(np.max(self.moves(other)))
+
+    def moves(self, other: Gaussian) -> Array:
+        """Change of each row's site (n,), relative to itself or to a thousandth of its marginal's precision."""
         sites = self._like(other).sites
         each = zip(self.difference(other), (sites.W, sites.b), self._units, strict=True)
-        return max(float(np.max(np.abs(change) / np.maximum(np.abs(new), FLOOR / unit))) for change, new, unit in each)
+        W, b = (np.abs(change) / np.maximum(np.abs(new), FLOOR / unit) for change, new, unit in each)
+        return np.asarray(np.maximum(W.max(axis=(1, 2)), b.max(axis=0)))
 
     def difference(self, after: Gaussian) -> tuple[Array, Array]:
         sites = self._like(after).sites

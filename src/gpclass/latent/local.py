@@ -25,6 +25,7 @@ nearest.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -325,6 +326,16 @@ class LocalPrior(InMemoryPrior):
         out = np.empty((len(self.first) + 1, *values.shape[1:]))
         out[self.blocks.ravel()] = values
         return np.asarray(out[self.of])
+
+    def independent(self) -> Iterator[tuple[IntArray, Array]]:
+        block_of = np.empty(len(self.first), dtype=np.intp)
+        for number, block in enumerate(self.blocks):
+            block_of[block[block >= 0]] = number
+        order = np.argsort(block_of[self.of], kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(block_of[self.of][order])) + 1):
+            places, at = np.unique(self.of[rows], return_inverse=True)
+            (K,) = self.spec.between(self.points[places][None])
+            yield rows, K[0][np.ix_(at, at)]
 
     def given(self, held: Held, rule: SiteRule) -> LocalGaussian:
         from gpclass.latent.local_gaussian import LocalGaussian  # it builds on this module
