@@ -132,12 +132,23 @@ def exponents(kept, reach=0.08):
     return f"CPU seconds grow with the rows to the power {'; '.join(said)}, at a range of {reach:g}." if said else ""
 
 
+def processors(kept):
+    """The kinds of processor, with the ranges that were run on each if there are several."""
+    ranges = {}
+    for key, row in kept.items():
+        ranges.setdefault(row["cpu"], set()).add(key.split()[1])
+    if len(ranges) == 1:
+        return next(iter(ranges))
+    return " and ".join(f"{kind} (range {', '.join(sorted(at))})" for kind, at in sorted(ranges.items()))
+
+
 def write_page(kept):
     """The table and the figure of docs/scale.md."""
     figure(kept)
     losses = [row["best"] for row in kept.values()]
-    kinds = " and ".join(sorted({row["cpu"] for row in kept.values()}))
-    note = f"Log loss of the true probabilities: {min(losses):.4f} to {max(losses):.4f}. One thread, {kinds}."
+    note = (
+        f"Log loss of the true probabilities: {min(losses):.4f} to {max(losses):.4f}. One thread, {processors(kept)}."
+    )
     replaced(PAGE, BEGIN, END, [*table(kept), "", note, "", exponents(kept)])
 
 
