@@ -56,6 +56,15 @@ def _outputs(model: Any, X: Any, methods: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def instructions() -> str:
+    """The processor's instructions that NumPy's exp takes, if it tells."""
+    try:
+        from numpy.lib import introspect
+    except ImportError:  # before NumPy 2.1
+        return ""
+    return str(introspect.opt_func_info(func_name="^exp$", signature="float64")["exp"]["dd"]["current"])
+
+
 def fingerprint() -> dict[str, Any]:
     """The numerical libraries and the processor's kernels that they chose: what the last bits depend on."""
     blas = {
@@ -63,7 +72,8 @@ def fingerprint() -> dict[str, Any]:
         for pool in threadpool_info()
         if pool["user_api"] == "blas"
     }
-    return {"blas": sorted(blas), "numpy": np.__version__, "scipy": scipy.__version__}
+    versions = {"numpy": np.__version__, "scipy": scipy.__version__}
+    return {"blas": sorted(blas), "instructions": instructions(), **versions}
 
 
 def read_expected() -> dict[str, Any]:

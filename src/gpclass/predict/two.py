@@ -49,9 +49,10 @@ _BINNED_CELLS = 125_000  # likewise, of bins: several passes over each
 RARE = 1e-5  # probabilities of the rarer class below it are summed in logs
 FEW_RARE = 1e-3  # likewise, of either class
 EDGE = 1e-16  # keeps a logarithm finite until the sum in logs replaces it
-SINGLE = 2e-7  # least error that is stated of averages in single precision
+SINGLE = 3e-7  # least error that is stated of averages in single precision
 SAMPLED = 16  # one of so many components tells which class is the rarer one
 MANY_RUNS = 256  # of components of one group, above which they are put into their order
+LONG = 256  # components summed at once in single precision, whose rounding grows with them
 MANY_GROUPS = 64  # above it, sums over groups go by rows instead of one matrix product
 BINNED = 500  # components of a mixture, above which its quantiles are solved on bins
 BINS = 64
@@ -133,8 +134,8 @@ def _ordinary(
 def _sums(w: Array, g: Single, starts: IntArray, order: IntArray) -> Array:
     """The sums of w times g (S, r) over each group, (G, r), in double precision.
 
-    By runs of components that are neighbours in memory and of one group; others are put into their order first. A run
-    of g in single precision is summed in it, good to 1e-7 of the sum; runs are added in double precision.
+    By runs of components that are neighbours in memory and of one group; others are put into their order first. Up to
+    ``LONG`` of a run of g in single precision are summed in it, good to 5e-7 of the sum; these are added in double.
     """
     label = np.empty(len(w), dtype=np.intp)
     label[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(w)))
@@ -145,7 +146,9 @@ def _sums(w: Array, g: Single, starts: IntArray, order: IntArray) -> Array:
     kind = g.dtype if g.flags.f_contiguous else np.float64  # a sum of rows, one by one, would be less accurate
     w = w.astype(kind, copy=False)
     for begin, end in pairwise([*begins.tolist(), len(w)]):
-        sums[label[begin]] += w[begin:end] @ g[begin:end].astype(kind, copy=False)
+        for first in range(begin, end, LONG):
+            some = slice(first, min(first + LONG, end))
+            sums[label[begin]] += w[some] @ g[some].astype(kind, copy=False)
     return sums
 
 
