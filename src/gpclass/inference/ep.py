@@ -16,12 +16,13 @@ as an importance distribution; Naish-Guzman & Holden (2008) for inducing inputs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from gpclass._typing import Array, BoolArray, Generator
+from gpclass._typing import Array, BoolArray, Generator, IntArray
 from gpclass.inference.base import Way
 from gpclass.inference.posteriors import GaussianPosterior
 from gpclass.inference.sweeps import ByFixedPoint, FixedPoint, fixed_point
@@ -44,6 +45,8 @@ FINER, FINAL = (
     0.01,
     1e-6,
 )  # share of a tolerance this small (a final fit's), to which sites under a dense prior are found
+ROUNDED = 0.01  # standard deviations by which rounding may move a posterior that is called converged
+CURE = "use a smaller prior variance, or add a WhiteKernel"
 ASTRAY = 1.0  # relative change of a site in the last sweep, after which they are too
 
 
@@ -137,22 +140,24 @@ class EP(ByFixedPoint):
 
     def sites(self, problem: Problem, start: Start | None = None) -> FixedPoint:
         """The fixed point alone."""
-        full = "covariance" in problem.form.offers
+        full, likelihood = "covariance" in problem.form.offers, problem.likelihood
         aim = FINER * self.tol if full and self.tol <= FINAL else None
-        if full and problem.n_latents == 1:
-            plain = labels_of(problem.rows.held[0], problem.likelihood).plain
-            most = PARALLEL if plain else POWERED
-            found = fixed_point(problem, RULE, start, min(self.max_sweeps, most), self.tol, aim)
-            near_by = found.sweeps < most and found.change < ASTRAY
-            if found.converged or near_by or not isinstance(problem.likelihood, BinaryLikelihood):
-                return found
-            return self._sequential(problem, problem.likelihood)
+        if isinstance(likelihood, BinaryLikelihood):
+            groups = problem.prior.independent()
+            if full or groups is not None:
+                plain = labels_of(problem.rows.held[0], likelihood).plain
+                most = PARALLEL if plain else POWERED
+                found = fixed_point(problem, RULE, start, min(self.max_sweeps, most), self.tol, aim)
+                if found.converged:
+                    return found
+                if groups is not None:
+                    return self._sequential_where_astray(problem, groups, found)
+                near_by = found.sweeps < most and found.change < ASTRAY
+                return found if near_by else self._sequential(problem, likelihood)
         found = fixed_point(problem, RULE, start, self.max_sweeps, self.tol, aim)
-        if not full and not found.converged and problem.n_latents == 1:
-            return self._sequential_where_astray(problem, found)
-        if not full or problem.likelihood.powers:
+        if not full or likelihood.powers:
             return found
-        labels = labels_of(found.held[0], problem.likelihood)
+        labels = labels_of(found.held[0], likelihood)
         lost = int(without_cavity(labels, found.gaussian.marginals.cavity()[1]).sum())
         return replace(found, lost=lost, converged=found.converged and not lost)
 
@@ -161,42 +166,66 @@ class EP(ByFixedPoint):
         (shard,) = problem.rows.held
         labels = labels_of(shard, likelihood)
         found = self._one_by_one(dense_prior(problem).K, labels, likelihood)
-        numbers = np.stack([found.sites.precision, found.sites.shift]) / np.maximum(labels.copies, TINY)
-        held: Held = (shard.with_values(numbers),)
+        held: Held = (shard.with_values(_each(found.sites, labels)),)
         return FixedPoint(
             held, problem.prior.given(held, RULE), found.log_z, found.sweeps, found.converged, found.change
         )
 
-    def _sequential_where_astray(self, problem: Problem, all_at_once: FixedPoint) -> FixedPoint:
-        """Sites one after another in those groups of independent rows that are not at their fixed point."""
-        groups, likelihood, before = problem.prior.independent(), problem.likelihood, all_at_once.gaussian
-        if groups is None or not isinstance(likelihood, BinaryLikelihood) or not isinstance(before, InMemoryGaussian):
-            return all_at_once
-        (shard,) = all_at_once.held
+    def _sequential_where_astray(
+        self, problem: Problem, groups: Iterable[tuple[IntArray, Array]], all_at_once: FixedPoint
+    ) -> FixedPoint:
+        """Sites one after another in those groups of independent rows that are not at their fixed point.
+
+        Every group's evidence is by a factor that large variances do not round; the prior's own may, which is told.
+        """
+        likelihood, before, (shard,) = problem.likelihood, all_at_once.gaussian, all_at_once.held
+        assert isinstance(likelihood, BinaryLikelihood)
+        assert isinstance(before, InMemoryGaussian)
         moves = before.moves(before.sweep(all_at_once.held, RULE, 1.0, 1).gaussian)
-        labels, numbers, change, sweeps = labels_of(shard, likelihood), shard.kept[:2].copy(), 0.0, 0
+        labels, numbers = labels_of(shard, likelihood), shard.kept[:2].copy()
+        mean, var, log_z, change, sweeps = np.empty(len(moves)), np.empty(len(moves)), 0.0, 0.0, 0
         for rows, K in groups:
-            if moves[rows].max() <= self.tol:
-                continue
-            own = labels.take(rows)
-            begin = None if moves[rows].max() > ASTRAY else Sites(*(own.copies * numbers[:, rows]))
-            found = self._one_by_one(K, own, likelihood, begin)
-            numbers[:, rows] = np.stack([found.sites.precision, found.sites.shift]) / np.maximum(own.copies, TINY)
-            change, sweeps = max(change, found.change), max(sweeps, found.sweeps)
+            own, move = labels.take(rows), moves[rows].max()
+            astray = not move <= self.tol  # also if it is not a number
+            begin = Sites(*(own.copies * numbers[:, rows])) if move <= ASTRAY else None
+            found = self._one_by_one(K, own, likelihood, begin, self.max_sweeps if astray else 0)
+            mean[rows], var[rows], log_z = found.mean, found.covariance.diagonal(), log_z + found.log_z
+            if astray:
+                numbers[:, rows] = _each(found.sites, own)
+                change, sweeps = max(change, found.change), max(sweeps, found.sweeps)
         held: Held = (shard.with_values(numbers),)
         q = problem.prior.given(held, RULE)
-        value = q.sweep(held, RULE, 1.0, 1).value
-        return FixedPoint(held, q, value, all_at_once.sweeps + sweeps, change <= self.tol, change)
+        assert isinstance(q, InMemoryGaussian)
+        rounded = _apart(q.marginals, mean, var)
+        reason = "" if rounded <= ROUNDED else f"rounding moves the posterior by {rounded:.1e}: {CURE}"
+        converged = change <= self.tol and not reason
+        return FixedPoint(held, q, log_z, all_at_once.sweeps + sweeps, converged, change, reason=reason)
 
     def _one_by_one(
-        self, K: Array, labels: Labels, likelihood: BinaryLikelihood, start: Sites | None = None
+        self,
+        K: Array,
+        labels: Labels,
+        likelihood: BinaryLikelihood,
+        start: Sites | None = None,
+        max_sweeps: int | None = None,
     ) -> SiteApproximation:
         return expectation_propagation(
             K,
             LikelihoodFactors(likelihood, labels.y, None if labels.plain else np.asarray(labels.power)),
             copies=None if isinstance(labels.copies, float) else labels.copies,
             start=start,
-            max_sweeps=self.max_sweeps,
+            max_sweeps=self.max_sweeps if max_sweeps is None else max_sweeps,
             block=self.block,
             tol=self.tol,
         )
+
+
+def _each(sites: Sites, labels: Labels) -> Array:
+    """Numbers (2, n) of one copy's site of each row."""
+    return np.stack([sites.precision, sites.shift]) / np.maximum(labels.copies, TINY)
+
+
+def _apart(at: RowMarginals, mean: Array, var: Array) -> float:
+    """Largest difference of marginals of one latent value, in standard deviations, and of these, relatively."""
+    sd = np.sqrt(np.maximum(var, TINY))
+    return float(np.max(np.maximum(np.abs(at.mean[0] - mean), np.abs(np.sqrt(at.cov[:, 0, 0]) - sd)) / sd))
