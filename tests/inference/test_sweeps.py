@@ -37,7 +37,7 @@ RULE = SimpleNamespace(careful=False, bound=False, step=lambda likelihood: 1.0)
 
 
 def problem_of(q):
-    prior = SimpleNamespace(begin=lambda rule, near: ((), q), roughly=lambda tol, rule: prior)
+    prior = SimpleNamespace(begin=lambda rule, near: ((), q), roughly=lambda tol, rule, near: prior)
     return SimpleNamespace(prior=prior, likelihood=SimpleNamespace(average_error=0.0), rows=SimpleNamespace(count=1.0))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
+from gpclass import GPClassifier
 from gpclass.hyper.staged.stage import Rule, Stage
 from gpclass.inference import EP, Laplace, Variational
 from gpclass.latent import basis, low_rank
@@ -159,19 +160,38 @@ def test_more_rows_and_larger_variances_take_double_precision():
 
 def test_rows_keep_four_bytes_per_inducing_input(monkeypatch):
     task = problem()
-    EP(tol=TOL)(task)
+    loose = EP(tol=TOL)(task)
     (shard,) = task.rows.held
     assert shard.scratch["basis 0"]["A"].nbytes == 4 * m * n
     monkeypatch.setattr(low_rank, "LARGE", 8 * m * n - 1)
     low = task.at(task.theta)
-    found = EP()(low)
+    found = EP()(low, start=loose.start)
     assert shard.scratch == {}  # found by blocks
+    EP()(task.at(task.theta))
+    assert shard.scratch["basis 0"]["A"].nbytes == 8 * m * n  # many sweeps from a cold start
     target = low.prior.whitened(found.gaussian)
     assert isinstance(target, LowRankTarget)
     target.log_likelihood(np.zeros((1, m)))
     assert shard.scratch["basis 0"]["A"].nbytes == 8 * m * n  # draws take many passes at one θ
     Laplace()(task.at(task.theta))
     assert shard.scratch["basis 0"]["A"].nbytes == 8 * m * n  # and so do Newton's steps
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_whole_fit_stores_no_large_blocks_in_double_precision(monkeypatch, large):
+    stored, kept = set(), basis._kept
+
+    def watched(shard, of, *arguments):
+        if len(shard) == n:
+            stored.add(of.digits)
+        return kept(shard, of, *arguments)
+
+    monkeypatch.setattr(basis, "_kept", watched)
+    if large:
+        monkeypatch.setattr(low_rank, "LARGE", 8 * m * n - 1)
+    kernel = ConstantKernel(1.0) * Matern(0.3, nu=1.5)
+    GPClassifier(kernel, inference="ep", n_inducing=m, random_state=0).fit(X, TWO)
+    assert stored == ({np.float32} if large else {np.float32, np.float64})
 
 
 @pytest.mark.parametrize("width", [1, 127, 128, 300])

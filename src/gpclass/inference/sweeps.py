@@ -120,7 +120,8 @@ def fixed_point(
 
     With ``aim``, go on to that smaller change as long as sweeps still gain.
     """
-    prior, near = problem.prior.roughly(tol, rule), None if start is None else start.of(rule, problem)
+    near = None if start is None else start.of(rule, problem)
+    prior = problem.prior.roughly(tol, rule, near is not None and bool(near.held))
     if near is not None and near.held:
         held = near.held
         q = prior.given(held, rule)

@@ -186,8 +186,11 @@ class LatentPrior(ABC):
 
     problem: Problem  # at that θ
 
-    def roughly(self, tol: float, rule: SiteRule) -> LatentPrior:
-        """The same with as many digits in its passes over the rows as the rule's sites to this tolerance need."""
+    def roughly(self, tol: float, rule: SiteRule, near: bool) -> LatentPrior:
+        """The same with as many digits in its passes over the rows as the rule's sites to this tolerance need.
+
+        ``near``: whether sweeps begin at neighbouring sites, so that there are few.
+        """
         return self
 
     @abstractmethod

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 PREDICT_BLOCK = 512  # new points at once
 KEPT = 0.4  # share of the free memory that stored blocks may take
 ROUGH = 0.01  # tolerance of sites, from which passes over the rows are in single precision
-LARGE = 1e9  # bytes of blocks in double precision that the sweeps of one inference store: it takes few of them
+LARGE = 1e9  # bytes of blocks in double precision that a few sweeps store
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +59,8 @@ class LowRank(Form):
     how : "kmeans", "random" or (m, d) array
         How they are placed, or where.
     keep : bool
-        Whether shards store their block of A (n m numbers in all, per kernel). The last inference of EP and of
-        variational methods stores none above 10⁹ bytes.
+        Whether shards store their block of A (n m numbers in all, per kernel). EP and variational methods
+        that begin near their fixed point, as after an ascent, store none above 10⁹ bytes.
     """
 
     Z: Array | None = None
@@ -158,8 +158,8 @@ class LowRankPrior(LatentPrior):
         """The jitter added to the diagonal of K_zz."""
         return max(basis.jitter for basis in self.bases)
 
-    def roughly(self, tol: float, rule: SiteRule) -> LowRankPrior:
-        """Loose sites of two classes in single precision; strict ones without storing very large blocks.
+    def roughly(self, tol: float, rule: SiteRule, near: bool) -> LowRankPrior:
+        """Loose sites of two classes in single precision; strict ones by few sweeps without storing very large blocks.
 
         With more classes no row tells of the sum of the latent values, whose precision is then rounding alone. A weight
         multiplies the rounding of its row.
@@ -167,7 +167,7 @@ class LowRankPrior(LatentPrior):
         n, L, keep = self.problem.n, self.problem.n_latents, self.bases[0].keep
         single = tol >= ROUGH and L == 1 and not self.problem.rows.weighted
         single = single and rounds_well(n, self.bases, self.problem.likelihood.scale)
-        if tol < ROUGH:
+        if tol < ROUGH and near:
             keep = keep and 8.0 * n * len(self.bases) * self.bases[0].m <= LARGE
         return replace(self, bases=[basis.kept_as(keep, single) for basis in self.bases])
 
@@ -203,7 +203,8 @@ class LowRankPrior(LatentPrior):
         K = covariance(Z, Z.copy())  # as of different points: without white noise
         floor = max(float(K.min()), 0.0) if len(Z) > 1 else 0.0
         noise = float(np.mean(covariance.diag(Z) - np.diag(K)))
-        _, sums = problem.map(passes.survey, problem.rows.held, self.spec, floor, noise)
+        once = Spec([basis.kept_as(False, False) for basis in self.bases], problem.n_latents)
+        _, sums = problem.map(passes.survey, problem.rows.held, once, floor, noise)
         figures = {"n_inducing": len(Z), "far_rows": sums["far"], "prior_variance_left": sums["left"] / problem.n}
         if isinstance(problem.form, LowRank) and problem.form.m is None:
             figures["n_inducing_because"] = because(len(Z), problem.n, problem.n_latents)
