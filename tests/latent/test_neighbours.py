@@ -7,6 +7,7 @@ from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from gpclass import GPClassifier, load_model
+from gpclass.hyper import maximize
 from gpclass.inference import Laplace
 from gpclass.latent import neighbours
 from gpclass.latent.cliques import earlier_neighbours
@@ -202,6 +203,27 @@ def test_parameters_that_suit_few_neighbours_alone_are_told():
     X, y, weights = copies()
     with pytest.warns(UserWarning, match="suit the approximation more than the labels; raise n_neighbors"):
         GPClassifier(inference="ep", n_neighbors=15, random_state=0).fit(X, y, weights)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_search_that_begins_again_returns_the_better_of_both_ends(monkeypatch):
+    """Where fewer neighbours led is not lost if the second search ends lower, as here where it does not move."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(250, 2))
+    y = (np.sin(9 * X[:, 0]) * np.cos(8 * X[:, 1]) + 0.7 * rng.normal(size=250) > 0).astype(int)
+    clf = GPClassifier(inference="laplace", n_neighbors=15, random_state=0)
+    believed = clf.fit(X, y).log_evidence_
+
+    def nowhere(search):
+        start = search.problem.theta
+        search.problem = search.problem.placed(search.run.rng)
+        value = search.guide(search.problem).evidence.log_z
+        return maximize.Climb(start, value, 1, 0, True, "", np.eye(len(start)), start, None)
+
+    monkeypatch.setattr(maximize, "BELIED", -np.inf)  # every search begins again
+    monkeypatch.setattr(maximize._Search, "over_all_rows", nowhere)
+    assert clf.fit(X, y).log_evidence_ == pytest.approx(believed, abs=1e-6)
+    assert clf.predict_proba(X).shape == (250, 2)
 
 
 def test_fewer_neighbours_have_the_inducing_inputs_of_the_whole():

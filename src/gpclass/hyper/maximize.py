@@ -134,7 +134,7 @@ class Maximize(Strategy):
             return Fit(problem, inference(problem, run.rng), figures={"evaluations": 1})
         with progress(label=f"{self.name} ({inference.name})", verbose=run.verbose) as bar:
             search = _Search(self, problem, inference, prior, run, int(run.rng.integers(2**63)), bar.update)
-            best = search.begun_on_a_part() or search.over_all_rows()
+            best = search.best()
         problem, theta, last, spent = search.problem, best.theta, best.start, 0
         if inference.evidence_kind == "unbiased":
             theta, last, spent = polish(problem, inference, best, prior, self, search.seed)
@@ -164,7 +164,7 @@ class _Search:
     tell: Callable[..., None]
     evaluations: int = 0  # over all rows
     on_a_part: int = 0
-    belied: tuple[float, float] | None = None  # log evidence where a simpler prior led, and how much more that promised
+    belied: tuple[Climb, Problem, float] | None = None  # where a simpler prior led, and how much more that promised
 
     def __post_init__(self) -> None:
         guide = self.inference.guide(self.problem.likelihood)
@@ -172,6 +172,13 @@ class _Search:
             guide.with_site_tol(_looser(guide.site_tol, *by)) for by in (ROUGH_SITES, FINER_SITES)
         )
         self.starts = starting_points(self.problem, self.run.n_restarts, self.run.rng)
+
+    def best(self) -> Climb:
+        """The end of the search."""
+        found = self.begun_on_a_part() or self.over_all_rows()
+        if self.belied is not None and self.belied[0].value > found.value:
+            found, self.problem, _ = self.belied
+        return found
 
     def begun_on_a_part(self) -> Climb | None:
         """The end of an ascent that began on a part of the problem; None if there is none, or it led nowhere."""
@@ -207,7 +214,7 @@ class _Search:
         if ended is None or found_nothing(there, ended.value, self.prior, ended.theta):
             return None
         if same and best.value - ended.value > BELIED * abs(best.value):
-            self.belied = ended.value, best.value - ended.value
+            self.belied = ended, there, best.value - ended.value
             self.evaluations += ended.evaluations
             return None
         return ended, there
@@ -251,10 +258,10 @@ class _Search:
 
     def warnings(self, best: Climb) -> list[str]:
         """That the whole agrees in the end with a simpler prior that promised too much."""
-        if self.belied is None or best.value > self.belied[0] + AGREES:
+        if self.belied is None or best.value > self.belied[0].value + AGREES:
             return []
         return [
-            f"the log evidence at parameters like these is {self.belied[1]:.0f} higher under the simpler prior that "
+            f"the log evidence at parameters like these is {self.belied[2]:.0f} higher under the simpler prior that "
             f"led there: they may suit the approximation more than the labels; {self.problem.form.cure}"
         ]
 
