@@ -133,6 +133,14 @@ def length_scales(kernel: Kernel, X: Array) -> Array:
     return spreads(X)
 
 
+def common_length(kernel: Kernel) -> float | None:
+    """The first length scale of the kernel that all columns share; None if it has none."""
+    for name, value in kernel.get_params().items():
+        if name.endswith("length_scale") and np.size(value) == 1:
+            return float(np.squeeze(value))
+    return None
+
+
 def _enough(X: Array, kernel: Kernel, n: int, most: int, rng: Generator) -> int:
     """How many inducing inputs, found by greedy choice among some of n rows, leave what these cannot tell."""
     X = X[sample_rows(len(X), LOOKED_AT, rng)]

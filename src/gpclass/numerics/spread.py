@@ -10,7 +10,7 @@ import numpy as np
 
 from gpclass._typing import Array, BoolArray
 
-ROUNDING = 1e-12  # of its largest value: a column that varies less is constant up to rounding
+ROUNDING = 64 * np.finfo(float).eps  # of its largest value: a column that varies less is constant up to rounding
 
 
 def is_constant(X: Array) -> BoolArray:

@@ -221,12 +221,13 @@ def test_all_rows_that_allow_no_ascent_leave_the_first_one_as_it_is(monkeypatch)
         fitted(X, y, hyperparameters=climb_of(max_iter=8))
 
 
-def test_inducing_inputs_move_along_a_column_in_which_they_are_equal():
+@pytest.mark.parametrize("kernel", [RBF([3e3, 3e3]), RBF(3e3), ConstantKernel(1.0) * RBF(3e3)])
+def test_inducing_inputs_move_along_a_column_in_which_they_are_equal(kernel):
     """Its unit is the length scale, however large, not 1."""
     X = 1e4 * np.random.default_rng(0).uniform(size=(300, 2))
     y = (np.sin(X[:, 0] / 2e3) + np.cos(X[:, 1] / 2e3) > 0).astype(int)
     line = np.c_[np.linspace(0, 1e4, 6), np.full(6, 2e3)]
-    found = fitted(X, y, RBF([3e3, 3e3]), n_inducing=None, inducing=line, hyperparameters=climb_of(max_iter=15))
+    found = fitted(X, y, kernel, n_inducing=None, inducing=line, hyperparameters=climb_of(max_iter=15))
     assert np.ptp(found.inducing_[:, 1]) > 1e3
 
 

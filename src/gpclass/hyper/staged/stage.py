@@ -17,7 +17,7 @@ import numpy as np
 from gpclass._typing import Array, IntArray
 from gpclass.hyper.climb import value_and_slope
 from gpclass.inference.base import Inference
-from gpclass.latent.inducing import length_scales
+from gpclass.latent.inducing import common_length, length_scales
 from gpclass.latent.sites import Start
 from gpclass.model.problem import Problem
 from gpclass.model.rows import Work, bring_back, leave_out
@@ -93,7 +93,8 @@ class Stage:
         Z = inducing(self.problem)
         if self.earlier is None:  # the scale of each column of Z: its length scale, or the spread if that is huge
             lengths = length_scales(self.problem.kernels[0], Z)
-            self.unit = np.where(is_constant(Z), lengths, np.minimum(lengths, spreads(Z)))
+            alone = common_length(self.problem.kernels[0]) or lengths  # of a column in which all Z are equal
+            self.unit = np.where(is_constant(Z), alone, np.minimum(lengths, spreads(Z)))
         else:
             self.unit, self.near = self.earlier.unit, self.earlier.near
         p, free = len(self.problem.theta), Z.size if self.free_Z else 0
