@@ -58,12 +58,12 @@ def test_gradients_are_those_of_differences(case, m):
 
 @pytest.mark.parametrize("m", [0, 10])
 def test_the_gradient_by_the_scale_and_by_kernels_of_each_class(m):
-    form, method = Neighbours(6, m, Z, Z if m else None), Laplace()
-    free = Problem.of(X, TWO, KERNEL, Probit(scale=1.3, scale_bounds=(0.1, 10.0)), form=form).placed(RNG)
+    form, method, rng = Neighbours(6, m, Z, Z if m else None), Laplace(), np.random.default_rng(2)
+    free = Problem.of(X, TWO, KERNEL, Probit(scale=1.3, scale_bounds=(0.1, 10.0)), form=form).placed(rng)
     kernels = [ConstantKernel(v) * RBF(0.3) for v in (1.0, 2.0, 0.5)]
     from sklearn.gaussian_process.kernels import CompoundKernel
 
-    own = Problem.of(X, MANY, CompoundKernel(kernels), get_likelihood("softmax"), form=form).placed(RNG)
+    own = Problem.of(X, MANY, CompoundKernel(kernels), get_likelihood("softmax"), form=form).placed(rng)
     for here in (free, own):
         slope = method(here, gradient=True).evidence.gradient
         assert len(slope) == len(here.theta)
