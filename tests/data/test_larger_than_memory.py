@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ from gpclass.latent.local import LocalBlocks
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
-from gpclass.model.rows import ArraySource, Local, Rows
+from gpclass.model.rows import FAN, ArraySource, Local, Rows, added
 from gpclass.registry import get_inference
 
 KERNEL = C(2.0) * RBF(1.3)
@@ -559,6 +559,32 @@ def test_many_classes_from_anywhere_are_those_of_an_array(weather, tmp_path, req
     assert there.log_evidence_ == pytest.approx(here.log_evidence_, abs=1e-8)
     np.testing.assert_allclose(there.predict_proba(X[:50]), here.predict_proba(X[:50]), atol=1e-8)
     assert here.score(X, label) > 0.85
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_an_ascent_on_workers_is_that_of_one_process(tmp_path, client, monkeypatch):
+    """Of many shards: their sums are rounded alike, of which single precision and the ascent would make more."""
+    monkeypatch.setattr("gpclass.model.rows.FEWEST_ROWS", 150)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4))
+    y = (X[:, 0] * X[:, 1] + rng.normal(size=3000) > 0).astype(int)
+    mapped = np.memmap(tmp_path / "x.bin", np.float64, "w+", shape=X.shape)
+    mapped[:] = X
+    here, there = (GPClassifier(inference="ep", n_inducing=15, random_state=0).fit(at, y) for at in (X, mapped))
+    assert len(there._problem.rows.held) > FAN
+    assert type(there._problem.rows.executor).__name__ == "DaskExecutor"
+    assert there.log_evidence_ == pytest.approx(here.log_evidence_, abs=1e-8)
+    np.testing.assert_allclose(there.predict_proba(X[:500]), here.predict_proba(X[:500]), atol=1e-8)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 65, 100, 513])
+def test_sums_are_added_in_one_order_everywhere(count):
+    parts = [{"sum": value, "max_site": value} for value in np.random.default_rng(count).normal(size=count)]
+    level = [part["sum"] for part in parts]
+    while len(level) > 1:
+        level = [reduce(float.__add__, level[k : k + FAN]) for k in range(0, len(level), FAN)]
+    assert added(iter(parts)) == {"sum": level[0], "max_site": max(part["sum"] for part in parts)}
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ the same shards give the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -30,6 +30,7 @@ from gpclass.numerics.threads import allowed_threads, one_thread, pool
 SHARD_ROWS = 65_536  # rows of a shard at most
 FEWEST_ROWS = 2048  # of a shard of an array in memory: fewer do not justify a thread
 LOOK = 2000  # rows whose features tell data from other data
+FAN = 8  # sums of shards added at once
 SHARDS = 64  # of such an array, if that makes them large enough: balances the threads
 
 Sums: TypeAlias = "dict[str, Any]"  # arrays and numbers, which add; lists, which are joined
@@ -91,6 +92,32 @@ def add(left: Mapping[str, Any], right: Mapping[str, Any]) -> Sums:
     return {key: max(left[key], right[key]) if key.startswith("max_") else left[key] + right[key] for key in left}
 
 
+def added(sums: Iterable[Sums]) -> Sums:
+    """All of them, in their order: each ``FAN`` together, then each ``FAN`` of these sums, and so on.
+
+    The same bits wherever the sums are made, since single precision and an ascent make more of the last ones.
+    """
+    levels: list[list[Any]] = []  # count and sum of what each has so far
+    for one in sums:
+        _add_to(levels, 0, one)
+    for k in range(len(levels) - 1):
+        if levels[k][0]:
+            _add_to(levels, k + 1, levels[k][1])
+    total: Sums = levels[-1][1]
+    return total
+
+
+def _add_to(levels: list[list[Any]], k: int, one: Sums) -> None:
+    """Add to level k; a full level goes to the next."""
+    if k == len(levels):
+        levels.append([0, None])
+    count, total = levels[k]
+    levels[k] = [count + 1, one if count == 0 else add(total, one)]
+    if count + 1 == FAN:
+        full, levels[k] = levels[k][1], [0, None]
+        _add_to(levels, k + 1, full)
+
+
 class Executor(Protocol):
     """Where shards are stored and work on them runs.
 
@@ -132,13 +159,17 @@ class Local:
         if len(held) == 1:
             shard, sums = work(held[0], *arguments)
             return [shard], sums
-        threads, new, total = self.threads or allowed_threads(), [], None
-        with one_thread():
-            side_by_side = pool(threads).map if threads > 1 else map
+        threads = self.threads or allowed_threads()
+        new: list[Any] = []
+
+        def each() -> Iterator[Sums]:
             for shard, sums in side_by_side(lambda shard: work(shard, *arguments), held):
                 new.append(shard)
-                total = sums if total is None else add(total, sums)
-        assert total is not None
+                yield sums
+
+        with one_thread():
+            side_by_side = pool(threads).map if threads > 1 else map
+            total = added(each())
         return new, total
 
     def fetch(self, held: Sequence[Any]) -> list[Shard]:
