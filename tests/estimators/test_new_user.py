@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from gpclass import GPClassifier, compare
 from gpclass.hyper import Maximize
@@ -102,7 +102,24 @@ def test_settings_of_the_run_are_checked_before_it(setting, message):
 
 
 def test_advice_on_inducing_inputs_fits_what_was_given():
-    Z = np.linspace(0, 1, 5)[:, None]
+    Z = np.random.default_rng(0).uniform(size=(5, 4))
     given, counted = LowRank(Z, 5, how=Z), LowRank(Z, 5)
-    assert "n_inducing" in counted.cure
+    assert counted.cure == "raise n_inducing, for instance to 10"
     assert given.cure == "give more inducing inputs than these 5"
+    assert "n_neighbors='auto'" in LowRank(Z[:, :2], 5).cure
+
+
+def test_blur_is_told_even_if_the_dense_prior_predicts_worse_this_once():
+    """Three hundred rows are too few for the log loss to tell."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2500, 2))
+    y = (np.sin(40 * X[:, 0]) + np.sin(37 * X[:, 1]) + rng.normal(size=2500) > 0).astype(int)
+    kernel = ConstantKernel(2.0) * Matern(0.06, nu=1.5)
+    losses = []
+    for seed in range(2):
+        clf = GPClassifier(kernel, inference="ep", n_inducing=150, hyperparameters="fixed", random_state=seed)
+        with pytest.warns(
+            UserWarning, match="of the prior variance is finer than it shows; raise .*n_neighbors='auto'"
+        ):
+            losses.append(clf.fit(X, y).fit_report_.details["log_loss_above_dense"])
+    assert min(losses) < 0.0 < max(losses)

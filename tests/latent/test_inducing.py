@@ -69,7 +69,7 @@ def test_the_report_says_why_so_many():
     y = X[:, 0] > 0.5
     settings = {"inference": "laplace", "hyperparameters": "fixed"}
     details = GPClassifier(KERNEL, n_inducing="auto", **settings).fit(X, y).fit_report_.details
-    assert details["n_inducing_because"] == "150 rows tell nothing about the prior variance that they leave"
+    assert details["n_inducing_because"] == "where they were placed, 150 rows tell nothing about what they leave"
     assert "n_inducing_because" not in GPClassifier(KERNEL, n_inducing=20, **settings).fit(X, y).fit_report_.details
 
 

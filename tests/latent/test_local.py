@@ -140,7 +140,7 @@ def test_a_search_is_on_some_rows_under_another_prior(monkeypatch, tmp_path, ful
     monkeypatch.setattr(local, "FEW", 40)
     monkeypatch.setattr(local, "FULL", full)
     monkeypatch.setattr(inducing, "LEAST", 5)
-    monkeypatch.setattr(local, "MAP", most)
+    monkeypatch.setattr(local, "FEW_COLUMNS", most)
     seen, infer = [], EP.infer
 
     def watched(inference, problem, *others):

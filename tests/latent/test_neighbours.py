@@ -305,7 +305,7 @@ def test_auto_takes_fewer_neighbours_where_a_fit_would_take_hours(monkeypatch):
     figures = here.placed(RNG).prior.survey()
     assert 1 <= figures["n_neighbors"] < 40
     assert figures["n_neighbors_because"] == "as many as memory and about an hour allow"
-    assert figures["n_inducing_because"] == "130 rows tell nothing about the prior variance that they leave"
+    assert figures["n_inducing_because"] == "where they were placed, 130 rows tell nothing about what they leave"
 
 
 def test_the_report_says_why_so_many_neighbours():

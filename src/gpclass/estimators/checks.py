@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel, WhiteKernel
 from gpclass._typing import Array, IntArray
 from gpclass.covariance import compile_kernel
 from gpclass.hyper.starts import base_rate, learned_nothing, like_a_coin
+from gpclass.latent.inducing import FEW_COLUMNS
 from gpclass.model.problem import Problem, sample_of
 from gpclass.numerics.linalg import factor
 from gpclass.numerics.memory import available_memory
@@ -55,18 +56,23 @@ def dense_hours(n: int, latents: int = 1) -> float:
     return DENSE_FLOPS * float(n) ** 3 * latents / SPEED / 3600.0
 
 
-def warn_of_hours(n: int) -> None:
+def faster(d: int) -> str:
+    """An estimator for many rows of d columns."""
+    return f"GPClassifier(inference='ep', {'n_neighbors' if d <= FEW_COLUMNS else 'n_inducing'}='auto')"
+
+
+def warn_of_hours(n: int, d: int) -> None:
     """Warn before a long dense fit of two classes."""
     if n > SLOW_ROWS:
         warnings.warn(
             f"a dense fit of n = {n} rows takes about {dense_hours(n):.1f} hours with its kernel parameters learned; "
-            "n_inducing=300 takes minutes",
+            f"{faster(d)} takes minutes",
             UserWarning,
             stacklevel=5,
         )
 
 
-def check_memory(n: int, latents: int = 1, *, orthant: bool = False) -> None:
+def check_memory(n: int, cure: str, latents: int = 1, *, orthant: bool = False) -> None:
     """Reject a dense fit, with so many latent values per point, that exceeds memory or would take a day."""
     need, have = DENSE_MATRICES * 8.0 * n * n * latents, available_memory()
     if orthant and latents > 1:
@@ -77,7 +83,7 @@ def check_memory(n: int, latents: int = 1, *, orthant: bool = False) -> None:
     raise ValueError(
         f"a dense Gaussian process on n = {n} points needs about {need / 2**30:.1f} GiB of memory "
         f"({have / 2**30:.1f} GiB are free) and, with its kernel parameters learned, about {hours:.0f} hours; "
-        "set n_inducing, such as GPClassifier(n_inducing=300), or fit a subset of the rows"
+        f"{cure}"
     )
 
 

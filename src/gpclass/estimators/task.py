@@ -124,9 +124,10 @@ def array_task(
     if full(form):
         latents = methods.likelihood.n_latents(len(classes))
         way = methods.inference.way(type(methods.likelihood), form.offers)
-        checks.check_memory(n, latents, orthant=way is not None and "box" in way.prior)
+        cure = f"use {checks.faster(X.shape[1])}, or fit a subset of the rows"
+        checks.check_memory(n, cure, latents, orthant=way is not None and "box" in way.prior)
         if methods.strategy.name != "fixed" and latents == 1:
-            checks.warn_of_hours(n)
+            checks.warn_of_hours(n, X.shape[1])
     if noisy:
         checks.check_copies(n, X.shape[1])
         rows = rows.unrolled()

@@ -203,7 +203,7 @@ class IndicatorKriging(TransformKeyword, Savable, Deciding, ClassifierMixin, Bas
         """One kriging system, or one per indicator if each has its own fitted variogram."""
         sites, V = self.sites_, self._values
         if self.neighbours is None:
-            check_memory(len(sites.X))
+            check_memory(len(sites.X), "set neighbours, such as neighbours=50, or take a part of the sites")
         self.variogram_: Any = None
         notes: tuple[str, ...] = ()
         if self.kernel is not None:

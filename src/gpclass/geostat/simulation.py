@@ -177,7 +177,7 @@ def simulate(clf: Any, X: Any, n_draws: int = 1000, *, label: Any = None, random
     check_is_fitted(final)
     at = class_index(label, final.classes_, 1)
     points = seen_by_final(clf, X)
-    check_memory(len(points))
+    check_memory(len(points), "take fewer points")
     rng = generator(random_state)
     f = final.sample_latent(points, n_draws, rng)  # (S, m), or (S, m, C)
     if f.ndim == 2:

@@ -32,6 +32,7 @@ LABEL = 3.0  # variance of the noise of an observation that tells as much as a l
 EACH = 20  # rows for each inducing input beyond ``USUAL``
 LOOKED_AT = 4000  # rows examined by "auto"
 HOUR = 1e11  # n m² of a fit that takes about an hour, for one latent value per row
+FEW_COLUMNS = 3  # up to which a map is better served by neighbours
 ROOM = 0.1  # share of the free memory that four matrices of L m × L m may take
 
 
@@ -81,7 +82,7 @@ def most_inducing(n: int, latents: int = 1) -> tuple[int, str]:
 def because(m: int, n: int, latents: int) -> str:
     """Why "auto" chose m inducing inputs."""
     most, limit = most_inducing(n, latents)
-    return limit if m >= most else f"{n} rows tell nothing about the prior variance that they leave"
+    return limit if m >= most else f"where they were placed, {n} rows tell nothing about what they leave"
 
 
 def choose_inducing(

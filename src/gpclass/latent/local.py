@@ -40,7 +40,7 @@ from gpclass.latent.base import Form
 from gpclass.latent.cliques import random_order, scaled
 from gpclass.latent.dense import Dense
 from gpclass.latent.in_memory import InMemoryPrior
-from gpclass.latent.inducing import sample_of_classes
+from gpclass.latent.inducing import FEW_COLUMNS, sample_of_classes
 from gpclass.latent.local_passes import Spec, products
 from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from gpclass.model.problem import Problem
 
 FEW = 10_000  # rows on which θ is learned
-FULL, MAP = 1000, 3  # rows up to which their prior is dense, and columns up to which it is neighbours
+FULL = 1000  # rows up to which their prior is dense
 INDUCING, FEWEST_INDUCING, NEIGHBOURS = 300, 50, 15
 PATCHED, PATCH = 6000, 60  # places of all patches, at most, and of one, at least
 FEWEST_PATCHES = 10
@@ -189,7 +189,7 @@ def search_form(n: int, d: int, L: int) -> Form:
     if n <= FULL:
         return Dense()
     m = max(FEWEST_INDUCING, round(INDUCING / (L * (L + 1) / 2) ** 0.5))
-    return Neighbours(NEIGHBOURS) if d <= MAP else LowRank(m=min(m, -(-n // 10)))
+    return Neighbours(NEIGHBOURS) if d <= FEW_COLUMNS else LowRank(m=min(m, -(-n // 10)))
 
 
 def levelled(kernel: Kernel) -> Kernel:
@@ -201,7 +201,7 @@ def levelled(kernel: Kernel) -> Kernel:
 
 def patched(n: int, d: int) -> int:
     """How many of n places of d columns may be in patches: none if all were searched under a prior as detailed."""
-    return 0 if n <= (FEW if d <= MAP else FULL) else min(PATCHED, n // 2)
+    return 0 if n <= (FEW if d <= FEW_COLUMNS else FULL) else min(PATCHED, n // 2)
 
 
 def equal_rows(X: Array) -> IntArray:

@@ -26,7 +26,7 @@ from gpclass.latent import low_rank_passes as passes
 from gpclass.latent.base import ExpectedPrior, Form, Gaussian, LatentPrior, per_latent
 from gpclass.latent.basis import Basis, rounds_well
 from gpclass.latent.coordinates import Features, GivenLatents, Target
-from gpclass.latent.inducing import because, check_inducing, choose_inducing, most_inducing, sample_rows
+from gpclass.latent.inducing import FEW_COLUMNS, because, check_inducing, choose_inducing, most_inducing, sample_rows
 from gpclass.latent.low_rank_gradient import gaussian_gradient, score
 from gpclass.latent.low_rank_q import Q, Spec
 from gpclass.latent.sites import Held, SiteRule, Swept
@@ -103,9 +103,11 @@ class LowRank(Form):
     def cure(self) -> str:
         if self.Z is None:
             return ""
+        few = ", or, in so few columns, take inference='ep' with n_neighbors='auto'"
+        few = few if self.Z.shape[1] <= FEW_COLUMNS else ""
         if isinstance(self.how, str):
-            return f"raise n_inducing, for instance to {2 * len(self.Z)}"
-        return f"give more inducing inputs than these {len(self.Z)}"
+            return f"raise n_inducing, for instance to {2 * len(self.Z)}{few}"
+        return f"give more inducing inputs than these {len(self.Z)}{few}"
 
     def for_few_rows(self) -> LowRank:
         return replace(self, keep=True)

@@ -393,16 +393,17 @@ def test_many_classes_climb_with_inducing_inputs(moons, inference):
 
 
 def test_dense_limit_names_memory_time_and_cure(monkeypatch):
-    with pytest.raises(ValueError, match=r"GiB of memory .* hours; set n_inducing"):
-        checks.check_memory(200_000)
-    with pytest.raises(ValueError, match="n_inducing=300"):
-        GPClassifier().fit(np.random.default_rng(0).standard_normal((20_000, 1)), np.arange(20_000) % 2)
-    checks.check_memory(1000)
-    with pytest.warns(UserWarning, match=r"1\.0 hours .* n_inducing=300"):
-        checks.warn_of_hours(6000)
+    with pytest.raises(ValueError, match=r"GiB of memory .* hours; take fewer"):
+        checks.check_memory(200_000, "take fewer")
+    for d, cure in ((1, "inference='ep', n_neighbors='auto'"), (4, "inference='ep', n_inducing='auto'")):
+        with pytest.raises(ValueError, match=cure):
+            GPClassifier().fit(np.random.default_rng(0).standard_normal((20_000, d)), np.arange(20_000) % 2)
+    checks.check_memory(1000, "")
+    with pytest.warns(UserWarning, match=r"1\.0 hours .* n_inducing='auto'"):
+        checks.warn_of_hours(6000, 10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        checks.warn_of_hours(5000)
+        checks.warn_of_hours(5000, 10)
 
 
 @pytest.mark.filterwarnings("ignore:the fit did not converge")
