@@ -167,6 +167,18 @@ def test_unknown_labels_and_options():
         metrics.calibration_error([0, 1], [0.2, 0.3], level=90)
 
 
+def test_a_step_that_is_not_counted_is_shown_and_cleared(monkeypatch):
+    """Stages that come before the one whose steps are counted take most of the time of many classes."""
+    stream = io.StringIO()
+    monkeypatch.setattr("gpclass.progress.DELAY", 1e-9)
+    with progress(4, "ascent", verbose=1, stream=stream) as bar:
+        bar.doing("ascent, 2,000 rows")
+        assert "2,000 rows" in stream.getvalue()
+        bar.note(log_evidence=-1.23456789)
+        assert "log_evidence=-1.235" in stream.getvalue()
+    assert stream.getvalue().endswith("\r")
+
+
 def test_progress_is_silent_or_tells_acceptance():
     stream = io.StringIO()
     with progress(4, "chain", verbose=2, stream=stream) as bar:

@@ -53,9 +53,22 @@ class Progress:
             self._bar.total += steps
 
     def doing(self, what: str) -> None:
-        """Set the label of the current step."""
+        """Set the label of the current step, and show it."""
         if self._bar is not None:
             self._bar.set_description(what, refresh=False)
+            self._show()
+
+    def note(self, **figures: Any) -> None:
+        """Show figures of a step that is not counted."""
+        self.update(0, **figures)
+        self._show()
+
+    def _show(self) -> None:
+        """Now, if the bar may appear, and not only at the next step."""
+        bar = self._bar
+        if bar is not None and bar._time() - bar.start_t >= bar.delay:
+            bar.refresh()
+            bar.last_print_t = bar._time()  # so that it is cleared at the end
 
     def close(self) -> None:
         """Finish the line."""

@@ -64,7 +64,7 @@ def test_neighbours_alone_or_beside_inducing_points(folder, capsys):
     assert (alone["n_neighbors"], alone["n_inducing"], both["n_neighbors"], both["n_inducing"]) == (6, 0, 40, 5)
     for words, said in (
         (("--neighbors", "-3"), "--neighbors must be a whole number of at least 0, or auto, not '-3'"),
-        (("--neighbors", 6, "--method", "exact"), "inference may be 'ep', "),
+        (("--neighbors", 6, "--method", "exact"), "set inference to one of 'ep', "),
     ):
         code, _, err = gpclass(capsys, "fit", "data.csv", "--target", "kind", "--force", *words)
         assert code != 0
@@ -88,7 +88,7 @@ def test_a_prior_that_does_not_go_with_other_options(folder, capsys):
         (("--latent-prior", "local", "--inducing", 5), "--latent-prior local and --inducing both choose the prior"),
         (("--latent-prior", "local", "--neighbors", 5), "--latent-prior local and --neighbors both choose the prior"),
         (("--latent-prior", "nearby"), "'dense', 'inducing', 'neighbours', 'local'"),
-        (("--latent-prior", "local", "--method", "exact"), "inference may be 'ep', "),
+        (("--latent-prior", "local", "--method", "exact"), "set inference to one of 'ep', "),
     ):
         code, _, err = gpclass(capsys, "fit", "data.csv", "--target", "kind", *words)
         assert code == 2

@@ -571,7 +571,9 @@ def test_an_ascent_on_workers_is_that_of_one_process(tmp_path, client, monkeypat
     y = (X[:, 0] * X[:, 1] + rng.normal(size=3000) > 0).astype(int)
     mapped = np.memmap(tmp_path / "x.bin", np.float64, "w+", shape=X.shape)
     mapped[:] = X
-    here, there = (GPClassifier(inference="ep", n_inducing=15, random_state=0).fit(at, y) for at in (X, mapped))
+    how = Maximize(stages=Stages(few_rows=200, some_rows=300))  # and a part of 1,200 rows
+    make = partial(GPClassifier, inference="ep", n_inducing=15, hyperparameters=how, random_state=0)
+    here, there = (make().fit(at, y) for at in (X, mapped))
     assert len(there._problem.rows.held) > FAN
     assert type(there._problem.rows.executor).__name__ == "DaskExecutor"
     assert there.log_evidence_ == pytest.approx(here.log_evidence_, abs=1e-8)

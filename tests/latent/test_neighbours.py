@@ -68,9 +68,9 @@ def test_the_gradient_by_the_scale_and_by_kernels_of_each_class(m):
         slope = method(here, gradient=True).evidence.gradient
         assert len(slope) == len(here.theta)
         k = len(slope) - 1
-        e = 1e-4 * np.eye(len(slope))[k]
+        e = 1e-3 * np.eye(len(slope))[k]  # rounding of the smooth kernels is then a hundredth of the tolerance
         ends = [method(here.at(here.theta + s * e)).evidence.log_z for s in (1, -1)]
-        assert slope[k] == pytest.approx((ends[0] - ends[1]) / 2e-4, abs=1e-5)
+        assert slope[k] == pytest.approx((ends[0] - ends[1]) / 2e-3, abs=1e-5)
 
 
 def test_more_neighbours_come_closer_to_the_dense_prior():
@@ -203,6 +203,12 @@ def test_parameters_that_suit_few_neighbours_alone_are_told():
     X, y, weights = copies()
     with pytest.warns(UserWarning, match="suit the approximation more than the labels; raise n_neighbors"):
         GPClassifier(inference="ep", n_neighbors=15, random_state=0).fit(X, y, weights)
+
+
+def test_nearly_all_of_many_rows_as_neighbours_are_refused():
+    X = np.random.default_rng(0).uniform(size=(600, 2))
+    with pytest.raises(ValueError, match="leave n_neighbors out"):
+        GPClassifier(inference="ep", n_neighbors=5000).fit(X, X[:, 0] > 0.5)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -112,8 +112,8 @@ def fit(
         reads = bool(neighbors) if form is None else not FORMS[form].predicts_from_rows or FORMS[form].reads
         if not inducing and not reads:
             raise Mistake(
-                f"{data} is a folder: set the number of inducing points, for example --inducing 300, or give "
-                "--neighbors 15 or --latent-prior local for rows that fit into memory"
+                f"{data} is a folder: set the number of inducing points, for example --inducing 300, or, for rows "
+                "that fit into memory, give --neighbors auto or --latent-prior local, with --inference ep"
             )
         if said:
             raise Mistake(f"{data} is a folder: write columns of names as text there, instead of --categories")

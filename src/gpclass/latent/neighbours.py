@@ -48,6 +48,7 @@ FEW, CENTRES = 3000, 6  # rows on which a search of θ begins, and the neighbour
 FEWER = 5  # neighbours with which it begins: a factor costs a fifth of one with 15
 ENOUGH = 20_000  # rows on which it ends, if there are twice as many: the cost of a factor grows faster than the rows
 HELD = 3.0  # numbers that are held, over those of the factor: fronts under way and entries of the inverse
+PAIRS = 3e7  # n k² above which k near n is refused: seconds become hours
 PER_PAIR = 60.0  # bytes per pair of a clique: its place, weights and derivatives
 RARE = 20  # rows of a class that these miss, if rows are in tiles
 MANY, TILE = 250_000, 20_000  # rows beyond which they are cut into tiles, and rows of a tile's core
@@ -131,6 +132,11 @@ class Neighbours(Form):
             raise ValueError(f"halo must be a number of at least 0, got {self.halo!r}")
         m = 0 if m == 0 else check_inducing("auto" if m is None else m, self.how, n, d)
         k = None if k is None else min(int(k), n)
+        if k is not None and float(n) * k * k > PAIRS and 4 * k > n:
+            raise ValueError(
+                f"{k} neighbours of {n} rows take longer than the dense prior, which is the same with all rows as "
+                "neighbours: leave n_neighbors out, or give 10 to 40"
+            )
         form = replace(self, k=k, m=m)
         least = bytes_in_tiles(n, k or 0) if form.tiled(n) else bytes_of_pairs(n, k or 0)
         refuse(least, k or 0, n, d)  # before neighbours are found

@@ -27,7 +27,7 @@ from gpclass.latent.dense import Dense
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.labels import copied_rows, copies_of, unrolled_rows
 from gpclass.model.parameters import Parameters, frozen
-from gpclass.model.rows import ArraySource, Rows, Sums
+from gpclass.model.rows import ArraySource, Executor, Rows, Sums
 
 MOST_COPIES = 4  # rows per point, on average, up to which copies are repeated rows
 
@@ -116,10 +116,12 @@ class Problem(Parameters):
         weights = self.weights
         return values if weights is None else weights * values
 
-    def on(self, X: Array, y: npt.NDArray[Any], weights: Array | None = None) -> Problem:
-        """The same model on other rows, in memory."""
+    def on(
+        self, X: Array, y: npt.NDArray[Any], weights: Array | None = None, executor: Executor | None = None
+    ) -> Problem:
+        """The same model on other rows, in memory, or where an executor puts them."""
         form = self.form.for_other_rows()
-        return replace(self, form=form, rows=form.rows(ArraySource(X, y, weights)))
+        return replace(self, form=form, rows=form.rows(ArraySource(X, y, weights, executor=executor)))
 
     def subset(self, rows: npt.NDArray[Any]) -> Problem:
         """The same model on some of its rows: indices, or a mask."""

@@ -162,8 +162,8 @@ def _not_with(inference: Inference, form: type[Form], many: bool) -> str:
     """Why an inference does not run with a prior, and what does."""
     able = [name for name, row in INFERENCES.items() if likelihoods_for(row.default, form, many)]
     return (
-        f"{why_no_likelihood(inference, form, many)}; inference may be {', '.join(map(repr, able))}, "
-        "or the dense prior, without n_inducing, n_neighbors and latent_prior"
+        f"{why_no_likelihood(inference, form, many)}; set inference to one of {', '.join(map(repr, able))}, "
+        "or leave out n_inducing, n_neighbors and latent_prior, which gives the dense prior"
     )
 
 

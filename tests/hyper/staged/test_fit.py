@@ -361,11 +361,11 @@ def test_saved_models_predict_the_same_and_keep_no_rows(moons, tmp_path, inferen
         ),
         (
             {"inference": "control-variables", "hyperparameters": "fixed"},
-            "inducing inputs avoid; .*without n_inducing",
+            "inducing inputs avoid.*leave out n_inducing",
         ),
         (
             {"inference": "gpc-mc", "hyperparameters": "fixed"},
-            "noisy latent values.*; inference may be .*'importance'",
+            "noisy latent values.*; set inference to one of .*'importance'",
         ),
         ({"inference": "hmc"}, "needs the gradient of the evidence"),
         ({"inference": "exact", "hyperparameters": "em"}, "needs one Gaussian with a deterministic evidence"),

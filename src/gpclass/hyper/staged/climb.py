@@ -22,7 +22,7 @@ from gpclass.hyper.starts import elsewhere, found_nothing, starting_points
 from gpclass.inference.base import Inference
 from gpclass.latent.inducing import sample_rows
 from gpclass.model.problem import Problem
-from gpclass.model.rows import Local
+from gpclass.model.rows import Executor
 from gpclass.numerics.lbfgs import Ascent
 from gpclass.numerics.memory import available_memory
 from gpclass.priors import PriorSet
@@ -59,7 +59,8 @@ class Climb:
             at = self._begin(problem)
             self.checkpoint.save_between(at, self.absent, self.rng, self.evaluations)
         while at.sizes:
-            part = part_of(at.problem, at.sizes[0], self.rng, self.absent)
+            shared = at.problem.rows.executor if at.sizes[0] > self.settings.some_rows else None
+            part = part_of(at.problem, at.sizes[0], self.rng, self.absent, shared)
             at = replace(at, sizes=at.sizes[1:])
             if _of_all_classes(part):
                 self.begins(f"{part.n:,} rows")
@@ -83,16 +84,14 @@ class Climb:
         problem = problem.placed(self.rng).at(problem.theta)
         columns = len(inducing(problem)) + problem.n_features
         sizes = growing(n, columns, s.some_rows) if s.move_inducing else []
-        # Where other processes keep the rows, these do the work on more than some of them.
-        here = isinstance(problem.rows.executor, Local)
-        return Standing(problem, None, tuple(sizes if here else sizes[:1]))
+        return Standing(problem, None, tuple(sizes))
 
     def _some(self, at: Standing, part: Problem) -> Standing:
         """The end of an ascent over a part of the rows."""
         problem = at.problem
         rule = Rule(SOME_ITERATIONS, EARLY_TOL, min(self.settings.window, EARLY_WINDOW), EARLY_GAIN)
         look = None if self.absent is None else problem.rows.take(self.absent)
-        stage = Stage(part, self.guide, rule, self.prior, left_out=look, earlier=at.earlier)
+        stage = Stage(part, self.guide, rule, self.prior, left_out=look, earlier=at.earlier, tell=self.bar.note)
         state = stage.run()
         self.evaluations += state.evaluations
         some, last = stage.chosen(state), stage.accepted
@@ -137,12 +136,18 @@ def growing(n: int, columns: int, first: int) -> list[int]:
     return sizes
 
 
-def part_of(problem: Problem, rows: int, rng: np.random.Generator, without: IntArray | None) -> Problem:
-    """The same model on a random part of the rows, without those that it must not use, in memory."""
+def part_of(
+    problem: Problem,
+    rows: int,
+    rng: np.random.Generator,
+    without: IntArray | None,
+    executor: Executor | None = None,
+) -> Problem:
+    """The same model on a random part of the rows, without those that it must not use, in memory or on workers."""
     chosen = sample_rows(problem.n, rows, rng)
     if without is not None:
         chosen = np.setdiff1d(chosen, without, assume_unique=True)
-    return replace(problem, form=problem.form.for_few_rows()).on(*problem.rows.take(chosen))
+    return replace(problem, form=problem.form.for_few_rows()).on(*problem.rows.take(chosen), executor)
 
 
 def _of_all_classes(part: Problem) -> bool:
