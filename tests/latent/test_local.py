@@ -251,7 +251,7 @@ def test_an_adjustment_that_fails_or_predicts_no_better_is_not_taken(monkeypatch
     kept = patches.adjusted(at, EP(), run, None, "", **limits)
     assert kept.problem is at
     assert kept.details["adjusted_on_patches"] == patches.WORSE
-    before, after = kept.details["log_loss_held_out"]
+    before, after = (kept.details[name] for name in ("log_loss_held_out", "log_loss_adjusted"))
     assert before <= after
 
     def refused(objective, theta, **limits):

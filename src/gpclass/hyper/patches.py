@@ -66,7 +66,7 @@ def adjusted(
                     return Adjusted(problem, spent, {**details, "adjusted_on_patches": f"no: {found.refused}"})
                 at = at.at(found.theta)
             losses += [held_out_loss(one, rows, guide, run) for one in ([at] if losses else [problem, at])]
-            details["log_loss_held_out"] = (losses[0], losses[-1])
+            details |= {"rows_held_out": len(rows), "log_loss_held_out": losses[0], "log_loss_adjusted": losses[-1]}
             if losses[-1] < losses[0]:
                 how = "yes, with a level each" if level else "yes"
                 return Adjusted(at, spent + len(losses), {**details, "adjusted_on_patches": how})
