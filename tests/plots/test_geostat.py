@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PathCollection
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -188,3 +189,14 @@ def test_normal_on_the_interval():
     assert "μ = 1" in ax.get_legend().get_texts()[1].get_text()
     with pytest.raises(ValueError, match="at most"):
         plots.normal_on_interval(np.arange(9))
+
+
+def test_thousands_of_samples_do_not_hide_the_map(clf):
+    """Together they cover as much as fifteen hundred."""
+    rng, areas = np.random.default_rng(0), []
+    for count in (1500, 12_000):
+        X, y = rng.uniform(size=(count, 2)), rng.integers(0, 2, count)
+        ax = plots.probability_map(clf, X, y, resolution=10, colourbar=False)
+        dots = [found for found in ax.collections if isinstance(found, PathCollection)]
+        areas.append(sum(len(one.get_offsets()) * one.get_sizes()[0] for one in dots))
+    assert areas[1] == pytest.approx(areas[0])

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from gpclass._typing import Array, BoolArray
 from gpclass.plots import _style as style
 
+CROWDED = 1500  # places of samples beyond which their marks shrink
+
 
 def probability_map(
     what: Any,
@@ -120,7 +122,9 @@ def _draw_samples(ax: Any, xy: Array, happened: BoolArray, weight: Array, event:
         (happened & ~mixed, "#111111", "white", style.plain(event)),
         (~happened & ~mixed, "white", "#111111", "otherwise"),
     ]
-    look = {"s": 22 if len(np.unique(place)) <= 300 else 9, "linewidths": 0.7, "zorder": 3}
+    count = len(np.unique(place))
+    shrunk = min(1.0, CROWDED / max(count, 1))  # so that thousands do not hide the map
+    look = {"s": 22 if count <= 300 else 9 * shrunk, "linewidths": 0.7 * shrunk, "zorder": 3}
     for mine, face, edge, text in kinds[0 if mixed.any() else 1 :]:
         dots = ax.scatter(*xy[mine].T, facecolors=face, edgecolors=edge, label=text, **look)
         dots.set_rasterized(len(xy) > 2000)
