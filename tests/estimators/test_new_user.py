@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
@@ -123,3 +124,16 @@ def test_blur_is_told_even_if_the_dense_prior_predicts_worse_this_once():
         ):
             losses.append(clf.fit(X, y).fit_report_.details["log_loss_above_dense"])
     assert min(losses) < 0.0 < max(losses)
+
+
+def test_columns_of_text_are_named_with_the_cure():
+    frame = pd.DataFrame({"east": [0.0, 1.0, 2.0, 3.0], "soil": ["clay", "sand", "clay", "sand"]})
+    with pytest.raises(ValueError, match=r"not numbers: 'soil'; .*TableClassifier"):
+        GPClassifier().fit(frame, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="NaN"):  # other errors stay
+        GPClassifier().fit(frame.assign(soil=[0.0, np.nan, 1.0, 2.0]), [0, 1, 0, 1])
+
+
+def test_settings_in_conflict_are_named():
+    with pytest.raises(ValueError, match="latent_prior='local' and n_neighbors=5 are given"):
+        GPClassifier(latent_prior="local", n_neighbors=5).fit(np.eye(4), [0, 1, 0, 1])

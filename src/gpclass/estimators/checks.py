@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -41,6 +43,28 @@ def generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
         raise ValueError(f"random_state must be None, a whole number or a Generator, got {random_state!r}") from error
+
+
+@contextmanager
+def text_explained(X: Any) -> Iterator[None]:
+    """Columns of text in a data frame are named, with the cure, where numbers are needed."""
+    try:
+        yield
+    except ValueError as error:
+        each = getattr(getattr(X, "dtypes", None), "items", {}.items)()
+        text = [name for name, kind in each if not is_number(kind)]
+        if not text or "could not convert" not in str(error):
+            raise
+        names = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
+        raise ValueError(
+            f"columns of X that are not numbers: {names}; encode them, or use "
+            "gpclass.estimators.tables.TableClassifier, which does"
+        ) from error
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column's type is of numbers or truth values."""
+    return getattr(kind, "kind", "O") in "biufc"
 
 
 def check_jobs(n_jobs: Any) -> None:

@@ -196,7 +196,8 @@ class GPClassifier(Savable, Deciding, Planning, ClassifierMixin, BaseEstimator):
                 self.__dict__.pop("feature_names_in_", None)
         else:
             own = form_of(self).predicts_from_rows  # such a model must not change with the user's array
-            X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
+            with checks.text_explained(X):
+                X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, copy=own)
             task = array_task(self, X, y, sample_weight, classes)
         rng = checks.generator(self.random_state)
         seeded = self.random_state is not None

@@ -93,9 +93,9 @@ def form_of(clf: Settings) -> Form:
     if clf.latent_prior is None:
         return asked[-1]
     if len(asked) > 1:
-        raise ValueError(
-            f"latent_prior={clf.latent_prior!r} and n_inducing, inducing or n_neighbors are given; leave one out"
-        )
+        given = [f"{name}={getattr(clf, name)!r}" for name in ("n_inducing", "n_neighbors") if getattr(clf, name)]
+        others = " and ".join(given) or "inducing"
+        raise ValueError(f"latent_prior={clf.latent_prior!r} and {others} are given; leave one out")
     return get_form(clf.latent_prior)
 
 
