@@ -51,8 +51,8 @@ def text_explained(X: Any) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        each = getattr(getattr(X, "dtypes", None), "items", {}.items)()
-        text = [name for name, kind in each if not is_number(kind)]
+        kinds: Any = getattr(X, "dtypes", None)
+        text = [name for name, kind in kinds.items() if not is_number(kind)] if hasattr(kinds, "items") else []
         if not text or "could not convert" not in str(error):
             raise
         names = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
