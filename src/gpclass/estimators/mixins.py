@@ -90,7 +90,8 @@ class Planning:
         -------
         Plan
             ``seconds``, ``memory`` in bytes, ``fits`` (whether there is enough memory), and their basis.
-            Accurate within a factor of two or three.
+            Accurate within a factor of two or three; several times too low at worst if n_inducing is "auto" and
+            there are several classes.
         """
         from gpclass.estimators.planner import plan_fit
 

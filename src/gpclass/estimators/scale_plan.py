@@ -24,13 +24,13 @@ from gpclass.hyper.staged.climb import SOME_ITERATIONS, growing
 from gpclass.hyper.staged.quality import compare_with_dense
 from gpclass.hyper.staged.settings import Stages
 from gpclass.inference.base import Inference
-from gpclass.latent.inducing import sample_rows
+from gpclass.latent.inducing import choose_inducing, sample_rows
 from gpclass.model.problem import Problem
-from gpclass.model.rows import Local, shard_size
+from gpclass.model.rows import ArraySource, Local, shard_size
 from gpclass.numerics.threads import allowed_threads, one_thread
 
 ROWS = 2000
-EVALUATIONS = 20  # over all rows
+EVALUATIONS = 25  # over all rows
 EARLIER = 4.0  # of the stage on few rows and few inducing inputs, in evaluations on ``ROWS`` rows
 SWEEPS = 3.0  # of one inference from a cold start, in evaluations from neighbouring sites
 DRAWS = 1000  # whose time is measured
@@ -44,9 +44,11 @@ def plan_inducing(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
     form: Any = form_of(clf)
     form = form.checked(n, d, 1)
     # The task of these rows, its inducing inputs placed at random, on one thread.
-    few = form
-    if form.m is not None and isinstance(form.how, str):
-        few = replace(form, m=min(form.m, len(rows)), how="random")
+    few, m = form, form.m
+    if m is None and isinstance(form.how, str):  # as many as all rows get
+        m = _chosen_of_all(clf, form, X, X[rows], y[rows], classes)
+    if m is not None and isinstance(form.how, str):
+        few = replace(form, m=min(m, len(rows)), how="random")
     asked = {**clf.get_params(deep=False), "latent_prior": few, "n_inducing": None, "inducing": "kmeans"}
     task = array_task(type(clf)(**asked), X[rows], y[rows], None, classes)
     problem = task.problem.placed(np.random.default_rng(0))
@@ -79,6 +81,14 @@ def plan_inducing(clf: Any, X: Array, y: Any, classes: Any = None) -> Plan:
         sizes=(len(rows),),
         last=last,
     )
+
+
+def _chosen_of_all(clf: Any, form: Any, X: Array, some: Array, y: Any, classes: Any) -> int:
+    """How many inducing inputs "auto" takes for all rows, at the kernel parameters that the search begins with."""
+    asked = {**clf.get_params(deep=False), "latent_prior": replace(form, m=2), "n_inducing": None, "inducing": "kmeans"}
+    problem = array_task(type(clf)(**asked), some, y, None, classes).problem
+    source, rng = ArraySource(X, np.zeros(len(X))), np.random.default_rng(0)
+    return len(choose_inducing(source, problem.kernels[0], None, "random", rng, problem.n_latents))
 
 
 def _last_step(part: Problem, inference: Inference, n: int, workers: int) -> float:
