@@ -97,7 +97,8 @@ def figure(kept):
                 ax.plot([row["seconds"] for row in rows], above, "o-", color=colour, label=method, ms=4, lw=1)
         ax.set(xscale="log", yscale="log", xlabel="CPU seconds, fit and prediction", title=f"range {reach:g}")
     axes[0].set_ylabel("log loss above that of the true p")
-    axes[-1].legend(fontsize=7)
+    lines = {line.get_label(): line for ax in axes for line in ax.get_lines()}
+    axes[-1].legend(handles=[lines[method] for method in METHODS if method in lines], fontsize=7)
     fig.savefig(FIGURE, dpi=110)
 
 
