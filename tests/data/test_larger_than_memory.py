@@ -35,7 +35,8 @@ from gpclass.latent.local import LocalBlocks
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Probit
 from gpclass.model.problem import Problem
-from gpclass.model.rows import FAN, ArraySource, Local, Rows, added
+from gpclass.model.rows import ArraySource, Local, Rows
+from gpclass.model.sums import FAN, added
 from gpclass.registry import get_inference
 
 KERNEL = C(2.0) * RBF(1.3)

@@ -23,7 +23,8 @@ from gpclass.latent.dense import DensePrior
 from gpclass.latent.low_rank import LowRank
 from gpclass.likelihoods import Logit, Probit, get_likelihood
 from gpclass.model.problem import Problem
-from gpclass.model.rows import ArraySource, Labels, Local, Rows, Shard, add
+from gpclass.model.rows import ArraySource, Labels, Local, Rows, Shard
+from gpclass.model.sums import add
 from gpclass.predict import predict_proba
 from gpclass.predict.many import many_proba
 from tests.conftest import make_problem

@@ -25,7 +25,8 @@ from typing import Any
 from gpclass._typing import Array
 from gpclass.data.dask_client import ClientGoneError, client_gone, distributed_package, environment_client
 from gpclass.data.dask_collections import DelayedRows
-from gpclass.model.rows import FAN, Shard, Sums, Work, add
+from gpclass.model.rows import Shard, Work
+from gpclass.model.sums import FAN, Sums, add
 
 CHAIN = 10  # passes that change a shard before its sites are copied to this process
 ROWS = ("X", "y", "weights", "first", "scratch")  # fields of a shard that no pass changes

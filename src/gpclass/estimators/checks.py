@@ -80,7 +80,7 @@ def dense_hours(n: int, latents: int = 1) -> float:
     return DENSE_FLOPS * float(n) ** 3 * latents / SPEED / 3600.0
 
 
-def faster(d: int) -> str:
+def for_many_rows(d: int) -> str:
     """An estimator for many rows of d columns."""
     return f"GPClassifier(inference='ep', {'n_neighbors' if d <= FEW_COLUMNS else 'n_inducing'}='auto')"
 
@@ -90,7 +90,7 @@ def warn_of_hours(n: int, d: int) -> None:
     if n > SLOW_ROWS:
         warnings.warn(
             f"a dense fit of n = {n} rows takes about {dense_hours(n):.1f} hours with its kernel parameters learned; "
-            f"{faster(d)} takes minutes",
+            f"{for_many_rows(d)} takes minutes",
             UserWarning,
             stacklevel=5,
         )

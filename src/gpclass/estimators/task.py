@@ -124,7 +124,7 @@ def array_task(
     if full(form):
         latents = methods.likelihood.n_latents(len(classes))
         way = methods.inference.way(type(methods.likelihood), form.offers)
-        cure = f"use {checks.faster(X.shape[1])}, or fit a subset of the rows"
+        cure = f"use {checks.for_many_rows(X.shape[1])}, or fit a subset of the rows"
         checks.check_memory(n, cure, latents, orthant=way is not None and "box" in way.prior)
         if methods.strategy.name != "fixed" and latents == 1:
             checks.warn_of_hours(n, X.shape[1])

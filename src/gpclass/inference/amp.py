@@ -34,7 +34,8 @@ from gpclass.latent.sites import Held, SiteRule, Start, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.binary import Logit
 from gpclass.model.problem import Problem
-from gpclass.model.rows import Shard, Sums
+from gpclass.model.rows import Shard
+from gpclass.model.sums import Sums
 from gpclass.posterior import Posterior
 
 STATIONARY = 1e-9  # largest residual of R eq. 20 at which the mode counts as found, in units of c0

@@ -35,7 +35,8 @@ from gpclass.latent.sites import Held, SiteRule, Start, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites, times_precision
 from gpclass.model.problem import Problem
-from gpclass.model.rows import Labels, Shard, Sums, blank
+from gpclass.model.rows import Labels, Shard, blank
+from gpclass.model.sums import Sums
 from gpclass.numerics.anderson import Mixing
 
 CHORD_GAIN = 0.02  # keep a factor while each step shrinks the Newton decrement at least this much

@@ -27,7 +27,8 @@ from gpclass.latent.base import Gaussian
 from gpclass.latent.sites import Held, SiteRule, Start
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.problem import Problem
-from gpclass.model.rows import Shard, Sums
+from gpclass.model.rows import Shard
+from gpclass.model.sums import Sums
 from gpclass.numerics.anderson import smallest_residual
 from gpclass.numerics.linalg import NotPositiveDefiniteError
 from gpclass.posterior import Evidence, Report

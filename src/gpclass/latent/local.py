@@ -46,7 +46,8 @@ from gpclass.latent.low_rank import LowRank
 from gpclass.latent.neighbours import Neighbours
 from gpclass.latent.sites import Held, SiteRule, labels_of
 from gpclass.likelihoods.local import RowSites
-from gpclass.model.rows import ArraySource, Executor, Local, Rows, Shard, Source, Sums, Work, shard_size
+from gpclass.model.rows import ArraySource, Executor, Local, Rows, Shard, Source, Work, shard_size
+from gpclass.model.sums import Sums
 from gpclass.numerics.memory import available_memory
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from gpclass.covariance import Covariance, compile_kernel
 from gpclass.latent.base import per_latent
 from gpclass.latent.cliques import ELEMENTS
 from gpclass.latent.local_solves import Solve, solved, times_sites
-from gpclass.model.rows import Shard, Sums
+from gpclass.model.rows import Shard
+from gpclass.model.sums import Sums
 
 Solved = tuple[IntArray, Array, list[Array], Array, Solve, Array]
 

@@ -19,7 +19,8 @@ from gpclass.latent.basis import Basis, cholesky_pullback, unwhiten
 from gpclass.latent.low_rank_rows import row_blocks, seen_blocks
 from gpclass.latent.sites import Held, SiteRule
 from gpclass.likelihoods.base import Likelihood
-from gpclass.model.rows import Shard, Sums
+from gpclass.model.rows import Shard
+from gpclass.model.sums import Sums
 
 if TYPE_CHECKING:
     from gpclass.latent.low_rank_q import Q, Spec

@@ -15,7 +15,8 @@ from gpclass.latent.low_rank_rows import Seen, row_blocks, seen_blocks
 from gpclass.latent.sites import SiteRule, remembered
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
-from gpclass.model.rows import Shard, Sums
+from gpclass.model.rows import Shard
+from gpclass.model.sums import Sums
 
 
 def gather(shard: Shard, likelihood: Likelihood, spec: Spec, rule: SiteRule) -> tuple[Shard, Sums]:

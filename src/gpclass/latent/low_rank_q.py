@@ -21,7 +21,7 @@ from gpclass._typing import Array
 from gpclass.latent.base import per_latent
 from gpclass.latent.basis import Basis, add_gram, inverse, times_lower
 from gpclass.latent.low_rank_rows import Block, Seen
-from gpclass.model.rows import Sums
+from gpclass.model.sums import Sums
 from gpclass.numerics.linalg import NotPositiveDefiniteError, lower_inverse, mirror_upper
 
 NOT_FINITE = "the sites are not finite: check the kernel's parameters and the scale of the data"

@@ -24,7 +24,8 @@ from gpclass.latent.low_rank import LowRankPrior, low_rank_prior
 from gpclass.latent.low_rank_q import Q, Spec
 from gpclass.latent.low_rank_rows import row_blocks
 from gpclass.likelihoods.base import Likelihood
-from gpclass.model.rows import Shard, Sums
+from gpclass.model.rows import Shard
+from gpclass.model.sums import Sums
 
 if TYPE_CHECKING:
     from gpclass.model.problem import Problem

@@ -37,7 +37,8 @@ from gpclass.latent.low_rank_q import Spec
 from gpclass.latent.near_sites import SparseResponse, matching, settled
 from gpclass.latent.neighbour_prior import PAIRS, NeighbourPrior
 from gpclass.latent.sites import Held, SiteRule
-from gpclass.model.rows import Labels, Sums
+from gpclass.model.rows import Labels
+from gpclass.model.sums import Sums
 from gpclass.numerics.dissection import SparseFactor
 from gpclass.numerics.linalg import cholesky
 from gpclass.posterior import LatentMixture

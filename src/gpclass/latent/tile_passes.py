@@ -37,7 +37,8 @@ from gpclass.latent.neighbour_prior import NeighbourPrior
 from gpclass.latent.sites import Held, SiteRule, labels_of
 from gpclass.likelihoods.base import Likelihood
 from gpclass.likelihoods.local import RowMarginals, RowSites
-from gpclass.model.rows import Shard, Sums
+from gpclass.model.rows import Shard
+from gpclass.model.sums import Sums
 from gpclass.numerics.dissection import Dissection, SparseFactor
 
 FIRST = 0.7  # step of the first sweep of a tile by itself, if its rule is careful

@@ -45,7 +45,8 @@ from gpclass.latent.neighbours import Neighbours, k_of
 from gpclass.latent.sites import Held, SiteRule, labels_of
 from gpclass.latent.tile_passes import Spec, Tile
 from gpclass.likelihoods.local import RowSites
-from gpclass.model.rows import Executor, Local, Sums, Work
+from gpclass.model.rows import Executor, Local, Work
+from gpclass.model.sums import Sums
 from gpclass.numerics.linalg import CURE, NotPositiveDefiniteError
 from gpclass.numerics.memory import available_memory
 

@@ -27,7 +27,8 @@ from gpclass.latent.dense import Dense
 from gpclass.likelihoods.base import Likelihood
 from gpclass.model.labels import copied_rows, copies_of, unrolled_rows
 from gpclass.model.parameters import Parameters, frozen
-from gpclass.model.rows import ArraySource, Executor, Rows, Sums
+from gpclass.model.rows import ArraySource, Executor, Rows
+from gpclass.model.sums import Sums
 
 MOST_COPIES = 4  # rows per point, on average, up to which copies are repeated rows
 

@@ -17,7 +17,7 @@ the same shards give the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -25,15 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gpclass._typing import Array, IntArray
+from gpclass.model.sums import Sums, added
 from gpclass.numerics.threads import allowed_threads, one_thread, pool
 
 SHARD_ROWS = 65_536  # rows of a shard at most
 FEWEST_ROWS = 2048  # of a shard of an array in memory: fewer do not justify a thread
 LOOK = 2000  # rows whose features tell data from other data
-FAN = 8  # sums of shards added at once
 SHARDS = 64  # of such an array, if that makes them large enough: balances the threads
 
-Sums: TypeAlias = "dict[str, Any]"  # arrays and numbers, which add; lists, which are joined
 Work: TypeAlias = "Callable[..., tuple[Shard, Sums]]"
 
 
@@ -83,39 +82,6 @@ class Shard:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-
-
-def add(left: Mapping[str, Any], right: Mapping[str, Any]) -> Sums:
-    """The sum of two results: arrays and numbers add, lists are joined, ``max_*`` takes the larger."""
-    if left.keys() != right.keys():
-        raise ValueError(f"two shards gave different sums: {sorted(left)} and {sorted(right)}")
-    return {key: max(left[key], right[key]) if key.startswith("max_") else left[key] + right[key] for key in left}
-
-
-def added(sums: Iterable[Sums]) -> Sums:
-    """All of them, in their order: each ``FAN`` together, then each ``FAN`` of these sums, and so on.
-
-    The same bits wherever the sums are made, since single precision and an ascent make more of the last ones.
-    """
-    levels: list[list[Any]] = []  # count and sum of what each has so far
-    for one in sums:
-        _add_to(levels, 0, one)
-    for k in range(len(levels) - 1):
-        if levels[k][0]:
-            _add_to(levels, k + 1, levels[k][1])
-    total: Sums = levels[-1][1]
-    return total
-
-
-def _add_to(levels: list[list[Any]], k: int, one: Sums) -> None:
-    """Add to level k; a full level goes to the next."""
-    if k == len(levels):
-        levels.append([0, None])
-    count, total = levels[k]
-    levels[k] = [count + 1, one if count == 0 else add(total, one)]
-    if count + 1 == FAN:
-        full, levels[k] = levels[k][1], [0, None]
-        _add_to(levels, k + 1, full)
 
 
 class Executor(Protocol):
