@@ -45,14 +45,16 @@ def fit(
     neighbors: Annotated[
         str,
         typer.Option(
-            help="Neighbours of each row, for large maps, alone or beside --inducing: a number or auto.",
+            help="Neighbours of each row, for large maps, alone or beside --inducing: a number or auto; "
+            "with --inference ep.",
             show_default="none",
         ),
     ] = "",
     latent_prior: Annotated[
         build.FormName | None,
         typer.Option(
-            help="Form of the prior over latent values, at its own settings; local is for many rows of many columns.",
+            help="Form of the prior over latent values, at its own settings; local is for many rows of many "
+            "columns, with --inference ep.",
             show_default="dense, or what --inducing and --neighbors ask for",
         ),
     ] = None,
